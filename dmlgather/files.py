@@ -57,11 +57,7 @@ class FileError(Exception):
 
 
 class EncodingError(FileError):
-    """A file is not UTF-8 text. guess: its text in the encoding that it seems to have, from which callers tell what it is."""
-
-    def __init__(self, message: str, guess: str, position: Position | None = None) -> None:
-        super().__init__(message, position)
-        self.guess = guess
+    """A file is not UTF-8 text."""
 
 
 def shipped(name: str) -> Path:
@@ -144,8 +140,7 @@ def read_stream(stream: BinaryIO) -> bytes:
 def decoded(raw: bytes) -> str:
     """UTF-8 text without byte order mark. EncodingError for anything else."""
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
-        encoding = "utf-16" if raw.startswith(_UTF16_BOMS) else "utf-16-be" if raw[0] == 0 else "utf-16-le"
-        raise EncodingError("is UTF-16 text; save it as UTF-8", raw.decode(encoding, "replace"))
+        raise EncodingError("is UTF-16 text; save it as UTF-8")
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -154,7 +149,6 @@ def decoded(raw: bytes) -> str:
         column = len(before[line_start:].decode("utf-8")) + 1
         raise EncodingError(
             f"is not UTF-8 text: byte 0x{error.object[error.start]:02x} at offset {error.start}",
-            raw.decode("latin-1"),
             Position(before.count(b"\n") + 1, column),
         ) from None
 

@@ -15,7 +15,7 @@ from dmlgather.files import STREAMS, FileError, read_text
 class InputFiles:
     """The files that a command reads, or would read, for inputs that a user names. They are looked up when they are asked for.
 
-    inputs: models and descriptors. An ONNX model comes with its external data, an IR with its .bin file, a DxDispatch model with
+    inputs: models and descriptors. An ONNX model comes with its external data, a DxDispatch model with
     the files of its initial values, also where these are missing or are not read. alone: files that come with no others.
     """
 
@@ -44,10 +44,6 @@ def _external_data(path: Path) -> Iterator[Path]:
     return (path.parent / name for name in external_files(path))
 
 
-def _weights(path: Path) -> Iterator[Path]:
-    yield path.with_suffix(".bin")
-
-
 def _values(path: Path) -> Iterator[Path]:
     """The files of initial values, which lie beside the model or in the current folder."""
     from dmlgather.directml.dxdispatch.jsonc import Document
@@ -67,7 +63,6 @@ def _sources(value: Any) -> Iterator[str]:
 
 _PARTS: Mapping[str, Callable[[Path], Iterator[Path]]] = {
     ".onnx": _external_data,
-    ".xml": _weights,
     **dict.fromkeys(STREAMS, lambda _: iter(())),
 }
 """By suffix; any other file is JSON."""

@@ -86,30 +86,12 @@ onnx.save(model, "model.onnx")
 """
 """A model whose sizes are computed from sizes that it leaves open."""
 
-IR = """<net name="m" version="11"><layers>
-<layer id="0" name="x" type="Parameter" version="opset1"><data shape="?,4" element_type="f32"/>
-<output><port id="0" precision="FP32"><dim>-1</dim><dim>4</dim></port></output></layer>
-<layer id="1" name="i" type="Const" version="opset1"><data element_type="i64" shape="1" offset="0" size="8"/>
-<output><port id="0" precision="I64"><dim>1</dim></port></output></layer>
-<layer id="2" name="a" type="Const" version="opset1"><data element_type="i64" shape="" offset="8" size="8"/>
-<output><port id="0" precision="I64"/></output></layer>
-<layer id="3" name="g" type="Gather" version="opset8"><data batch_dims="0"/>
-<input><port id="0" precision="FP32"><dim>-1</dim><dim>4</dim></port><port id="1" precision="I64"><dim>1</dim></port>
-<port id="2" precision="I64"/></input><output><port id="3" precision="FP32"><dim>1</dim><dim>4</dim></port></output></layer>
-<layer id="4" name="r" type="Result" version="opset1">
-<input><port id="0" precision="FP32"><dim>1</dim><dim>4</dim></port></input></layer>
-</layers><edges><edge from-layer="0" from-port="0" to-layer="3" to-port="0"/>
-<edge from-layer="1" from-port="0" to-layer="3" to-port="1"/><edge from-layer="2" from-port="0" to-layer="3" to-port="2"/>
-<edge from-layer="3" from-port="3" to-layer="4" to-port="0"/></edges></net>"""
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model and an IR, both with sizes that are open."""
+    """A folder with a model whose sizes are open."""
     folder = tmp_path_factory.mktemp("models")
     subprocess.run([sys.executable, "-c", SYMBOLIC], cwd=folder, check=True, timeout=60)
-    (folder / "ir.xml").write_text(IR)
-    (folder / "ir.bin").write_bytes(bytes(16))
     return folder
 
 
@@ -121,8 +103,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sympy", "explain model.onnx"),
         ("onnx", "equivalent model.onnx model.onnx"),
         ("onnx", "translate model.onnx --to openvino"),
-        ("lxml", "equivalent ir.xml ir.xml"),
-        ("lxml", "translate ir.xml --to onnx"),
     ],
 )
 def test_commands_name_the_extra(models: Path, missing: str, arguments: str) -> None:
@@ -133,9 +113,8 @@ def test_commands_name_the_extra(models: Path, missing: str, arguments: str) -> 
         [sys.executable, "-c", code], env=environment, cwd=models, capture_output=True, text=True, timeout=120, check=False
     )
     said = ended.stderr.splitlines()[0].removeprefix("dmlgather: ")
-    what, extra = ("an ONNX model", "onnx") if words[1] == "model.onnx" else ("an OpenVINO IR", "openvino")
     assert ended.returncode == 2
-    needs = f"{what} needs the package {missing}, which is not installed: {installing(extra)}"
+    needs = f"an ONNX model needs the package {missing}, which is not installed: {installing('onnx')}"
     assert said == f"{words[1]}: {needs}"
 
 
@@ -165,7 +144,7 @@ def test_without_metadata_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_hook_of_the_page_installs_what_the_extras_do() -> None:
     listed = re.findall(r"additional_dependencies: \[(.*?)\]", (ROOT / "docs" / "check.md").read_text())
-    assert [set(each.split(", ")) for each in listed] == [extras()["onnx"], extras()["openvino"]]
+    assert [set(each.split(", ")) for each in listed] == [extras()["onnx"]]
 
 
 def test_env_shows_every_package_of_the_extras() -> None:

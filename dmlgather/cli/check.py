@@ -28,8 +28,8 @@ def check(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            help="Models, descriptors, streams of descriptors (.jsonl), ONNX models, OpenVINO IRs, folders that are searched "
-            "for them, or - for standard input. Hidden folders, environments of Python, and what git ignores are left out.",
+            help="Models, descriptors, streams of descriptors (.jsonl), ONNX models, folders that are searched for them, or - "
+            "for standard input. Hidden folders, environments of Python, and what git ignores are left out.",
             show_default=False,
         ),
     ],
@@ -100,11 +100,11 @@ def check(
     allow_outside: AllowOutside = False,
 ) -> int:
     """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
-    and OpenVINO IRs (.xml) for what DirectML can do.
+    for what DirectML can do.
 
-    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged, and of an IR each
-    Gather, GatherElements, GatherND, Slice and StridedSlice: which DirectML operators do it at the level, or why none does, or
-    what the model does not specify. Findings with the same cause are shown once. Nothing is run, and no weights are read.
+    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
+    operators do it at the level, or why none does, or what the model does not specify. Findings with the same cause are shown
+    once. Nothing is run, and no weights are read.
 
     Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
     sizes are as stated. undecided: the model does not specify enough. refused: not taken; findings say why. host: only computes

@@ -23,17 +23,13 @@ if TYPE_CHECKING:
     from dmlgather.picture.explanation import Explanation
 
 
-# What `dmlgather explain` says of the nodes of an ONNX model or the layers of an OpenVINO IR.
+# What `dmlgather explain` says of the nodes of an ONNX model.
 
-STATED = {
-    ".onnx": "for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 "
-    "MODEL.onnx FIXED.onnx",
-    ".xml": "for example by model.reshape({{'input': [8, 16]}}) of openvino.Model before it is saved",
-}
-"""How the sizes of a model's inputs are stated, by the model's suffix; {0} is a size's name."""
+STATED = "for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 MODEL.onnx FIXED.onnx"
+"""How the sizes of a model's inputs are stated; {0} is a size's name."""
 
 DECLARED = "in value_info, or state what they are computed from: {0} has no name in the model"
-"""How sizes are stated in an ONNX model that are no sizes of its inputs."""
+"""How sizes are stated that are no sizes of the model's inputs."""
 
 INFERRED = "unk__"
 """The names that ONNX's shape inference gives to sizes begin with it."""
@@ -52,10 +48,9 @@ class ExplainedNode:
 def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[ExplainedNode]]:
     """The nodes of a model that are selected. Ends the command with exit code 2 for a file that cannot be understood."""
     from dmlgather.directml.types import FeatureLevel
-    from dmlgather.report.file_check import MODELS
+    from dmlgather.onnx.model.check import check_model
 
-    suffix = path.suffix.lower()
-    model = MODELS[suffix][1](path, FeatureLevel.LEVEL_6_4, True)
+    model = check_model(path, FeatureLevel.LEVEL_6_4, include_host=True)
     for problem in model.problems:
         say(problem)
     if model.problems:
@@ -64,7 +59,7 @@ def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[Explain
     if only is not None and len(nodes) != 1:
         found = f"{len(nodes)} nodes of that name" if nodes else repr(only)
         raise typer.BadParameter(f"expected one of {places(model.nodes)}, got {found}", param_hint="'--node'")
-    return model, [_explained(model, node, suffix) for node in nodes]
+    return model, [_explained(model, node) for node in nodes]
 
 
 def subject_of(model: CheckedModel, found: ExplainedNode) -> Subject | None:
@@ -89,7 +84,7 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
     return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
 
-def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> ExplainedNode:
+def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     from dmlgather.dialects.checked_model import Verdict
     from dmlgather.dialects.sizes import WORD
     from dmlgather.picture.explanation import explain_problem
@@ -112,7 +107,7 @@ def _explained(model: CheckedModel, node: CheckedNode, suffix: str) -> Explained
         return ExplainedNode(node, None, "no run of the model reaches it")
     unknown = list(dict.fromkeys(_unknown_sizes(node.inputs))) or [*_unknown_sizes(node.outputs)]
     named = [size for size in unknown if WORD.fullmatch(size) and not size.startswith(INFERRED) and "[" not in size]
-    way = STATED[suffix] if named or suffix != ".onnx" else DECLARED
+    way = STATED if named else DECLARED
     stated = f"state the sizes in the model, {way.format((named or unknown)[0])}"
     return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {stated}")
 
@@ -140,7 +135,7 @@ def explain(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A DxDispatch model, a single descriptor, an ONNX model (.onnx) or an OpenVINO IR (.xml).",
+            help="A DxDispatch model, a single descriptor or an ONNX model (.onnx).",
             show_default=False,
         ),
     ],
@@ -161,11 +156,11 @@ def explain(
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
 
-    Of an ONNX model or an OpenVINO IR, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are
-    known. For another one, a line says why not.
+    Of an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are known. For another
+    one, a line says why not.
 
     A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
-    small input; for a descriptor it invents a few indices. Of an ONNX model or an IR, it shows one node.
+    small input; for a descriptor it invents a few indices. Of an ONNX model, it shows one node.
 
     Exit codes: 0 shown, 1 the file has errors, 2 it could not be understood or the picture could not be written.
     """
@@ -179,10 +174,15 @@ def explain(
     if as_json and legend:
         raise typer.BadParameter("give one of --json and --legend: the legend is text", param_hint="'--legend'")
     written = JsonOutput(as_json, output, InputFiles((file,)), [picture])
-    if file.suffix.lower() in STATED:
+    if file.suffix.lower() == ".xml" and file.is_file():
+        from dmlgather.report.file_check import NO_IR
+
+        say(f"{file}: {NO_IR}")
+        return 2
+    if file.suffix.lower() == ".onnx":
         return _explain_nodes(file, written, legend, picture, only)
     if not _is_text(file):
-        say(f"{file}: is not UTF-8 text; expected a model or a descriptor (JSON), an ONNX model (.onnx) or an IR (.xml)")
+        say(f"{file}: is not UTF-8 text; expected a model or a descriptor (JSON), or an ONNX model (.onnx)")
         return 2
     checked = load(file, allow_outside, executes=False)
     explanations = _of_descriptors(checked, only)

@@ -10,9 +10,17 @@ import numpy as np
 from dmlgather.calls.arguments import Fill, host_values
 from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.openvino.model.ir_layers import Layer, Port, read_layer
-from dmlgather.openvino.model.ir_xml import Element, IRError, parse
-from dmlgather.openvino.model.layer_reading import FAMILY, attributes_of, ports_of, problem_of, version_of
+from dmlgather.openvino.layer_reading import (
+    FAMILY,
+    Layer,
+    Port,
+    attributes_of,
+    ports_of,
+    problem_of,
+    read_layer,
+    version_of,
+)
+from dmlgather.openvino.layer_xml import Element, IRError, parse
 from dmlgather.openvino.problems.data_types import TYPES
 from dmlgather.package import missing_extra
 from dmlgather.wording import alternatives

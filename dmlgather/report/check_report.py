@@ -26,21 +26,18 @@ class FileReport(Record):
     level: FeatureLevelField
     """The DirectML feature level that it was checked for."""
 
-    kind: Literal["model", "descriptor", "descriptors", "onnx", "openvino", "folder", "unknown"]
-    """What it is, as far as it could be read: a DxDispatch model, a descriptor, a stream of descriptors on lines, an ONNX model,
-    an OpenVINO IR; a folder that has none of these, or cannot be listed."""
+    kind: Literal["model", "descriptor", "descriptors", "onnx", "folder", "unknown"]
+    """What it is, as far as it could be read: a DxDispatch model, a descriptor, a stream of descriptors on lines, or an ONNX
+    model; a folder that has none of these, or cannot be listed."""
 
     descriptors: int = 0
     """Lines of a stream whose descriptor was checked."""
-
-    format: int | None = None
-    """The version of an OpenVINO IR's format; none for a single layer, and for other kinds."""
 
     opsets: dict[str, int] = Field(default_factory=dict)
     """Versions of the operator sets that an ONNX model imports, by domain; ONNX's own has the empty one."""
 
     nodes: tuple[CheckedNode, ...] = ()
-    """The nodes of an ONNX model, or layers of an OpenVINO IR, that gather or slice, each with its verdict."""
+    """The nodes of an ONNX model that gather or slice, each with its verdict."""
 
     others: dict[str, int] = Field(default_factory=dict)
     """How many other nodes it has, by operator. They are not checked."""
@@ -108,7 +105,7 @@ class Summary(Record):
 
 
 class Verdicts(Record):
-    """How many nodes of ONNX models and layers of OpenVINO IRs have which verdict, and how reports count them."""
+    """How many nodes of ONNX models have which verdict, and how reports count them."""
 
     decided: int
     """Those that are taken without a condition."""
@@ -199,7 +196,7 @@ class CheckReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def verdicts(self) -> Verdicts:
-        """How many nodes of ONNX models and layers of OpenVINO IRs have each verdict."""
+        """How many nodes of ONNX models have each verdict."""
         return verdicts(node for file in self.files for node in file.nodes)
 
     @computed_field  # type: ignore[prop-decorator] # as above

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.child_process import end, start_python
 from dmlgather.dialects.checked_model import CheckedModel
@@ -34,22 +34,14 @@ def _onnx(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
     return check_model(path, level, include_host)
 
 
-def _openvino(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
-    from dmlgather.openvino.model.check import check_ir
+SUFFIXES = (".json", *STREAMS, ".onnx", ".xml")
+"""The suffixes of files that are looked for in folders. XML is always of another sort, which the report counts."""
 
-    return check_ir(path, level, include_host)
-
-
-MODELS: dict[str, tuple[Literal["onnx", "openvino"], Callable[[Path, FeatureLevel, bool], CheckedModel]]] = {
-    ".onnx": ("onnx", _onnx),
-    ".xml": ("openvino", _openvino),
-}
-"""The models of dialects by the suffix of their names: the kind, and the function that checks one, which is told the level, and
-whether to judge the host's arithmetic as well. Any other file is JSON.
-"""
-
-SUFFIXES = (".json", *STREAMS, *MODELS)
-"""The suffixes of files that are checked in folders."""
+NO_IR = (
+    "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "
+    "single layer of an IR"
+)
+"""What is said of a file .xml."""
 
 
 def file_report(
@@ -70,15 +62,20 @@ def file_report(
     except Exception as error:  # no file may cost the report of the others
         summary = " ".join(str(error).split())[:500]
         message = f"meets an internal error of dmlgather, please report it with the file: {type(error).__name__}: {summary}"
+    return _unchecked(path, level, message), False
+
+
+def _unchecked(path: Path, level: FeatureLevel, message: str) -> FileReport:
     problem = FileProblem(file=str(path), message=message)
-    return FileReport(file=str(path), level=level, kind="unknown", problems=(problem,)), False
+    return FileReport(file=str(path), level=level, kind="unknown", problems=(problem,))
 
 
 def _checked(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool) -> tuple[FileReport, bool]:
     name = path.name.lower()
-    for suffix, (kind, check) in MODELS.items():
-        if name.endswith(suffix):
-            return _model(kind, check(path, level, include_host), level)
+    if name.endswith(".onnx"):
+        return _model(_onnx(path, level, include_host), level), False
+    if name.endswith(".xml") and path.is_file():
+        return _unchecked(path, level, NO_IR), True
     if name.endswith(STREAMS):
         from dmlgather.directml.dxdispatch.descriptor_lines import check_lines_file
 
@@ -113,12 +110,11 @@ def _reported(findings: Iterable[LocatedFinding]) -> tuple[ReportedFinding, ...]
     return tuple(map(ReportedFinding.of_located, findings))
 
 
-def _model(kind: Literal["onnx", "openvino"], checked: CheckedModel, level: FeatureLevel) -> tuple[FileReport, bool]:
-    report = FileReport(
+def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:
+    return FileReport(
         file=checked.file,
         level=level,
-        kind="unknown" if checked.problems else kind,
-        format=checked.format,
+        kind="unknown" if checked.problems else "onnx",
         opsets=checked.opsets,
         nodes=checked.nodes,
         others=checked.others,
@@ -126,7 +122,6 @@ def _model(kind: Literal["onnx", "openvino"], checked: CheckedModel, level: Feat
         findings=_reported(checked.findings),
         problems=checked.problems,
     )
-    return report, checked.foreign
 
 
 # Check many files with several processes, this one among them.

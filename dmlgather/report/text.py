@@ -6,7 +6,7 @@ import enum
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import TypeVar
 
@@ -51,26 +51,17 @@ def heading(file: FileReport) -> str:
     judged = f"{family}: {found} at {file.level}" if operators else "nothing to judge"
     related = sum(relative.count for relative in file.relatives)
     others = sum(file.others.values()) - related
-    head, thing = HEADS[file.kind]
-    relatives = f"{counted(related, f'related {thing}')}, " if related else ""
-    return f"{head(file)}; {judged}; {relatives}{counted(others, f'other {thing}')}"
+    relatives = f"{counted(related, 'related node')}, " if related else ""
+    return f"ONNX model, opset {_opsets(file)}; {judged}; {relatives}{counted(others, 'other node')}"
 
 
-def _onnx(file: FileReport) -> str:
+def _opsets(file: FileReport) -> str:
     """Exporters import operator sets that no node is of: these are left out."""
     used = {"", *(name.rpartition(".")[0] for name in file.others)}
     opsets = [
         f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
     ]
-    return f"ONNX model, opset {', '.join(opsets)}"
-
-
-def _openvino(file: FileReport) -> str:
-    return "OpenVINO layer" if file.format is None else f"OpenVINO IR {file.format}"
-
-
-HEADS: Mapping[str, tuple[Callable[[FileReport], str], str]] = {"onnx": (_onnx, "node"), "openvino": (_openvino, "layer")}
-"""The kinds of files that have nodes: how a heading starts, and what the dialect calls a node."""
+    return ", ".join(opsets)
 
 
 NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: no run of the model reaches it"}
@@ -251,7 +242,7 @@ class _ModelText:
         """The model in a line, and a line for each operator that is close to the family."""
         yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
-            nodes = counted(relative.count, HEADS[self.file.kind][1])
+            nodes = counted(relative.count, "node")
             yield from self.wrapped(f"{relative.operator} ({nodes}): not judged; {relative.directml}")
 
     def conditions(self) -> Iterator[str]:
@@ -298,8 +289,7 @@ class _ModelText:
         yield from rest
         if counts:
             nodes = list(self.below(findings))
-            thing = HEADS[self.file.kind][1]
-            yield from snippets.labelled(thing if len(nodes) == 1 else f"{thing}s", nodes, room, hang=2)
+            yield from snippets.labelled("node" if len(nodes) == 1 else "nodes", nodes, room, hang=2)
             yield ""
 
     def line(self, found: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
@@ -347,7 +337,7 @@ STYLES = {
     r"\b(DML|EXP)\d{3} note\b": "bold cyan",
     r"(?m)^ +\d+ \|": "dim",
     r"(?m)^ +\| +\^$": "bold red",
-    r"(?m)^ +(expected|got|nodes?|layers?) {2,}": "bold",
+    r"(?m)^ +(expected|got|nodes?) {2,}": "bold",
     r"(?m)^ +fix {2,}": "bold green",
     r"(?m); fix: .*$": "green",
     r"(?m) \(known: in the baseline\)$": "dim",
@@ -358,17 +348,17 @@ STYLES = {
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
     """A block per cause, as `snippets.block`. A known finding is one line. Ignored findings are left out.
 
-    An ONNX model or an OpenVINO IR also has a heading, and lines about the nodes that are `listed`. Control characters in names
+    An ONNX model also has a heading, and lines about the nodes that are `listed`. Control characters in names
     are escaped.
     """
     for file in report.files:
-        yield from map(printable, model_lines(file, listed, width) if file.kind in HEADS else _blocks(file, width))
+        yield from map(printable, model_lines(file, listed, width) if file.kind == "onnx" else _blocks(file, width))
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
     """As `lines`, but all of a cause in one line, without the line of the file."""
     for file in report.files:
-        yield from map(printable, model_lines(file, listed) if file.kind in HEADS else map(snippets.line, _shown(file)))
+        yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
 
 def _blocks(file: FileReport, width: int) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from pathlib import Path
@@ -12,14 +11,12 @@ import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime
 import pytest
 
 from dmlgather.dialects.relatives import ONNX_RELATIVES as ONNX
-from dmlgather.dialects.relatives import OPENVINO_RELATIVES as OPENVINO
 from dmlgather.dialects.relatives import SOURCES, RelativeRow
 from dmlgather.directml import OPERATORS
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx.problems.node_reading import FAMILY
 from tests.cli.command import Command
 from tests.onnx.modelling import parsed
-from tests.openvino.ir import DATA, layer, net, write
 
 
 def test_every_relative_of_onnx_is_an_operator() -> None:
@@ -28,13 +25,7 @@ def test_every_relative_of_onnx_is_an_operator() -> None:
     assert not {row.name for row in ONNX} & set(FAMILY)
 
 
-def test_every_relative_of_openvino_is_an_operation() -> None:
-    opsets = [importlib.import_module(f"openvino.opset{number}") for number in range(1, 17)]
-    known = {name.replace("_", "") for opset in opsets for name in dir(opset)}
-    assert {row.operator.lower() for row in OPENVINO} <= known
-
-
-@pytest.mark.parametrize("row", [*ONNX, *OPENVINO], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ONNX, ids=lambda row: row.name)
 def test_a_row_names_its_sources(row: RelativeRow) -> None:
     for key in row.source.split(", "):
         assert key[1:-1] in {**SOURCES, **DIRECTML_SOURCES}
@@ -43,15 +34,12 @@ def test_a_row_names_its_sources(row: RelativeRow) -> None:
 
 
 def test_names_and_sources_are_unique() -> None:
-    for rows in (ONNX, OPENVINO):
-        assert len({row.name for row in rows}) == len(rows)
+    assert len({row.name for row in ONNX}) == len(ONNX)
     assert not SOURCES.keys() & DIRECTML_SOURCES.keys()
 
 
 def test_the_levels_of_operators_that_are_declared_here() -> None:
-    stated = {
-        found for row in (*ONNX, *OPENVINO) for found in re.findall(r"([A-Z_0-9]+) (?:and [A-Z]+ )?from (\d_\d)", row.directml)
-    }
+    stated = {found for row in ONNX for found in re.findall(r"([A-Z_0-9]+) (?:and [A-Z]+ )?from (\d_\d)", row.directml)}
     ours = {operator.name: str(operator.introduced) for operator in OPERATORS.values()}
     named = {name: level for name, level in stated if name in ours}
     assert named == {name: ours[name] for name in ("GATHER", "GATHER_ND", "SLICE", "SLICE1")}
@@ -73,10 +61,3 @@ def test_a_report_on_an_onnx_model_names_them(tmp_path: Path, command: Command) 
         ("com.microsoft.GatherBlockQuantized", 1),
     ]
     assert sum(file["others"].values()) == 4
-
-
-def test_a_report_on_an_ir_names_them(folder: Path, command: Command) -> None:
-    path = write(folder, net(DATA + layer(1, "ScatterUpdate", {0: "FP32 5,2"})), None).relative_to(folder)
-    out = command("check", path).out.splitlines()
-    assert out[0].endswith("nothing to judge; 1 related layer, 1 other layer")
-    assert out[1].startswith("  ScatterUpdate (1 layer): not judged; DirectML has SCATTER from 2_0")

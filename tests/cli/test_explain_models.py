@@ -1,4 +1,4 @@
-"""`dmlgather explain` on ONNX models and OpenVINO IRs. Judges: the models as written here, and NumPy."""
+"""`dmlgather explain` on ONNX models. Judges: the models as written here, and NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests.picture.parsed import Picture
 
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) / 2
 ROWS = np.array([2, 0, -1])
-IR = ROOT / "examples" / "openvino" / "three_gathers.xml"
 
 
 @pytest.fixture
@@ -139,22 +138,12 @@ def test_a_bound_that_is_a_size_must_be_known(tmp_path: Path, command: Command) 
     assert "--dim_param" not in reasons["both"]
 
 
-def test_layers_of_an_ir_are_explained(command: Command) -> None:
-    ended = command("explain", IR, "--json")
-    entries = {entry["name"]: entry for entry in json.loads(ended.out)}
-    assert (ended.code, ended.err) == (0, "")
-    assert [entries[name]["operator"] for name in ("middle", "oldest")] == ["Gather-7", "Gather-1"]
-    assert entries["middle"]["bytes_moved"] == {"index": 16, "read": 48, "written": 48, "total": 112}
-    assert entries["newest"]["reason"].startswith("indices[1] must be known: ")
-    assert "model.reshape(" in entries["newest"]["reason"]
-
-
 def test_what_cannot_be_understood_is_named(tmp_path: Path, command: Command) -> None:
     damaged = tmp_path / "damaged.onnx"
     damaged.write_bytes(b"\x00\x01")
     image = tmp_path / "image.png"
     image.write_bytes(b"\x89PNG\r\n")
-    for file, words in ((damaged, "damaged"), (image, "an ONNX model (.onnx) or an IR (.xml)")):
+    for file, words in ((damaged, "damaged"), (image, "or an ONNX model (.onnx)")):
         ended = command("explain", file)
         assert (ended.code, ended.out) == (2, "")
         assert words in ended.err

@@ -19,10 +19,9 @@ from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, MOST_LISTED
 from dmlgather.onnx.model.check import check_model
-from dmlgather.openvino.model.check import check_ir
 from dmlgather.report import file_check
 from dmlgather.report.settings import check_paths
-from tests.cli.command import ROOT, process
+from tests.cli.command import process
 
 EMPTY: dict[str, Any] = {"resources": {}, "dispatchables": {}, "commands": []}
 
@@ -138,24 +137,6 @@ def test_more_nodes_than_are_judged(tmp_path: Path) -> None:
     assert problem.message.startswith("has more than 4000 gathers and slices, which is the limit for a file of its size")
 
 
-@pytest.mark.parametrize("text", ['shape="{}"', ""])
-def test_an_ir_of_many_dimensions(tmp_path: Path, text: str) -> None:
-    shape = ",".join(["9" * 19] * 600)
-    dims = "" if text else "<dim>9</dim>" * 600
-    path = tmp_path / "model.xml"
-    path.write_text(
-        '<net name="m" version="11"><layers><layer id="9" name="c" type="Const" version="opset1">'
-        f'<data element_type="i64" {text.format(shape)} offset="0" size="8"/>'
-        f'<output><port id="0" precision="I64">{dims}</port></output></layer>'
-        '<layer id="1" name="g" type="Gather" version="opset8"><input><port id="0"/><port id="1"/><port id="2"/></input>'
-        '<output><port id="3"/></output></layer></layers><edges>'
-        '<edge from-layer="9" from-port="0" to-layer="1" to-port="2"/></edges></net>',
-        encoding="utf-8",
-    )
-    (problem,) = check_ir(path).problems
-    assert problem.message.endswith("has 600 dimensions, expected at most 64")
-
-
 def _folder_of(folder: Path, model: onnx.ModelProto) -> Path:
     """A folder with a hostile model and, behind it, a file with an error."""
     onnx.save(model, folder / "a.onnx")
@@ -202,17 +183,6 @@ def test_default_attributes_are_not_copied_without_end(tmp_path: Path) -> None:
     assert most < 150_000_000  # 300 MB of defaults, and a serialised copy of them
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e300])
-def test_an_axis_that_is_no_integer(tmp_path: Path, value: float) -> None:
-    text = (ROOT / "examples" / "openvino" / "three_gathers.xml").read_text()
-    (tmp_path / "m.bin").write_bytes(np.full(64, value).tobytes())
-    for name in ("i32", "i64"):
-        text = text.replace(f'element_type="{name}"', 'element_type="f64"')
-    (tmp_path / "m.xml").write_text(text)
-    report = check_paths([tmp_path])
-    assert not any("internal error" in str(problem) for file in report.files for problem in file.problems)
-
-
 @pytest.mark.slow
 def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(*_: object) -> CheckedModel:
@@ -221,7 +191,7 @@ def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monk
                 time.sleep(0)
 
     monkeypatch.setattr(limits, "SECONDS", 0.2)
-    monkeypatch.setitem(file_check.MODELS, ".onnx", ("onnx", endless))
+    monkeypatch.setattr(file_check, "_onnx", endless)
     first, second = check_paths([_folder_of(tmp_path, _gathers())]).files
     assert [problem.message for problem in first.problems] == [
         "takes more than its limit of 0.2 seconds of a processor: raise it by --time-limit, or split the file; it is not checked"
@@ -239,7 +209,7 @@ def test_an_error_at_one_file_costs_no_other(
     def fails(*_: object) -> CheckedModel:
         raise error
 
-    monkeypatch.setitem(file_check.MODELS, ".onnx", ("onnx", fails))
+    monkeypatch.setattr(file_check, "_onnx", fails)
     report = check_paths([_folder_of(tmp_path, _gathers())])
     first, second = report.files
     assert says in first.problems[0].message

@@ -114,9 +114,6 @@ READ: dict[str, Case] = {
     "external data of a model that is checked": lambda folder, _: (
         *("check", "--no-config", gathering(folder / "m.onnx", "w"), "--output-format", f"junit:{folder / 'w'}"),
     ),
-    "weights of an IR that is checked": lambda folder, command: (
-        *("check", "--no-config", ir(folder, command), "--output-format", f"text:{folder / 'model.bin'}"),
-    ),
     "initial values of a model that is checked": lambda folder, _: (
         *("check", "--no-config", with_values(folder, "v.bin"), "--output-format", f"concise:{folder / 'v.bin'}"),
     ),

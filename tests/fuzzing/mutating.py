@@ -1,5 +1,5 @@
 """Mutated files of every kind that the command reads: DxDispatch models with .npy files, descriptors, streams of descriptors,
-ONNX models, OpenVINO IRs.
+ONNX models.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import onnx
 from onnx import TensorProto, helper
@@ -31,7 +30,7 @@ NAMES = (
 LARGEST = 1_000_000
 """Bytes of a model, about."""
 
-KINDS = ("json", "jsonl", "onnx", "xml")
+KINDS = ("json", "jsonl", "onnx")
 
 
 def mutated(draw: random.Random, kind: str, folder: Path, name: str) -> None:
@@ -41,8 +40,6 @@ def mutated(draw: random.Random, kind: str, folder: Path, name: str) -> None:
         file.write_text(json.dumps(_with_values(f"{name}.npy")), encoding="utf-8")
         (folder / f"{name}.npy").write_bytes(flipped(draw, _npy(draw)))
         return
-    if draw.random() < 0.3:  # an IR's weights, or somebody else's
-        (folder / f"{name}.bin").write_bytes(bytes(draw.choice((8, 8, 7, 100))))
     data = _MAKERS[kind](draw)
     file.write_bytes(flipped(draw, data) if draw.random() < 0.3 else data)
 
@@ -268,50 +265,4 @@ def _field_value(draw: random.Random, field: Any) -> Any:
     return draw.choice(fitting)
 
 
-_IR = """<net name="m" version="11"><layers>
-<layer id="0" name="x" type="Parameter" version="opset1"><data shape="4,?,8" element_type="f32"/>
-<output><port id="0" precision="FP32" names="x"><dim>4</dim><dim>-1</dim><dim>8</dim></port></output></layer>
-<layer id="1" name="i" type="Parameter" version="opset1"><data shape="2" element_type="i64"/>
-<output><port id="0" precision="I64"><dim>2</dim></port></output></layer>
-<layer id="2" name="a" type="Const" version="opset1"><data element_type="i64" shape="" offset="0" size="8"/>
-<output><port id="0" precision="I64"/></output></layer>
-<layer id="3" name="g" type="Gather" version="opset8"><data batch_dims="0"/>
-<input><port id="0" precision="FP32"><dim>4</dim><dim>-1</dim><dim>8</dim></port><port id="1" precision="I64"><dim>2</dim></port>
-<port id="2" precision="I64"/></input>
-<output><port id="3" precision="FP32"><dim>2</dim><dim>-1</dim><dim>8</dim></port></output></layer></layers>
-<edges><edge from-layer="0" from-port="0" to-layer="3" to-port="0"/><edge from-layer="1" from-port="0" to-layer="3" to-port="1"/>
-<edge from-layer="2" from-port="0" to-layer="3" to-port="2"/></edges></net>"""
-
-
-def _xml(draw: random.Random) -> bytes:
-    root = ElementTree.fromstring(_IR)
-    for _ in range(draw.choice((1, 1, 2, 4, 8))):
-        elements = list(root.iter())
-        if len(elements) > 250:  # what is repeated or nested once more would be larger than any file
-            break
-        element, other = draw.choice(elements), copy.deepcopy(draw.choice(elements))
-        match draw.randrange(7):
-            case 0:
-                element.extend([other] * draw.choice((1, 1, 3, 300)))
-            case 1 if len(element):
-                element.remove(draw.choice(list(element)))
-            case 2 if element.attrib:
-                del element.attrib[draw.choice(list(element.attrib))]
-            case 3:
-                element.text = str(_scalar(draw))
-            case 4:
-                for _ in range(draw.choice((1, 300))):
-                    outer = ElementTree.Element("body")
-                    outer.append(other)
-                    other = outer
-                element.append(other)
-            case 5:
-                element.tag = draw.choice(("layer", "body", "port", "dim", "data", "edges"))
-            case _ if element.attrib:
-                element.set(draw.choice(list(element.attrib)), str(_scalar(draw)))
-    text = ElementTree.tostring(root, encoding="unicode")
-    entity = '<!DOCTYPE net [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>' if draw.random() < 0.03 else ""
-    return (entity + text).encode("utf-8", "surrogatepass")
-
-
-_MAKERS: dict[str, Callable[[random.Random], bytes]] = {"json": _json, "jsonl": _jsonl, "onnx": _onnx, "xml": _xml}
+_MAKERS: dict[str, Callable[[random.Random], bytes]] = {"json": _json, "jsonl": _jsonl, "onnx": _onnx}

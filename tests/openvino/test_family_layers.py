@@ -10,7 +10,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
-from dmlgather.openvino.model.layer_reading import FAMILY, PROBLEMS, problem_of
+from dmlgather.openvino.layer_reading import FAMILY, PROBLEMS, problem_of
 from dmlgather.openvino.problems.operation_versions import VERSIONS, version_in
 from tests import seeds
 from tests.openvino.ir import layer, parameter, save

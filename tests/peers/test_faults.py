@@ -13,7 +13,6 @@ from tests.peers.numpy import NUMPY
 from tests.peers.onnx_reference import REFERENCE
 from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SELECTS, SQUEEZES
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
-from tests.peers.openvino_plugin import DOUBLES, PLUGIN, SELECTED, SIZES
 
 PEERS: tuple[Peer[Any], ...] = (
     ONNXRUNTIME,
@@ -24,10 +23,6 @@ PEERS: tuple[Peer[Any], ...] = (
     EVALUATE,
     FAMILY,
     BROADCAST,
-    PLUGIN,
-    SIZES,
-    DOUBLES,
-    SELECTED,
     LAX,
     BITS,
     COMPILED,

@@ -1,8 +1,8 @@
 """ci/heavy models [--record] [--undecided] [TEXT…]: check the models of the set, and judge each verdict by runs.
 
-The judge is onnxruntime, and OpenVINO for the IRs that it makes of them. TEXT: only models whose name, "PACKAGE/FILE", contains
-one of these texts. --record: write counts.json anew. --undecided: list the nodes that are not decided. Exit code 1: a verdict is
-wrong, bits differ, or a count is not the recorded one; 2: a wheel cannot be fetched.
+The judge is onnxruntime. TEXT: only models whose name, "PACKAGE/FILE", contains one of these texts. --record: write counts.json
+anew. --undecided: list the nodes that are not decided. Exit code 1: a verdict is wrong, bits differ, or a count is not the one
+recorded; 2: a wheel cannot be fetched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.real_models.checking import CheckedFile, check_generated, check_ir_of, check_onnx
+from tests.real_models.checking import CheckedFile, check_generated, check_onnx
 from tests.real_models.counts import GENERATED, RECORD, Counts, ModelRow, differences, record_of, recorded
 from tests.real_models.listed import fetched, names
 
@@ -29,15 +29,13 @@ def main(argv: list[str]) -> int:
     for package, model in fetched(options.texts, "ci/heavy models"):
         path = package.path(model.member)
         name = package.name_of(model)
-        onnx = check_onnx(model, path)
-        ir = check_ir_of(model, path, onnx.sizes)
-        counts = None if ir is None else ir.counts
-        rows[name] = ModelRow(version=package.version, opset=onnx.opset, onnx=onnx.counts, ir=counts)
-        for kind, file in (("", onnx), (" as IR", ir)):
-            wrong += _show(f"{name}{kind}", file, options.undecided)
+        file = check_onnx(model, path)
+        rows[name] = ModelRow(version=package.version, opset=file.opset, counts=file.counts)
+        _show(name, file, options.undecided)
+        wrong += len(file.wrong)
     if not options.texts or any(text in GENERATED for text in options.texts):
         counts = check_generated()
-        rows[GENERATED] = ModelRow(version="", opset=0, onnx=counts, ir=None)
+        rows[GENERATED] = ModelRow(version="", opset=0, counts=counts)
         print(f"{GENERATED}: {_shown([counts])}, {counts.seconds} s, {counts.mb} MB", flush=True)
     if options.record:
         merged = (recorded().models if options.texts and RECORD.exists() else {}) | rows
@@ -47,22 +45,16 @@ def main(argv: list[str]) -> int:
     for line in changed:
         print(line)
     real = [row for row in rows.values() if row.version]
-    print(f"{len(real)} models: {_shown([row.onnx for row in real])}")
-    irs = [row.ir for row in rows.values() if row.ir is not None]
-    print(f"{len(irs)} IRs: {_shown(irs)}")
+    print(f"{len(real)} models: {_shown([row.counts for row in real])}")
     print(f"{wrong} wrong, {len(changed)} changed")
     return 1 if wrong or changed else 0
 
 
-def _show(name: str, file: CheckedFile | None, undecided: bool) -> int:
-    """Print a file; the number of its faults."""
-    if file is None:
-        print(f"{name}: OpenVINO does not convert it")
-        return 0
+def _show(name: str, file: CheckedFile, undecided: bool) -> None:
+    """Print a file with its faults."""
     print(f"{name}: {_shown([file.counts])}, {file.counts.seconds} s, {file.counts.mb} MB", flush=True)
     for line in (*file.wrong, *(file.undecided() if undecided else ())):
         print(f"  {line}", flush=True)
-    return len(file.wrong)
 
 
 def _shown(counts: list[Counts]) -> str:

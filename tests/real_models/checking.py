@@ -1,9 +1,9 @@
-"""Check one model of the set, as ONNX and as IR, and judge it by its runs."""
+"""Check one model of the set, and judge it by its runs."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,9 @@ import onnx
 from dmlgather.dialects.checked_model import CheckedModel, Verdict
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.model.check import check_model
-from dmlgather.openvino.model.check import check_ir
 from tests.onnx.large_models import measured, write_large
 from tests.real_models.counts import Counts
 from tests.real_models.inputs import inputs
-from tests.real_models.ir_observing import LayerRuns, NotConvertedError, convert
 from tests.real_models.judging import judge
 from tests.real_models.listed import ListedModel
 from tests.real_models.observing import ModelRuns
@@ -33,13 +31,12 @@ LEVELS = FeatureLevel.parse("1_0"), FeatureLevel.parse("6_4")
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file with its counts. wrong: what the runs contradict, a line each. sizes: of all tensors in each run, as "x[1]"."""
+    """A file with its counts. wrong: what the runs contradict, a line each."""
 
     opset: int
     checked: CheckedModel
     counts: Counts
     wrong: tuple[str, ...]
-    sizes: tuple[Mapping[str, int], ...]
 
     def undecided(self) -> Iterator[str]:
         """The nodes that are not decided, and why."""
@@ -52,7 +49,7 @@ class CheckedFile:
 
 
 def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
-    """The model as it is."""
+    """The model, checked at each level."""
     proto = onnx.load(path)
     opset = next(entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
     runs, whole, wrong = ModelRuns(proto, LEVELS), session(str(path)), []
@@ -61,7 +58,17 @@ def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
         for (output, found), expected in zip(runs.run(fed).items(), whole.run(None, fed), strict=True):
             if not _close(found, expected):
                 wrong.append(f"run {number} node by node gives another {output} than the model as a whole")
-    return _judged(opset, path, check_model, runs, wrong)
+    for level in LEVELS:
+        checked = check_model(path, level)
+        wrong += [f"problem: {problem.message}" for problem in checked.problems]
+        judgement = judge(checked, level, runs)
+        wrong += judgement.wrong
+        refused = sum(node.verdict is Verdict.REFUSED for node in checked.nodes)
+        if level == LEVELS[0]:
+            refused_1_0 = refused
+    ran = len(checked.nodes) - len(judgement.unseen)
+    counts = Counts.of(checked, refused_1_0=refused_1_0, ran=ran, executions=runs.executions, measured=measured([path]))
+    return CheckedFile(opset, checked, counts, tuple(dict.fromkeys(wrong)))
 
 
 def check_generated() -> Counts:
@@ -72,39 +79,6 @@ def check_generated() -> Counts:
         refused = sum(node.verdict is Verdict.REFUSED for node in check_model(path, LEVELS[0]).nodes)
         checked = check_model(path, LEVELS[-1])
         return Counts.of(checked, refused_1_0=refused, ran=0, executions=0, measured=measured([path]))
-
-
-def check_ir_of(model: ListedModel, path: Path, sizes: Sequence[Mapping[str, int]]) -> CheckedFile | None:
-    """What OpenVINO makes of the model; None where it cannot convert it. sizes: what the model's own runs had, as the IR keeps
-    the names of tensors.
-    """
-    graph = onnx.load(path, load_external_data=False).graph
-    with tempfile.TemporaryDirectory(prefix="dmlgather-ir-") as folder:
-        try:
-            ir = convert(path, Path(folder))
-        except NotConvertedError:
-            return None
-        runs = LayerRuns(ir, check_ir(ir, LEVELS[-1]).nodes, LEVELS)
-        for number in range(RUNS):
-            runs.run(inputs(model, graph, number), sizes[number])
-        return _judged(0, ir, check_ir, runs, [])
-
-
-def _judged(
-    opset: int, path: Path, check: Callable[[Path, FeatureLevel], CheckedModel], runs: ModelRuns | LayerRuns, wrong: list[str]
-) -> CheckedFile:
-    for level in LEVELS:
-        checked = check(path, level)
-        wrong += [f"problem: {problem.message}" for problem in checked.problems]
-        judgement = judge(checked, level, runs)
-        wrong += judgement.wrong
-        refused = sum(node.verdict is Verdict.REFUSED for node in checked.nodes)
-        if level == LEVELS[0]:
-            refused_1_0 = refused
-    ran = len(checked.nodes) - len(judgement.unseen)
-    counts = Counts.of(checked, refused_1_0=refused_1_0, ran=ran, executions=runs.executions, measured=measured([path]))
-    sizes = tuple(known for activation, known in runs.sizes.items() if activation.parent is None)
-    return CheckedFile(opset, checked, counts, tuple(dict.fromkeys(wrong)), sizes)
 
 
 def _close(found: Any, expected: Any) -> bool:

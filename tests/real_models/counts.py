@@ -77,10 +77,7 @@ class ModelRow(Record):
     """Of the package; empty for the generated model."""
 
     opset: int
-    onnx: Counts
-
-    ir: Counts | None
-    """Of the model that OpenVINO makes of it; none where OpenVINO cannot."""
+    counts: Counts
 
 
 class CountsRecord(Record):
@@ -98,7 +95,7 @@ def recorded() -> CountsRecord:
 
 def record_of(models: Mapping[str, ModelRow]) -> CountsRecord:
     """The counts of models with the machine and the versions that they were made with."""
-    versions = {name: version(name) for name in ("onnx", "onnxruntime", "openvino")}
+    versions = {name: version(name) for name in ("onnx", "onnxruntime")}
     return CountsRecord(
         machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         versions=versions,
@@ -112,14 +109,12 @@ def differences(now: Mapping[str, ModelRow], then: Mapping[str, ModelRow]) -> It
         if name not in then:
             yield f"{name}: not recorded; {REMEDY}"
             continue
-        for kind in ("onnx", "ir"):
-            pair = [_verdicts(getattr(one, kind)) for one in (row, then[name])]
-            for what in dict.fromkeys((*pair[0], *pair[1])):
-                new, old = (one.get(what) for one in pair)
-                if new != old:
-                    yield f"{name}: {kind}: {what} is {new}, recorded is {old}; {REMEDY}"
+        old = _verdicts(then[name].counts)
+        for what, new in _verdicts(row.counts).items():
+            if new != old[what]:
+                yield f"{name}: {what} is {new}, recorded is {old[what]}; {REMEDY}"
 
 
-def _verdicts(counts: Counts | None) -> dict[str, int]:
+def _verdicts(counts: Counts) -> dict[str, int]:
     """What must not change: all but how long it took and what it needed."""
-    return {} if counts is None else counts.model_dump(exclude={"seconds", "mb"})
+    return counts.model_dump(exclude={"seconds", "mb"})

@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.findings import LocatedFinding
 from tests.onnx import described
 from tests.real_models.expressions import evaluate
-from tests.real_models.observing import NodeRun, SeenTensor
+from tests.real_models.observing import ModelRuns, NodeRun, SeenTensor
 from tests.real_models.stepping import Activation
 
 SYMBOL = re.compile(r"[\w.]+(\[\d+\])?")
@@ -33,20 +32,13 @@ class Judgement:
     unseen: list[str] = field(default_factory=list)
 
 
-class Runs(Protocol):
-    """What runs of a model of any dialect show. sizes: those with names, by the run of the graph that they are in."""
-
-    nodes: list[NodeRun]
-    sizes: dict[Activation, dict[str, int]]
-
-
-def judge(checked: CheckedModel, level: FeatureLevel, runs: Runs) -> Judgement:
+def judge(checked: CheckedModel, level: FeatureLevel, runs: ModelRuns) -> Judgement:
     """Compare every node of a checked model with all its runs."""
     return _Judge(checked, level, runs).judgement
 
 
 class _Judge:
-    def __init__(self, checked: CheckedModel, level: FeatureLevel, runs: Runs) -> None:
+    def __init__(self, checked: CheckedModel, level: FeatureLevel, runs: ModelRuns) -> None:
         self.level, self.judgement = level, Judgement()
         self.findings: dict[str, list[LocatedFinding]] = {}
         for finding in checked.findings:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from dmlgather.dialects.element_types import ElementTypes
 
 TYPES = ElementTypes(
@@ -33,8 +29,3 @@ TYPES = ElementTypes(
 
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 """What indices, axes and bounds may be."""
-
-
-def integer_type(name: str | None) -> np.dtype[Any]:
-    """NumPy's type for one of the INTEGERS; int64 for another name, or where it is not known."""
-    return TYPES.dtype_of(name) if name in INTEGERS else np.dtype(np.int64)

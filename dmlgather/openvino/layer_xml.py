@@ -1,0 +1,114 @@
+"""Read the XML of a layer of an IR, which may be hostile: no document types, so no entities; no network; bounded depth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dmlgather.wording import printable
+
+DEEPEST = 256
+"""The most elements inside each other."""
+
+_PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
+_ELLIPSIS = re.compile(r"<layer \.\.\. ")
+
+
+class IRError(Exception):
+    """The text of a layer is wrong. line: the place in it, counted from 1; None where it is not known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(slots=True)
+class Element:
+    """One element. line: of the end of its start tag, counted from 1; None where it is not known. text: before its children."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    line: int | None = None
+    text: str = ""
+    children: list[Element] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, element: Any) -> Element:
+        """From an element of lxml or of xml.etree, with its children but without comments."""
+        children = [cls.of(child) for child in element if isinstance(child.tag, str)]
+        return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
+
+    def get(self, name: str) -> str | None:
+        """The value of an attribute; None without it."""
+        return self.attributes.get(name)
+
+    def all(self, tag: str) -> list[Element]:
+        """The children with a tag."""
+        return [child for child in self.children if child.tag == tag]
+
+
+def parse(text: str) -> Element:
+    """The outermost element of a text, without comments. The pages of operations write "<layer ..." for attributes left out.
+
+    IRError for what is no XML, ModuleNotFoundError where lxml is missing.
+    """
+    text = text.removeprefix("\ufeff")
+    prolog = _PROLOG.match(text)
+    at = prolog.end() if prolog else 0
+    if text.startswith("<!DOCTYPE", at):  # the parser refuses one elsewhere
+        raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", text.count("\n", 0, at) + 1)
+    return _tree(_ELLIPSIS.sub("<layer     ", text))
+
+
+class _Builder:
+    """The target of the parser: builds the elements. line: the one that the parser reads."""
+
+    def __init__(self) -> None:
+        self.line = 0
+        self.open: list[Element] = []
+        self.root: Element | None = None
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        element = Element(tag, dict(attributes), self.line)
+        if self.open:
+            self.open[-1].children.append(element)
+        else:
+            self.root = element
+        self.open.append(element)
+        if len(self.open) > DEEPEST:
+            raise IRError(f"is nested deeper than {DEEPEST} elements", self.line)
+
+    def end(self, _tag: str) -> None:
+        self.open.pop()
+
+    def data(self, text: str) -> None:
+        if self.open and not self.open[-1].children:
+            self.open[-1].text += text
+
+    def close(self) -> None:
+        """The parser calls this at the end; there is nothing to do."""
+
+
+def _tree(text: str) -> Element:
+    from lxml import etree  # type: ignore[import-untyped] # lxml ships no types
+
+    builder = _Builder()
+    parser = etree.XMLParser(
+        target=builder,
+        encoding="utf-8",  # whatever the XML declaration says
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+    )
+    try:
+        for builder.line, line in enumerate(text.encode("utf-8", "surrogatepass").splitlines(keepends=True), 1):
+            parser.feed(line)
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        reason = re.sub(r",? *line \d+, column \d+$", "", " ".join(str(error.msg).split()))
+        raise IRError(f"is not well-formed XML: {printable(reason)}", error.position[0]) from None
+    assert builder.root is not None, "a well-formed text has a root"
+    return builder.root

@@ -1,1 +1,0 @@
-"""OpenVINO's IR files: read safely, every layer of the family judged."""
