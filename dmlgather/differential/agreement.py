@@ -141,7 +141,7 @@ def check_agreement(
     if size > LARGEST:
         remark = f"one run has {size} elements, and at most {LARGEST} are tried: run it on your own inputs"
         return Agreement((), remarks=(remark,))
-    libraries, remarks = judges(proto, loaded)
+    libraries, remarks = judges(proto, loaded, size)
     return _Check(graph, pair, seed).run(libraries, [*pair.remarks, *remarks])
 
 

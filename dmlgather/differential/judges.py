@@ -66,10 +66,16 @@ def broken(model: Any) -> str | None:
     return None
 
 
-def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
-    """Return the libraries that load a model, and in words why another one does not."""
+MOST_BY_REFERENCE = 2**14
+"""Elements up to which the reference evaluator is asked of a GatherElements, where onnxruntime is as well: it does it in Python."""
+
+
+def judges(model: Any, loaded: bytes | Path, work: int) -> tuple[list[Judge], list[str]]:
+    """Return the libraries that load a model, and in words why another one does not. work: elements that one run touches."""
     found, remarks = [], []
-    for title, load in (("onnxruntime", _in_onnxruntime), ("onnx", _in_reference)):
+    for title, load in (("onnxruntime", _in_onnxruntime), ("onnx's reference evaluator", _in_reference)):
+        if found and work > MOST_BY_REFERENCE and _has_gather_elements(model):
+            continue
         try:
             found.append(load(model, loaded))
         except ModuleNotFoundError:
@@ -127,7 +133,11 @@ def _misses_errors(model: Any) -> bool:
     """Return whether onnx's reference evaluator takes indices out of range: in GatherElements, and along axes of empty data."""
     sizes = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
     empty = any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in sizes)
-    return empty or any(node.op_type == "GatherElements" for node in model.graph.node)
+    return empty or _has_gather_elements(model)
+
+
+def _has_gather_elements(model: Any) -> bool:
+    return any(node.op_type == "GatherElements" for node in model.graph.node)
 
 
 def _short(version: str) -> str:
