@@ -189,10 +189,10 @@ class IndexGraph:
         indices, known = self.types[step.inputs[1]], self.constants.get(step.inputs[1])
         limits = np.iinfo(indices.dtype)
         low, high = (limits.min, limits.max) if known is None else (int(known.min()), int(known.max()))
-        return not all(in_range(lookup, low, high) for lookup in plan.lookups)
+        return not all(_in_range(lookup, low, high) for lookup in plan.lookups)
 
 
-def in_range(lookup: Lookup, low: int, high: int) -> bool:
+def _in_range(lookup: Lookup, low: int, high: int) -> bool:
     """Whether a lookup finds every index from low … high."""
     wrapped = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
     return wrapped and high < lookup.limit

@@ -15,6 +15,7 @@ from dmlgather.dialects.descriptor_graph import descriptor_graph, model_graph
 from dmlgather.dialects.index_graph import Bitcast, IndexGraph
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
+from dmlgather.fusion import fuse
 from dmlgather.model_runner import Printed, Runner
 from tests.cli.command import EXAMPLES
 from tests.dialects.graph_values import outputs_of
@@ -73,7 +74,10 @@ def checked(model: CheckedFile) -> IndexGraph:
     for name in graph.inputs:
         tensor = graph.types[name]
         inputs[name] = initial_array(model.resources[graph.label(name)], tensor.shape, tensor.dtype)
-    assert [array.tobytes() for array in outputs_of(graph, inputs)] == shown_by_running(model)
+    shown = shown_by_running(model)
+    assert [array.tobytes() for array in outputs_of(graph, inputs)] == shown
+    fused = fuse(graph).run(inputs)
+    assert [fused[name].tobytes() for name in graph.outputs] == shown
     return graph
 
 
