@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -74,17 +73,6 @@ def model_graph(model: CheckedFile) -> IndexGraph:
     return _ModelGraph(model).graph()
 
 
-def step_name(dispatchable: str) -> str:
-    """What the steps of a model's graph are called that dispatch this."""
-    return f"dispatch '{dispatchable}'"
-
-
-def dispatchable_of(step: str) -> str | None:
-    """The dispatchable of a step of that name, with the number behind it where there are several; None for another step."""
-    found = re.fullmatch(r"dispatch '(.*)'( \(\d+\))?", step, re.DOTALL)
-    return None if found is None else found[1] + (found[2] or "")
-
-
 def buffer_type(tensor: BufferTensorDesc) -> TensorType:
     """The array that a tensor's buffer is: of its Sizes, or where it has strides of one dimension, of TotalTensorSizeInBytes."""
     whole = -(-tensor.total_bytes // tensor.data_type.bytes)
@@ -143,7 +131,7 @@ class _ModelGraph:
             inputs.append(contents.read(_layout(tensor, bound), tensor_type(tensor).dtype, name))
             read |= {bound.resource} if owned is None else set()
         output = at_execution[wire_name(desc.operator.output)]
-        name = step_name(command.dispatchable)
+        name = f"dispatch '{command.dispatchable}'"
         result = self.builder.problem(name, DescriptorProblem(desc), *inputs, output=output.resource)
         self.labels[result] = output.resource
         self.contents[output.resource].write(result, _layout(desc.tensor(desc.operator.output), output))
