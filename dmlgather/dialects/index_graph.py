@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -158,6 +158,21 @@ class IndexGraph:
     def label(self, name: str) -> str:
         """How users know a value."""
         return self.labels.get(name, name)
+
+    def renamed(self, names: Mapping[str, str], of_step: Callable[[str], str] = str) -> IndexGraph:
+        """The graph with other names of values, where `names` has them, and of steps."""
+
+        def new(values: Sequence[str]) -> tuple[str, ...]:
+            return tuple(names.get(value, value) for value in values)
+
+        return IndexGraph(
+            new(self.inputs),
+            new(self.outputs),
+            tuple(Step(of_step(step.name), step.work, new(step.inputs), new(step.outputs)) for step in self.steps),
+            dict(zip(new([*self.types]), self.types.values(), strict=True)),
+            dict(zip(new([*self.constants]), self.constants.values(), strict=True)),
+            dict(zip(new([*self.labels]), self.labels.values(), strict=True)),
+        )
 
     def needed(self) -> IndexGraph:
         """The graph without steps and constants that neither an output nor a step that can raise needs.
