@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -67,22 +66,13 @@ def model_graph(model: CheckedFile) -> IndexGraph:
     Inputs: the resources whose initial values reach an output, in the model's order. Such a value has the Sizes of the first
     tensor that reads it, where that is packed and holds all of it, else one dimension. Outputs: what the print and writeFile
     commands show of resources that a dispatch has written, in order; then what such resources hold at the end that no later
-    command reads or shows. Values have their resources' names as labels. ValueError for a model with errors or refusals.
+    command reads or shows. Both have the names of their resources, which are their labels too; where several outputs have one,
+    further ones have a number behind it, and an input whose resource is an output as well is called "name (before)". ValueError
+    for a model with errors or refusals.
     """
     if not model.ok or model.refusals:
         raise ValueError(f"{model.file} has problems, errors or parts that cannot be executed; check_file lists them")
     return _ModelGraph(model).graph()
-
-
-def step_name(dispatchable: str) -> str:
-    """What the steps of a model's graph are called that dispatch this."""
-    return f"dispatch '{dispatchable}'"
-
-
-def dispatchable_of(step: str) -> str | None:
-    """The dispatchable of a step of that name, with the number behind it where there are several; None for another step."""
-    found = re.fullmatch(r"dispatch '(.*)'( \(\d+\))?", step, re.DOTALL)
-    return None if found is None else found[1] + (found[2] or "")
 
 
 def buffer_type(tensor: BufferTensorDesc) -> TensorType:
@@ -127,7 +117,7 @@ class _ModelGraph:
         graph = replace(self.builder.build(list(shown)), labels=self.labels).needed()
         used = {*graph.outputs, *(name for step in graph.steps for name in step.inputs)}
         inputs = [self.inputs[name] for name in self.model.resources if self.inputs.get(name) in used]
-        return replace(graph, inputs=tuple(inputs)).needed()
+        return _with_names_of_resources(replace(graph, inputs=tuple(inputs)).needed())
 
     def _dispatch(self, command: Dispatch) -> tuple[set[str], str]:
         """Add the steps of a dispatch. Returns the resources that it reads, and the one that it writes."""
@@ -143,7 +133,7 @@ class _ModelGraph:
             inputs.append(contents.read(_layout(tensor, bound), tensor_type(tensor).dtype, name))
             read |= {bound.resource} if owned is None else set()
         output = at_execution[wire_name(desc.operator.output)]
-        name = step_name(command.dispatchable)
+        name = f"dispatch '{command.dispatchable}'"
         result = self.builder.problem(name, DescriptorProblem(desc), *inputs, output=output.resource)
         self.labels[result] = output.resource
         self.contents[output.resource].write(result, _layout(desc.tensor(desc.operator.output), output))
@@ -186,6 +176,25 @@ class _ModelGraph:
             if values.bytes % kind.dtype.itemsize == 0:
                 return TensorType((values.bytes // kind.dtype.itemsize,), kind.dtype)
         return TensorType((values.count,), np.dtype(values.data_type.name.lower()))
+
+
+def _with_names_of_resources(graph: IndexGraph) -> IndexGraph:
+    """The graph whose inputs and outputs are called what their resources are; see `model_graph`."""
+    outputs = {graph.label(value) for value in graph.outputs}
+    wanted = {value: graph.label(value) for value in graph.outputs}
+    for value in graph.inputs:
+        label = graph.label(value)
+        wanted.setdefault(value, f"{label} (before)" if label in outputs else label)
+    names, taken = dict[str, str](), set[str]()
+    for value in dict.fromkeys((*wanted, *graph.types)):
+        name = own = wanted.get(value, value)
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{own} ({number})"
+        taken.add(name)
+        names[value] = name
+    return graph.renamed(names)
 
 
 def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
@@ -244,17 +253,4 @@ def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
 
 def _numbered(graph: IndexGraph, number: int) -> IndexGraph:
     """The graph with a number behind the names of its values and steps."""
-
-    def named(values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{value} {number}" for value in values)
-
-    return IndexGraph(
-        named(graph.inputs),
-        named(graph.outputs),
-        tuple(
-            replace(step, name=f"line {number}: {step.name}", inputs=named(step.inputs), outputs=named(step.outputs))
-            for step in graph.steps
-        ),
-        {f"{name} {number}": tensor for name, tensor in graph.types.items()},
-        {f"{name} {number}": array for name, array in graph.constants.items()},
-    )
+    return graph.renamed({name: f"{name} {number}" for name in graph.types}, lambda name: f"line {number}: {name}")

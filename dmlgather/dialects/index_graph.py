@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -159,6 +159,21 @@ class IndexGraph:
         """How users know a value."""
         return self.labels.get(name, name)
 
+    def renamed(self, names: Mapping[str, str], of_step: Callable[[str], str] = str) -> IndexGraph:
+        """The graph with other names of values, where `names` has them, and of steps."""
+
+        def new(values: Sequence[str]) -> tuple[str, ...]:
+            return tuple(names.get(value, value) for value in values)
+
+        return IndexGraph(
+            new(self.inputs),
+            new(self.outputs),
+            tuple(Step(of_step(step.name), step.work, new(step.inputs), new(step.outputs)) for step in self.steps),
+            dict(zip(new([*self.types]), self.types.values(), strict=True)),
+            dict(zip(new([*self.constants]), self.constants.values(), strict=True)),
+            dict(zip(new([*self.labels]), self.labels.values(), strict=True)),
+        )
+
     def needed(self) -> IndexGraph:
         """The graph without steps and constants that neither an output nor a step that can raise needs.
 
@@ -189,10 +204,10 @@ class IndexGraph:
         indices, known = self.types[step.inputs[1]], self.constants.get(step.inputs[1])
         limits = np.iinfo(indices.dtype)
         low, high = (limits.min, limits.max) if known is None else (int(known.min()), int(known.max()))
-        return not all(in_range(lookup, low, high) for lookup in plan.lookups)
+        return not all(_in_range(lookup, low, high) for lookup in plan.lookups)
 
 
-def in_range(lookup: Lookup, low: int, high: int) -> bool:
+def _in_range(lookup: Lookup, low: int, high: int) -> bool:
     """Whether a lookup finds every index from low … high."""
     wrapped = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
     return wrapped and high < lookup.limit

@@ -49,7 +49,7 @@ def read_program(source: Any, argument: str = "source") -> IndexGraph:
         given += f" and holds {', '.join(dict.fromkeys(type(each).__name__ for each in items))}"
     raise TypeError(
         f"{argument} is {given}, which is no program: expected a problem or a descriptor, a list of either, or the path of a "
-        "DxDispatch model or of descriptors"
+        "DxDispatch model or of descriptors; what dg.index gives has problems(x)"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dmlgather.dialects.index_graph import IndexGraph, Step, in_range
+from dmlgather.dialects.index_graph import IndexGraph, Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds, simplify
@@ -56,11 +56,11 @@ class IndexViews:
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
         """The plan, which looks up a value, as one that looks up what the value is a view of; its data is left open. And what
-        kept it from that. The plan clamps where no index of the type is out of range.
+        kept it from that. Unsigned indices that are all in range are not checked.
         """
-        source, refusal, limits = self._of(name), None, np.iinfo(self._types[name].dtype)
+        source, refusal, dtype = self._of(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
-        if plan.lookups and all(in_range(lookup, limits.min, limits.max) for lookup in plan.lookups):
+        if dtype.kind == "u" and plan.lookups and unchecked(plan, np.iinfo(dtype).max):
             plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
         if plan.in_reach is not None or plan.out_of_bounds is OutOfBounds.RAISE:  # else no index matters, or it cannot run
             try:
@@ -76,6 +76,11 @@ class IndexViews:
             own = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
             self._found[name] = IndexView(name, tidied(own))
         return self._found.get(name)
+
+
+def unchecked(plan: IndexPlan, largest: int) -> bool:
+    """Whether every lookup finds all indices from 0 to the largest one."""
+    return all(largest < lookup.limit for lookup in plan.lookups)
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:

@@ -296,20 +296,25 @@ def _compute(
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
     """What a step without a plan makes of arrays of NumPy, or on a GPU of CuPy; a bitcast may give their memory."""
-    if isinstance(work, Elementwise) and not on_gpu:
-        return work.compute(inputs)
-    library: Any = np
     if on_gpu:
-        import cupy
-
-        library = cupy
+        return _computed_on_gpu(work, inputs)
+    if isinstance(work, Elementwise):
+        return work.compute(inputs)
     if isinstance(work, Concatenation):
-        return library.concatenate(inputs, work.axis)
+        return np.concatenate(inputs, work.axis)
+    return np.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
+
+
+def _computed_on_gpu(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any]) -> Any:
+    import cupy
+
+    if isinstance(work, Concatenation):
+        return cupy.concatenate(inputs, work.axis)
     if isinstance(work, Bitcast):
-        return library.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
+        return cupy.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
     if work.operator == "cast":
         return inputs[0].astype(work.dtype)
-    return getattr(library, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
+    return getattr(cupy, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
 
 
 def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:

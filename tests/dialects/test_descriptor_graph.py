@@ -15,6 +15,7 @@ from dmlgather.dialects.descriptor_graph import descriptor_graph, model_graph
 from dmlgather.dialects.index_graph import Bitcast, IndexGraph
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_file
+from dmlgather.fusion import fuse
 from dmlgather.model_runner import Printed, Runner
 from tests.cli.command import EXAMPLES
 from tests.dialects.graph_values import outputs_of
@@ -73,8 +74,18 @@ def checked(model: CheckedFile) -> IndexGraph:
     for name in graph.inputs:
         tensor = graph.types[name]
         inputs[name] = initial_array(model.resources[graph.label(name)], tensor.shape, tensor.dtype)
-    assert [array.tobytes() for array in outputs_of(graph, inputs)] == shown_by_running(model)
+    assert [*map(shown_name, graph.outputs)] == [graph.label(name) for name in graph.outputs]
+    assert {name.removesuffix(" (before)") for name in graph.inputs} <= {*model.resources}
+    shown = shown_by_running(model)
+    assert [array.tobytes() for array in outputs_of(graph, inputs)] == shown
+    fused = fuse(graph).run(inputs)
+    assert [fused[name].tobytes() for name in graph.outputs] == shown
     return graph
+
+
+def shown_name(output: str) -> str:
+    """An output's name without the number of those that have it."""
+    return output.partition(" (")[0]
 
 
 def works(graph: IndexGraph) -> list[str]:
@@ -180,7 +191,7 @@ def test_an_owned_input_holds_what_it_was_initialised_with(tmp_path: Path) -> No
     )  # fmt: skip
     graph = checked(check(tmp_path, model))
     owning = next(step for step in graph.steps if step.name == "dispatch 'owning'")
-    assert owning.inputs == ("table", "rows")
+    assert owning.inputs == ("table (before)", "rows")
 
 
 def test_a_resource_that_is_read_as_another_type(tmp_path: Path) -> None:

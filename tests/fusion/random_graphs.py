@@ -1,4 +1,4 @@
-"""Random chains of views and gathers, with views of their indices and arithmetic on them; and what they are step by step."""
+"""Random chains of views and gathers, with views and casts of their indices; and what they are step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.calls.eager import execute
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph, Step
+from dmlgather.dialects.index_graph import Concatenation, Elementwise, IndexGraph
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType, index_type
 from dmlgather.dialects.views import SliceView, StridedView
@@ -33,11 +33,6 @@ class RandomGraph:
 
     graph: IndexGraph
     values: Mapping[str, NDArray[Any]] = field(repr=False)
-
-
-def compute(step: Step, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The opaque operator of these graphs: all elements in reverse order. Like many operators, it may return any strides."""
-    return [np.asarray(inputs[0].ravel()[::-1].reshape(inputs[0].shape), order="F")]
 
 
 def gathering(
@@ -79,8 +74,11 @@ class ChainMaker:
         choice = rng.random()
         if choice < 0.42 and tensor.shape:
             return self._gathered(name, value)
-        if choice < 0.45:
-            return graph.opaque(name, "backwards", [value], [tensor])[0]
+        if choice < 0.45 and prod(tensor.shape) < 100:
+            size = tensor.dtype.itemsize
+            whole = rng.random() < 0.5
+            dtype, shape = (f"u{size}", tensor.shape) if whole else ("u1", (*tensor.shape, size))
+            return graph.bitcast(name, value, np.dtype(dtype), shape)
         if choice < 0.48 and tensor.shape and prod(tensor.shape) < 100:
             return graph.concatenated(name, [value, value], rng.randrange(tensor.rank))
         return self._view(name, value)
@@ -112,7 +110,7 @@ class ChainMaker:
         return graph.problem(name, problem, value, indices) if prod(problem.output.shape) <= 4000 else value
 
     def _index(self, name: str, size: int) -> str:
-        """Indices for an axis of that size: an input or a constant, perhaps one of before, with views and arithmetic behind."""
+        """Indices for an axis of that size: an input or a constant, perhaps one of before, with views and casts behind."""
         rng, graph = self._rng, self._graph
         if self._indices and rng.random() < 0.5:
             value = rng.choice(self._indices)
@@ -126,28 +124,16 @@ class ChainMaker:
             self._indices.append(value)
         for number in range(rng.choice((0, 0, 1, 1, 2, 3))):
             step = f"{name}, {number}"
-            value = self._view(step, value) if rng.random() < 0.4 else self._arithmetic(step, value, size)
+            kind = rng.choice(INDEX_TYPES)
+            value = self._view(step, value) if rng.random() < 0.7 else graph.elementwise(step, "cast", kind, value)
             if prod(graph.types[value].shape) > 12:
                 value = graph.problem(f"{step}, cut", _first_of(graph.types[value]), value)
         return value
 
-    def _arithmetic(self, name: str, value: str, size: int) -> str:
-        rng, graph, dtype = self._rng, self._graph, self._graph.types[value].dtype
-        number = graph.constant(np.array(rng.choice((0, 1, size - 1, size))).astype(dtype))
-        kind = rng.choice(("cast", "wrap", "wrap", "minimum", "maximum", "add", "subtract", "multiply"))
-        if kind == "cast":
-            return graph.elementwise(name, "cast", rng.choice(INDEX_TYPES), value)
-        if kind == "wrap":
-            negative = graph.elementwise(f"{name}, sign", "less", bool, value, graph.constant(np.zeros(1, dtype)))
-            moved = graph.elementwise(f"{name}, sum", "add", dtype, value, graph.constant(np.array(size).astype(dtype)))
-            return graph.elementwise(name, "where", dtype, negative, moved, value)
-        operands = (number, value) if kind == "subtract" else (value, number)
-        return graph.elementwise(name, kind, dtype, *operands)
-
 
 def random_chain(rng: random.Random, steps: int) -> RandomGraph:
-    """A chain of so many views and gathers over few elements. Gathers may share indices, these have views and arithmetic behind
-    them, good and bad ones; now and then a value has another reader, is an output as well, or goes through another operator.
+    """A chain of so many views and gathers over few elements. Gathers may share indices, these have views and casts behind them,
+    good and bad ones; now and then a value has another reader, is an output as well, or is read as another type.
     """
     return ChainMaker(rng, steps).made
 
@@ -220,6 +206,6 @@ def step_by_step(example: RandomGraph) -> dict[str, NDArray[Any]] | str:
         elif isinstance(step.work, Concatenation):
             result = np.concatenate(inputs, step.work.axis)
         else:
-            (result,) = compute(step, inputs)
+            result = np.frombuffer(inputs[0].tobytes(), step.work.dtype).reshape(step.work.shape)
         values[step.outputs[0]] = result
     return values

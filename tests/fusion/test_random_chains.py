@@ -23,7 +23,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds, compose
 from dmlgather.selftest.random_plans import random_buffers
 from tests import seeds
 from tests.chain_count import CHAINS, each_seed
-from tests.fusion.random_graphs import RandomGraph, compute, random_chain, step_by_step
+from tests.fusion.random_graphs import RandomGraph, random_chain, step_by_step
 from tests.kernels.ptx.runs import Case, differs
 from tests.noticing import BrokenPrograms
 
@@ -34,9 +34,9 @@ def check(example: RandomGraph, device: str) -> None:
     fused = fuse(example.graph)
     if isinstance(expected, str):
         with pytest.raises(IndexError, match=f"^{re.escape(expected)}$"):
-            fused.run(example.values, compute=compute, device=device)
+            fused.run(example.values, device=device)
         return
-    found = fused.run(example.values, compute=compute, device=device)
+    found = fused.run(example.values, device=device)
     for name in example.graph.outputs:
         assert found[name].shape == expected[name].shape
         assert found[name].tobytes() == expected[name].tobytes()
@@ -120,10 +120,6 @@ def moved(plan: IndexPlan, *_: Any) -> IndexPlan:
         return plan
 
 
-def without_wrap(plan: IndexPlan, *_: Any) -> IndexPlan:
-    return replace(plan, lookups=tuple(replace(lookup, wrap=0) for lookup in plan.lookups))
-
-
 def clamping(plan: IndexPlan, *_: Any) -> IndexPlan:
     reads = all(lookup.limit for lookup in plan.lookups)
     return replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"") if reads else plan
@@ -141,13 +137,16 @@ def unchecked(*_: Any) -> None:
     """Takes the place of a check."""
 
 
+def always(*_: Any) -> bool:
+    return True
+
+
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a wrong offset": (compose, "_composed", moved),
     "indices that are not checked any more": (compose, "_check_coverage", unchecked),
     "a policy for another": (compose, "_check_mergeable", unchecked),
     "an index of an index": (compose, "_check_values", unchecked),
-    "a wrong wrap": (derivations, "look_up_arguments", without_wrap),
-    "a policy that is dropped": (derivations, "look_up_arguments", clamping),
+    "a policy that is dropped": (derivations, "unchecked", always),
     "indices from the start of their view": (derivations, "compose_indices", from_the_start),
     "known indices that are not in range": (fusing, "with_known_indices", clamping),
     "the wrong one of joined indices": (JoinedIndices, "read_by", from_the_start),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays, cpu
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import Step
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, TransposeView
 from dmlgather.dialects.windows import Window
@@ -122,8 +120,6 @@ def test_what_inputs_may_not_be() -> None:
         fused.run({"x": X, "i": IDS}, out=X)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"out for 'turned': expected an array .*, got int"):
         fused(X, IDS, out=3)
-    with pytest.raises(TypeError, match="compute is of type int, expected a function of a step and its arrays"):
-        fused.run({"x": X, "i": IDS}, compute=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the arrays are on the CPU, which has no streams"):
         fused(X, IDS, stream=1)
 
@@ -158,55 +154,38 @@ def test_outputs_share_no_memory() -> None:
 
 def test_what_moves_nothing_is_not_launched() -> None:
     graph = GraphBuilder()
-    x = graph.input("x", FLOATS)
-    row = graph.reshaped("row", x, (24,))
-    (relu,) = graph.opaque("relu", "relu", [row], [graph.types[row]])
-    fused = fuse(graph.build([graph.reshaped("again", relu, (2, 12))]))
-    assert fused.launches == ()
-    assert (fused.bytes_moved, fused.bytes_saved) == (0, 0)
-    seen: list[Any] = []
-
-    def compute(step: Step, inputs: Sequence[Any]) -> list[Any]:
-        seen.extend(inputs)
-        return [inputs[0] + 1]
-
-    assert fused.run({"x": X}, compute=compute)["again"].tolist() == (X + 1).reshape(2, 12).tolist()
-    assert np.shares_memory(seen[0], X)
+    bits = graph.bitcast("bits", graph.reshaped("row", graph.input("x", FLOATS), (24,)), np.dtype("uint16"), (8, 6))
+    turned = graph.transposed("turned", bits, (1, 0))
+    fused = fuse(graph.build([turned]))
+    assert [launch.holds for launch in fused.launches] == [("turned",)]
+    assert (fused.bytes_moved, fused.bytes_saved) == (2 * X.nbytes, 0)
+    assert fused(X).tolist() == X.view(np.uint16).reshape(8, 6).T.tolist()
+    assert fused(X.T.copy().T).tolist() == fused(X).tolist()
+    copied = fuse(graph.build([bits]))  # which would be memory of the input
+    assert (copied.launches, copied.bytes_moved) == ((), 2 * X.nbytes)
 
 
-def test_opaque_steps_are_the_callers() -> None:
-    graph = GraphBuilder()
-    x = graph.input("x", FLOATS)
-    (relu,) = graph.opaque("relu", "relu", [x], [FLOATS])
-    fused = fuse(graph.build([graph.transposed("turned", relu, (1, 0))]))
-    with pytest.raises(ValueError, match="relu is an operator that only its dialect can run: call run with compute="):
-        fused(X)
-    with pytest.raises(ValueError, match="relu gave 0 arrays, expected 1: \\['relu'\\]"):
-        fused.run({"x": X}, compute=lambda step, inputs: [])
-    with pytest.raises(ValueError, match="'relu' of relu is float32 \\[6, 4\\], expected float32 \\[4, 6\\]"):
-        fused.run({"x": X}, compute=lambda step, inputs: [X.T])
-    with pytest.raises(TypeError, match="'relu' of relu is float64 \\[4, 6\\], expected float32 \\[4, 6\\]"):
-        fused.run({"x": X}, compute=lambda step, inputs: [inputs[0].astype(float)])
-    turned = fused.run({"x": X}, compute=lambda step, inputs: [np.asfortranarray(inputs[0])])["turned"]
-    assert turned.tolist() == X.T.tolist()
-
-
-def test_what_opaque_steps_give_is_copied_where_it_is_memory_of_others() -> None:
+def test_what_is_read_as_another_type_is_copied_where_it_is_memory_of_others() -> None:
     graph = GraphBuilder()
     x, constant = graph.input("x", FLOATS), graph.constant(X + 1)
     outputs = [x]
     for number, source in enumerate((x, constant, graph.transposed("turned", x, (1, 0)))):
-        (same,) = graph.opaque(f"same {number}", "identity", [source], [graph.types[source]])
-        outputs += [source, same, graph.reshaped(f"row {number}", same, (24,))]
+        bits = graph.bitcast(f"bits {number}", source, np.dtype(np.int32), graph.types[source].shape)
+        outputs += [source, bits, graph.bitcast(f"row {number}", bits, np.dtype(np.uint8), (96,))]
     fused = fuse(graph.build(outputs))
-    results = fused.run({"x": X}, compute=lambda step, inputs: [inputs[0][...]])
-    assert [*results] == outputs[1:]
-    for name, result in results.items():
-        others = [X, *fused.graph.constants.values(), *(other for key, other in results.items() if key != name)]
-        assert not any(np.shares_memory(result, other) for other in others), name
-    for number, expected in enumerate((X, X + 1, X.T)):
-        for result in (results[f"same {number}"], results[f"row {number}"]):
-            assert result.ravel().tolist() == expected.ravel().tolist()
+    for given in (X, X.T.copy().T, X.view(Subclass)):
+        results = fused.run({"x": given})
+        assert [*results] == outputs[1:]
+        for name, result in results.items():
+            others = [given, *fused.graph.constants.values(), *(other for key, other in results.items() if key != name)]
+            assert not any(np.shares_memory(result, other) for other in others), name
+            assert result.flags.writeable
+        for number, expected in enumerate((X, X + 1, X.T)):
+            assert results[f"bits {number}"].tolist() == np.ascontiguousarray(expected).view(np.int32).tolist()
+            assert results[f"row {number}"].tobytes() == expected.tobytes()
+    out = np.zeros((4, 6), np.int32)
+    assert fused.run({"x": X}, out={"bits 0": out})["bits 0"] is out
+    assert out.tobytes() == X.tobytes()
 
 
 def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +194,7 @@ def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyP
     value = x
     for number in range(4):
         value = graph.transposed(f"turned {number}", value, (1, 0))
-        (value,) = graph.opaque(f"relu {number}", "relu", [value], [graph.types[value]])
+        value = graph.concatenated(f"twice {number}", [value, value], 0)
     fused = fuse(graph.build([value]))
     made: list[weakref.ref[Any]] = []
 
@@ -231,7 +210,7 @@ def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(running, "_NEW", GraphCall(observed(np.empty)))
     for given in (X, X.view(Subclass)):
         made.clear()
-        fused.run({"x": given}, compute=lambda step, inputs: [inputs[0] + 1])
+        fused.run({"x": given})
         assert len(made) == 4
 
 
@@ -252,10 +231,10 @@ def test_programs_are_prepared_once_for_each_layout(monkeypatch: pytest.MonkeyPa
 def test_a_bad_index_is_named_as_its_step_names_it() -> None:
     graph = GraphBuilder()
     x, i = graph.input("x", FLOATS), graph.input("i", TensorType((2, 3), np.dtype("int32")))
-    wide = graph.elementwise("wide", "cast", "int64", graph.transposed("turned", i, (1, 0)))
-    columns = graph.problem("columns", gathering(FLOATS, graph.types[wide], 1, OutOfBounds.RAISE, wraps=True), x, wide)
+    turned = graph.transposed("turned", i, (1, 0))
+    columns = graph.problem("columns", gathering(FLOATS, graph.types[turned], 1, OutOfBounds.RAISE, wraps=True), x, turned)
     fused = fuse(graph.build([graph.reshaped("flat", columns, (24,))]))
-    assert [launch.holds for launch in fused.launches] == [("turned", "wide", "columns", "flat")]
+    assert [launch.holds for launch in fused.launches] == [("turned", "columns", "flat")]
     bad = np.array([[0, 1, 6], [-7, 2, 3]], np.int32)  # of which the step meets -7 first, and memory holds 6 first
     for device in ("cpu", "reference"):
         with pytest.raises(IndexError) as error:
