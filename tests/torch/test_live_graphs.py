@@ -329,12 +329,6 @@ def test_arrays_of_numpy_are_constants_of_an_export() -> None:
     assert same_bits(torch.export.export(Module(), (X,)).module()(X * 2), X * 2 + torch.arange(6.0).flip(0))
 
 
-def test_a_trace_leaves_operators_to_pytorch() -> None:
-    trace = dg.torch.trace(lambda x, i: dg.torch.index_select(x * 2, 1, i).flip(0), X, I)
-    assert [entry.equation.split(" ")[0] for entry in trace] == ["flip.default"]
-    assert same_bits(trace.run(X + 1, I), ((X + 1) * 2)[:, I].flip(0))
-
-
 def test_export_refuses_what_no_graph_can_hold() -> None:
     class Written(torch.nn.Module):  # type: ignore[misc] # as above
         def forward(self, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
