@@ -1,4 +1,4 @@
-"""PyTorch's windows: narrow, select, slice, split, chunk, unbind, flip; and roll, which is several."""
+"""PyTorch's windows: narrow, select, slice, split, chunk, tensor_split, flip; and roll, which is several."""
 
 from __future__ import annotations
 
