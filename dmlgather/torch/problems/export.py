@@ -118,7 +118,7 @@ def with_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
         "indices",
         expected="indices that are looked up as they are, as GATHER_ELEMENTS does",
         got=f"indices that count modulo {size}",
-        remedy=f"take the remainders by {size} first, and describe gather of them, with both tensors expanded to one shape off dim",
+        remedy=f"take the remainders by {size} first, and describe gather of them, both tensors expanded to one shape off dim",
     )
     return Report(subject=f"PyTorch {problem.name}", level=level, findings=(finding,))
 
