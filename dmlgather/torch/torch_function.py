@@ -105,7 +105,7 @@ class TorchFunction(EagerFunction[P]):
 
         def stated(work: Work) -> Problem | tuple[Problem, ...]:
             if isinstance(work, Rolling):
-                return tuple(work.chain())
+                return tuple(work.problems())
             return under(work, *policy_of(work, request.out_of_bounds))
 
         return _of_each(_work(request)(), stated)
