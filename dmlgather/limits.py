@@ -88,7 +88,7 @@ def _within_time(seconds: float) -> Iterator[None]:
 @contextmanager
 def _within_memory(memory: int) -> Iterator[None]:
     try:
-        with data_limited(memory):
+        with _data_limited(memory):
             yield
     except MemoryError as error:
         if type(error).__module__.startswith("dmlgather."):  # it says more
@@ -102,7 +102,7 @@ def _within_memory(memory: int) -> Iterator[None]:
 
 
 @contextmanager
-def data_limited(memory: int) -> Iterator[None]:
+def _data_limited(memory: int) -> Iterator[None]:
     """On Linux, a context in which this process can have so many bytes of data more than now."""
     if sys.platform != "linux":
         yield
@@ -119,15 +119,6 @@ def data_limited(memory: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def inherit_no_limit() -> None:
-    """In a child process, take back the limit of the parent's work on its files, which counts what the parent has."""
-    if sys.platform == "linux":
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 def _data_bytes() -> int:

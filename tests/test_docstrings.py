@@ -19,9 +19,6 @@ MODULES = [found.name for found in pkgutil.walk_packages(dmlgather.__path__, "dm
 
 FACES = [dmlgather, dmlgather.onnx, dmlgather.openvino, dmlgather.lax, dmlgather.torch, dmlgather.distributed]
 
-NEED_TORCH = ("dmlgather.torch.trace",)
-"""Whose examples need PyTorch: tests/torch/test_live_trace.py runs them."""
-
 PUBLIC = {f"{face.__name__}.{name}": getattr(face, name) for face in FACES for name in face.__all__}
 
 
@@ -38,15 +35,9 @@ def test_every_public_method_is_documented(name: str) -> None:
     assert not silent
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, value in PUBLIC.items() if not isinstance(value, ModuleType) and name not in NEED_TORCH]
-)
+@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if not isinstance(value, ModuleType)])
 def test_examples_in_docstrings_run(name: str) -> None:
-    run_examples(name)
-
-
-def run_examples(name: str) -> None:
-    """Run the examples of a public name, which has one at least unless it is a class."""
+    """Each public name has one at least unless it is a class."""
     found = examples(name, PUBLIC[name])
     if inspect.isclass(PUBLIC[name]):
         found += [part for member, value in vars(PUBLIC[name]).items() for part in examples(f"{name}.{member}", value)]

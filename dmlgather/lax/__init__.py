@@ -9,9 +9,8 @@ from dmlgather.package import lazy_names
 if TYPE_CHECKING:
     from dmlgather.lax.functions import differences, gather, to_directml
     from dmlgather.lax.problems.gather import GatherDimensionNumbers
-    from dmlgather.lax.tracing.trace import trace
 
-__all__ = ["GatherDimensionNumbers", "differences", "gather", "to_directml", "trace"]
+__all__ = ["GatherDimensionNumbers", "differences", "gather", "to_directml"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -20,6 +19,5 @@ __getattr__, __dir__ = lazy_names(
         "differences": "functions",
         "gather": "functions",
         "to_directml": "functions",
-        "trace": "tracing.trace",
     },
 )

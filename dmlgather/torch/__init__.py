@@ -22,7 +22,6 @@ from dmlgather.package import lazy_names
 
 if TYPE_CHECKING:
     from dmlgather.torch.functions import embedding, gather, index, index_select, take, take_along_dim
-    from dmlgather.torch.tracing.trace import trace
     from dmlgather.torch.views import (
         as_strided,
         chunk,
@@ -63,14 +62,10 @@ __all__ = [
     "take",
     "take_along_dim",
     "tensor_split",
-    "trace",
     "transpose",
     "unfold",
 ]
 
 _GATHERS = ("embedding", "gather", "index", "index_select", "take", "take_along_dim")
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {**dict.fromkeys(__all__, "views"), **dict.fromkeys(_GATHERS, "functions"), "trace": "tracing.trace"},
-)
+__getattr__, __dir__ = lazy_names(__name__, {**dict.fromkeys(__all__, "views"), **dict.fromkeys(_GATHERS, "functions")})

@@ -112,8 +112,8 @@ def take_along_dim(
 
     input, indices: as many dimensions; off `dim` equal sizes, or 1. indices: int64. As in PyTorch, indices count modulo the size
     along `dim`, so that none is out of range; with a policy in `out_of_bounds`, negative ones count from the end once.
-    dim: None for `gather` of the flattened input by the flattened indices, which may be int32 too. The plan and the descriptors
-    read indices that are in range. Returns the broadcast shape.
+    dim: None for `gather` of the flattened input by the flattened indices, which may be int32 too. No plan takes remainders: with
+    `dim`, a call has a plan if it has a policy, and no descriptor. Returns the broadcast shape.
 
     Raises what PyTorch raises: RuntimeError for shapes that do not fit and an index of another type, IndexError for another dim.
 

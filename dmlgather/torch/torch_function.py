@@ -17,6 +17,7 @@ from dmlgather.calls.arguments import CallOutput, Taken, policy_of, take, type_o
 from dmlgather.calls.eager import EagerFunction, Ran, Request, written_by
 from dmlgather.calls.prepared import Ready
 from dmlgather.dialects.exporter import Descriptors
+from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.plan import IndexPlan
@@ -33,9 +34,19 @@ Work = Problem | Rolling
 
 @dataclass(frozen=True, slots=True)
 class TorchRequest(Request):
-    """What one call asks for. modulo: whether the indices count modulo the size of their dimension."""
+    """What one call asks for. modulo: whether the indices count modulo the size of their dimension, which no problem says."""
 
     modulo: bool = False
+
+    @property
+    def stated(self) -> TorchRequest:
+        """This request, where its problem says all that it does. ValueError for indices that count modulo a size."""
+        if self.modulo:
+            raise ValueError(
+                "take_along_dim takes indices modulo the size along dim, which no problem or plan says: "
+                "call gather with the remainders, or say with out_of_bounds= what an index out of range does"
+            )
+        return self
 
 
 class TorchFunction(EagerFunction[P]):
@@ -72,8 +83,9 @@ class TorchFunction(EagerFunction[P]):
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The plan of the same call over packed tensors. A tensor may be replaced by anything with `shape` and `dtype`, or by a
         pair (shape, dtype); `device` and `out` change nothing. Of roll, a tuple: each plan writes its part of the result.
+        ValueError for take_along_dim by PyTorch's own rule: no plan takes remainders.
         """
-        request = self._request(*args, **kwargs)
+        request = self._stated(args, kwargs)
 
         def planned(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
             if isinstance(work, Rolling):
@@ -83,34 +95,35 @@ class TorchFunction(EagerFunction[P]):
         return _of_each(_work(request)(), planned)
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """What the same call asks for, without tensors. Arguments as for `plan`. Of roll, a tuple of views, of which each reads
-        what the one before it writes.
+        """What the same call asks for, without tensors. Arguments and errors as for `plan`. Of roll, a tuple of views, of which
+        each reads what the one before it writes.
 
         >>> dg.torch.index_select.problem(((4, 10), "float32"), 1, ((3,), "int64")).output.shape
         (4, 3)
         """
+        request = self._stated(args, kwargs)
 
         def stated(work: Work) -> Problem | tuple[Problem, ...]:
-            return tuple(work.chain()) if isinstance(work, Rolling) else work
+            if isinstance(work, Rolling):
+                return tuple(work.problems())
+            return under(work, *policy_of(work, request.out_of_bounds))
 
-        return _of_each(_work(self._request(*args, **kwargs))(), stated)
+        return _of_each(_work(request)(), stated)
 
     def inputs(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
         """The arrays that plans and descriptors of a call read, in order: the data, and the indices where there are any.
 
         These are the arguments, but for what a call does before it runs: take flattens its input, as_strided reads the storage,
-        `index` broadcasts several index tensors to one shape and stacks them behind it, take_along_dim takes remainders.
+        `index` broadcasts several index tensors to one shape and stacks them behind it. Errors as for `plan`.
 
         >>> dg.torch.index.inputs(np.zeros((4, 5)), ([[0], [1]], [2, 3]))[1].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
         """
-        request = self._request(*args, **kwargs)
-        assert isinstance(request, TorchRequest)
-        given = tuple(request.arrays.values())
+        request = self._stated(args, kwargs)
         for name, item in request.arrays.items():
             if isinstance(item, tuple | TensorType):
                 raise TypeError(f"{name} has no elements: pass arrays")
-        return (*given[:-1], given[-1] % _modulus(_work(request)())) if request.modulo else given
+        return tuple(request.arrays.values())
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
         """The DirectML descriptor for a call, or a report of why there is none.
@@ -127,12 +140,15 @@ class TorchFunction(EagerFunction[P]):
         ('GATHER', 1, (4, 3))
         """
         at = FeatureLevel.parse(level)
-        make = _work(self._asked(args, kwargs))
+        request = self._asked(args, kwargs)
+        make = _work(request)
         try:
             work = make()
         except (IndexError, RuntimeError, AssertionError, TypeError, ValueError) as error:
             broken = ValueError(str(error))
             return export.EXPORTER.to_directml(lambda: _raise(broken), at, "PyTorch", self.__name__)  # type: ignore[attr-defined]
+        if request.modulo:
+            return export.with_remainders(work, at)
 
         def described(each: Work) -> Described:
             descs = export.express(each, at)
@@ -144,19 +160,26 @@ class TorchFunction(EagerFunction[P]):
         """The indices for which the descriptors of `to_directml` give elements where PyTorch gives an error, or other elements.
 
         Arguments as for `to_directml`. Returns findings of severity warning: EXP201 for indices out of range, EXP202 for negative
-        ones where PyTorch does not count them from the end. Views have none. Raises as the function itself.
+        ones where PyTorch does not count them from the end. Views have none. Raises as the function itself, and as `plan`.
 
         >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
         ['indices from -10 to 9']
         """
-        work = _work(self._asked(args, kwargs))()
+        work = _work(self._asked(args, kwargs).stated)()
         return () if isinstance(work, tuple) else export.EXPORTER.differences(work)
 
-    def _asked(self, args: Any, kwargs: Mapping[str, Any]) -> Request:
+    def _stated(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
+        request = self._request(*args, **kwargs)
+        assert isinstance(request, TorchRequest)
+        return request.stated
+
+    def _asked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
         for name in ("out", "out_of_bounds", "device"):
             if kwargs.get(name) is not None:
                 raise TypeError(f"{name} is given, but a descriptor has none: leave it out")
-        return self._request(*args, **kwargs)
+        request = self._request(*args, **kwargs)
+        assert isinstance(request, TorchRequest)
+        return request
 
 
 class _TorchCall:

@@ -25,14 +25,10 @@ COUNTS = (1, 2, 3, 4, 4, 6)
 
 @dataclass(frozen=True)
 class Spelling:
-    """What a library takes in brackets. types: of index arrays; backwards: slices with a negative step; scalars: index arrays
-    without dimensions; masks: arrays of bools.
-    """
+    """What a library takes in brackets. types: of index arrays; backwards: slices with a negative step."""
 
     types: tuple[str, ...] = ("int64", "int32", "int16", "int8")
     backwards: bool = True
-    scalars: bool = True
-    masks: bool = True
 
 
 class KeyDrawing:
@@ -56,17 +52,17 @@ class KeyDrawing:
         if not size and 0 not in shape:
             shape = self.places
         found = self._walk(size, shape)
-        kind = np.dtype(self.rng.choice([name for name in self.spelling.types if np.iinfo(name).max >= size]))  # as JAX asks for
+        kind = np.dtype(self.rng.choice([name for name in self.spelling.types if np.iinfo(name).max >= size]))
         if found.size and self.rng.random() < self.far:
             info = np.iinfo(kind)
             outside = [place for place in (size, size + 2, -size - 1, *FAR) if info.min <= place <= info.max]
             found.reshape(-1)[self.rng.randrange(found.size)] = self.rng.choice(outside)
-        return np.where((found < 0) & (kind.kind == "u"), 0, found).astype(kind)
+        return found.astype(kind)
 
     def spread(self, places: Sequence[int]) -> tuple[int, ...]:
         """Sizes of an index array that is broadcast to these."""
         ones = [size if self.rng.random() < 0.7 else 1 for size in places]
-        fewer = self.rng.random() < 0.25 and (len(ones) > 1 or self.spelling.scalars)
+        fewer = self.rng.random() < 0.25
         return tuple(ones[fewer:])
 
     def _walk(self, size: int, shape: tuple[int, ...]) -> Array:
@@ -98,7 +94,7 @@ class KeyDrawing:
         if not size:
             return self.window(axis)
         place = self.rng.randrange(-size, size)
-        return np.array(place) if self.spelling.scalars and self.rng.random() < 0.2 else place
+        return np.array(place) if self.rng.random() < 0.2 else place
 
     def window(self, axis: int) -> slice:
         """A slice, whose bounds may lie outside."""
@@ -175,7 +171,7 @@ def _mask_and_arrays(draw: KeyDrawing) -> Key:
 
 def _mixed(draw: KeyDrawing) -> Key:
     """Any entries, with new dimensions and an ellipsis."""
-    others = (_static, _one_array, _neighbours, _apart, _apart, _grid, *((_mask_and_arrays,) if draw.spelling.masks else ()))
+    others = (_static, _one_array, _neighbours, _apart, _apart, _grid, _mask_and_arrays)
     entries = list(draw.rng.choice(others)(draw))
     taken = sum(entry.ndim if isinstance(entry, np.ndarray) and entry.dtype == bool else 1 for entry in entries)
     whole = [place for place, entry in enumerate(entries) if isinstance(entry, slice) and entry == slice(None)]
@@ -208,8 +204,7 @@ def some_key(rng: random.Random, shape: Sequence[int], spelling: Spelling, *, fa
     """An expression for data of a shape, of any kind or of one. far: how likely an index array has a position out of range."""
     if not shape:
         return (..., None)[: rng.randint(0, 2)]
-    kinds = [kind] if kind else [name for name in KINDS if spelling.masks or "mask" not in name]
-    return KINDS[rng.choice(kinds)](KeyDrawing(rng, shape, spelling, far))
+    return KINDS[kind or rng.choice(list(KINDS))](KeyDrawing(rng, shape, spelling, far))
 
 
 def random_bits(rng: random.Random, dtype: str) -> Array:

@@ -9,27 +9,50 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import dmlgather as dg
-from dmlgather.lax.problems.slice import DynamicSlice
+from tests.lax.specification import FIELDS
 
 PATH = Path(__file__).with_name("harnesses.json")
 
+MODES = {"CLIP": "clip", "FILL_OR_DROP": "fill", "PROMISE_IN_BOUNDS": "promise_in_bounds"}
 
-def call(entry: Any) -> dict[str, Any]:
-    """An entry of a trace as a call of lax.gather, in JSON."""
-    gather = entry.problem.gather if isinstance(entry.problem, DynamicSlice) else entry.problem
+
+def calls(jaxpr: Any) -> Iterator[dict[str, Any]]:
+    """The gathers and dynamic slices of a jaxpr, and of those inside, as calls of lax.gather, in JSON."""
+    from jax._src.core import jaxprs_in_params
+
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in ("gather", "dynamic_slice"):
+            yield call(eqn.primitive.name, eqn.params, *(atom.aval for atom in eqn.invars))
+        for inner in jaxprs_in_params(eqn.params):
+            yield from calls(inner)
+
+
+def call(primitive: str, params: Any, operand: Any, *starts: Any) -> dict[str, Any]:
+    """A dynamic slice is a gather of one index vector: its scalar starts, in mode "clip"."""
+    if primitive == "gather":
+        (found,) = starts
+        indices, numbers, mode = [found.shape, str(found.dtype)], params["dimension_numbers"], MODES[params["mode"].name]
+        dims = {name: getattr(numbers, name) for name in FIELDS}
+    else:
+        every = tuple(range(len(operand.shape)))
+        indices, dims, mode = (
+            [(len(starts),), str(starts[0].dtype)],
+            dict(zip(FIELDS, (every, (), every, (), ()), strict=True)),
+            "clip",
+        )
     return {
-        "primitive": entry.primitive,
-        "operand": [entry.operand.shape, entry.operand.dtype],
-        "start_indices": [entry.indices.shape, entry.indices.dtype],
-        "dimension_numbers": vars(gather.numbers),
-        "slice_sizes": gather.slice_sizes,
-        "mode": entry.mode,
+        "primitive": primitive,
+        "operand": [operand.shape, str(operand.dtype)],
+        "start_indices": indices,
+        "dimension_numbers": dims,
+        "slice_sizes": params["slice_sizes"],
+        "mode": mode,
     }
 
 
@@ -46,10 +69,10 @@ def main() -> None:
     with jax.enable_x64(True):  # as JAX runs them
         for harness in all_harnesses:
             if harness.group_name in ("gather", "dynamic_slice"):
-                trace = dg.lax.trace(harness.dyn_fun, *harness.dyn_args_maker(np.random.RandomState(0)))
-                found.update(json.dumps(call(entry)) for entry in trace if entry.indices is not None)
-    calls = ",\n".join(json.dumps({"times": times, **json.loads(text)}) for text, times in found.items())
-    PATH.write_text(f'{{"jax": "{jax.__version__}", "calls": [\n{calls}\n]}}\n')
+                jaxpr = jax.make_jaxpr(harness.dyn_fun)(*harness.dyn_args_maker(np.random.RandomState(0)))
+                found.update(map(json.dumps, calls(jaxpr.jaxpr)))
+    rows = ",\n".join(json.dumps({"times": times, **json.loads(text)}) for text, times in found.items())
+    PATH.write_text(f'{{"jax": "{jax.__version__}", "calls": [\n{rows}\n]}}\n')
     print(f"{found.total()} calls, {len(found)} of them different: {PATH.name}")
 
 

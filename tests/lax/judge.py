@@ -11,7 +11,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.chain_drawing import Chain
 from tests.lax.calling import content
 from tests.lax.specification import Array, Call
 
@@ -27,16 +26,6 @@ QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_pass
 
 ONE_NAN = tuple(map(np.dtype, (ml_dtypes.bfloat16, ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2)))
 """Types in which JAX's fill mode makes every NaN the same one, on the CPU; a gather moves bits."""
-
-
-def compiled(chains: Sequence[Chain]) -> list[Any]:
-    """What JAX makes of chains, all of which it compiles at once."""
-
-    def all_of_them(arguments: Any) -> list[Any]:
-        return [chain(*each) for chain, each in zip(chains, arguments, strict=True)]
-
-    found: list[Any] = jax.jit(all_of_them, compiler_options=QUICKLY)([chain.arguments for chain in chains])
-    return found
 
 
 def judged_content(array: Array) -> object:

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.dialects.problem import TensorType
-from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
-from dmlgather.lax.problems.export import EXPORTER
-from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,))
 WINDOWS = GatherDimensionNumbers((1,), (), (0,))
@@ -126,18 +122,6 @@ def test_a_type_that_the_level_does_not_take_is_the_validators_finding() -> None
     assert found == [("DML201", "InputTensor.DataType", "4_1"), ("DML201", "OutputTensor.DataType", "4_1")]
 
 
-def test_walking_backwards_needs_slice1() -> None:
-    problem = Rev(TensorType((4, 5), np.dtype("float32")), (1,))
-    report = EXPORTER.express(problem, FeatureLevel.LEVEL_1_0)
-    assert isinstance(report, dg.Report)
-    assert report.subject == "JAX lax.rev"
-    expected = "positive steps, as SLICE takes them at level 1_0"
-    assert facts(report.findings[0]) == ("EXP106", "dimensions", expected, "{1,-1} for the dimensions of data", "2_1")
-    found = EXPORTER.lowest(problem)
-    assert found is not None
-    assert found[0] == FeatureLevel.LEVEL_2_1
-
-
 @pytest.mark.parametrize(
     ("mode", "kind", "expected"),
     [
@@ -185,30 +169,6 @@ def test_a_caller_that_contradicts_itself_gets_an_exception() -> None:
         dg.lax.to_directml(DATA, INDICES, ROWS, (1, 2), "7_0")
     with pytest.raises(TypeError, match="start_indices is of type NoneType"):
         dg.lax.to_directml(DATA, None, ROWS, (1, 2))
-
-
-OPERAND = TensorType((4, 5), np.dtype("float32"))
-
-
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        (lambda: LaxSlice(OPERAND, (0,), (4, 5)), r"start_indices is \(0,\); expected 2 entries"),
-        (lambda: LaxSlice(OPERAND, (0, 0), (4, 6)), r"limit_indices\[1\] 6; expected 0 <= start <= limit <= 5"),
-        (lambda: LaxSlice(OPERAND, (3, 0), (2, 5)), r"start_indices\[0\] is 3 and limit_indices\[0\] 2"),
-        (lambda: LaxSlice(OPERAND, (0, 0), (4, 5), (1, 0)), r"strides\[1\] is 0; expected 1 or more"),
-        (lambda: Rev(OPERAND, (0, 0)), r"dimensions is \(0, 0\); expected dimensions of operand, of rank 2, each once"),
-        (lambda: Rev(OPERAND, (2,)), r"dimensions is \(2,\)"),
-        (
-            lambda: DynamicSlice(OPERAND, TensorType((1,), np.dtype("int32")), (1, 5)),
-            r"start_indices has shape \(1,\); expected \(2,\)",
-        ),
-        (lambda: DynamicSlice(OPERAND, TensorType((2,), np.dtype("int32")), (5, 5)), r"slice_sizes\[0\] is 5; expected 0 … 4"),
-    ],
-)
-def test_slices_that_break_a_rule_are_type_errors(state: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        state()
 
 
 EMPTY = {

@@ -1,15 +1,12 @@
-"""What JAX gets wrong on the CPU: gathers that XLA compiles, and slices of slices."""
+"""What JAX gets wrong on the CPU: gathers that XLA compiles."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from tests.chain_drawing import Chain
 from tests.lax.calling import content
-from tests.lax.judge import ONE_NAN, compiled, jax, judge, lax
+from tests.lax.judge import ONE_NAN, judge
 from tests.lax.specification import Call, expected
 from tests.peers.faults import Peer, PeerFault
 
@@ -101,38 +98,3 @@ BITS = Peer(
     ),
 )
 """Where a row covers a call, `tests.lax.judge.judged_content` compares what is left."""
-
-
-def _run(chain: Chain) -> tuple[object, object]:
-    one_by_one = np.asarray(chain(*map(jax.numpy.asarray, chain.arguments)))
-    return content(np.asarray(compiled([chain])[0])), content(one_by_one)
-
-
-_LOOKS_UP = ("x[i", "x[:", "at[", "take", "normalised", "computed", "dynamic_slice", "gather")
-"""What the texts of steps begin with that start at indices: XLA makes slices of those of one index."""
-
-
-def _slice(number: int, size: int) -> Any:
-    return lambda x, indices: lax.dynamic_slice(x, [indices[number][0]], [size])
-
-
-COMPILED = Peer(
-    "JAX's compiler",
-    "jaxlib",
-    _run,
-    (
-        PeerFault(
-            "slices of slices",
-            "makes them one, without the clamping between them",
-            "do what JAX does operator by operator: clamp the start of each",
-            lambda chain: sum(text.startswith(_LOOKS_UP) for text in chain.texts) > 1,
-            Chain(
-                (_slice(0, 5), _slice(1, 1)),
-                ("dynamic_slice([5])", "dynamic_slice([1])"),
-                np.arange(6, dtype=np.int32),
-                (np.array([0], np.int32), np.array([9], np.int32)),
-            ),
-            versions="<0.12",
-        ),
-    ),
-)

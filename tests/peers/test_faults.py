@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.peers.faults import Peer, PeerFault, leaves_out_at_most, leaving_out_at_most
-from tests.peers.jax import BITS, COMPILED, LAX
+from tests.peers.jax import BITS, LAX
 from tests.peers.live import check
 from tests.peers.numpy import NUMPY
 from tests.peers.onnx_reference import REFERENCE
@@ -25,7 +25,6 @@ PEERS: tuple[Peer[Any], ...] = (
     BROADCAST,
     LAX,
     BITS,
-    COMPILED,
     NUMPY,
 )
 

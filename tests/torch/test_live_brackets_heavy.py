@@ -1,27 +1,35 @@
-"""Brackets of every kind, traced and fused, and by `dg.torch.index`, against PyTorch: ci/heavy torch runs them."""
+"""Brackets of every kind, with positions in and out of range, by `dg.torch.index` against PyTorch: ci/heavy torch runs them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
+import numpy as np
 import pytest
+import torch
 
 from tests.chain_count import CHAINS, each_seed
-from tests.chain_drawing import AT_ONCE, check_fresh_chains
-from tests.torch.fused_chains import faults
-from tests.torch.random_brackets import check_call, check_far, random_brackets
+from tests.dialects.brackets import Spelling, random_bits, some_key
+from tests.torch.judge import TorchCall, live, ours
 
 pytestmark = [pytest.mark.torch, pytest.mark.heavy]
 
-
-@pytest.mark.parametrize("batch", range(CHAINS // AT_ONCE))
-def test_random_brackets_give_pytorchs_bits(batch: int) -> None:
-    check_fresh_chains(random_brackets, faults)
+TYPES = ("float32", "int32", "uint8", "float16", "bool", "complex64", "int64")
+SPELLING = Spelling(types=("int64", "int64", "int32"), backwards=False)
 
 
-@pytest.mark.parametrize(("check", "count"), [(check_far, CHAINS // 8), (check_call, CHAINS)], ids=["traced", "called"])
-def test_positions_out_of_range(check: Callable[[random.Random], bool], count: int) -> None:
+def check_call(rng: random.Random) -> bool:
+    """`dg.torch.index` gives PyTorch's bits or its error. Returns whether PyTorch raises."""
+    bits = random_bits(rng, rng.choice(TYPES))
+    key = some_key(rng, bits.shape, SPELLING, far=0.2)
+    entries = tuple(torch.from_numpy(entry) if isinstance(entry, np.ndarray) else entry for entry in key)
+    call = TorchCall("index", (torch.from_numpy(bits.copy()), entries))
+    theirs, found = live(call), ours(call)
+    assert (theirs.error, theirs.same_bits(found)) == (found.error, True), f"{call}: PyTorch {theirs}, here {found}"
+    return theirs.error is not None
+
+
+def test_positions_in_and_out_of_range() -> None:
     """PyTorch's bits, or its error."""
-    raised = sum(each_seed(lambda seed: check(random.Random(seed)), count))
-    assert 0 < raised < count
+    raised = sum(each_seed(lambda seed: check_call(random.Random(seed)), CHAINS))
+    assert 0 < raised < CHAINS

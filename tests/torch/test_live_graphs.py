@@ -101,7 +101,7 @@ def operator_of(label: str) -> Any:
 
 
 def test_the_rows_are_all_functions_and_all_overloads() -> None:
-    names = {*dg.torch.__all__} - {"trace"}
+    names = {*dg.torch.__all__}
     found = {f"{name}.{each}" for name in names - {*PLAIN} for each in getattr(torch.ops.dmlgather, name).overloads()}
     assert found | {*PLAIN} == {*ROWS}
     assert names == {*LIVE}
@@ -327,12 +327,6 @@ def test_arrays_of_numpy_are_constants_of_an_export() -> None:
             return x + torch.from_numpy(dg.torch.flip(np.arange(6, dtype=np.float32), (0,)))
 
     assert same_bits(torch.export.export(Module(), (X,)).module()(X * 2), X * 2 + torch.arange(6.0).flip(0))
-
-
-def test_a_trace_leaves_operators_to_pytorch() -> None:
-    trace = dg.torch.trace(lambda x, i: dg.torch.index_select(x * 2, 1, i).flip(0), X, I)
-    assert [entry.equation.split(" ")[0] for entry in trace] == ["flip.default"]
-    assert same_bits(trace.run(X + 1, I), ((X + 1) * 2)[:, I].flip(0))
 
 
 def test_export_refuses_what_no_graph_can_hold() -> None:

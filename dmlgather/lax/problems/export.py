@@ -14,13 +14,14 @@ from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, View
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.views import SliceView
+from dmlgather.dialects.windows import Window
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax.problems.gather import LaxGather
-from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.plan import OutOfBounds
 
-NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims", "steps": "dimensions"}
-"""JAX's names of inputs and attributes. Only rev has negative steps, along its `dimensions`."""
+NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims"}
+"""JAX's names of inputs and attributes."""
 
 
 def limits(problem: LaxGather) -> tuple[int, ...]:
@@ -28,18 +29,17 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
     return tuple(problem.data.shape[axis] - problem.slice_sizes[axis] + 1 for axis in problem.lookup_axes)
 
 
-def with_known_starts(problem: Problem, starts: NDArray[Any] | None) -> Problem:
+def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
     """The slice that a gather of one window is if its start is known; the problem itself if not, and where the mode fills it."""
-    gather = problem.gather if isinstance(problem, DynamicSlice) else problem
-    if starts is None or not isinstance(gather, LaxGather) or prod(gather.indices.shape[:-1]) != 1:
+    if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
-    first = [0] * gather.data.rank
-    for axis, start, limit in zip(gather.lookup_axes, starts.reshape(-1).tolist(), limits(gather), strict=True):
+    first = [0] * problem.data.rank
+    for axis, start, limit in zip(problem.lookup_axes, starts.reshape(-1).tolist(), limits(problem), strict=True):
         first[axis] = min(max(start, 0), limit - 1)
-        if gather.out_of_bounds is OutOfBounds.FILL and first[axis] != start:
+        if problem.out_of_bounds is OutOfBounds.FILL and first[axis] != start:
             return problem
-    ends = tuple(start + size for start, size in zip(first, gather.slice_sizes, strict=True))
-    return LaxSlice(gather.data, tuple(first), ends)
+    windows = (Window(start, size, 1) for start, size in zip(first, problem.slice_sizes, strict=True))
+    return SliceView(problem.data, tuple(windows))
 
 
 def _in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
@@ -152,7 +152,7 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
     return tensors
 
 
-def _unlike(problem: Problem, starts: NDArray[Any] | None) -> Unlike | None:
+def _unlike(problem: LaxGather, starts: NDArray[Any] | None) -> Unlike | None:
     """The starts for which the descriptors read other elements than JAX.
 
     starts: their values, if they are known. There is no difference where these are in bounds or make the problem a slice, nor
@@ -160,13 +160,12 @@ def _unlike(problem: Problem, starts: NDArray[Any] | None) -> Unlike | None:
     """
     if with_known_starts(problem, starts) is not problem:
         return None
-    gather = problem.gather if isinstance(problem, DynamicSlice) else problem
-    if not isinstance(gather, LaxGather) or not gather.lookup_axes or gather.out_of_bounds is OutOfBounds.PROMISE:
+    if not problem.lookup_axes or problem.out_of_bounds is OutOfBounds.PROMISE:
         return None
-    if starts is not None and _in_bounds(gather, starts):
+    if starts is not None and _in_bounds(problem, starts):
         return None
-    filled, last = gather.out_of_bounds is OutOfBounds.FILL, [limit - 1 for limit in limits(gather)]
-    counted = gather.indices.dtype.kind == "i" and any(last)
+    filled, last = problem.out_of_bounds is OutOfBounds.FILL, [limit - 1 for limit in limits(problem)]
+    counted = problem.indices.dtype.kind == "i" and any(last)
     return Unlike(
         "start_indices",
         f"0 to {last[0] if len(last) == 1 else f'{last} (per component)'}",
@@ -182,12 +181,7 @@ def _unlike(problem: Problem, starts: NDArray[Any] | None) -> Unlike | None:
 
 
 EXPORTER = Exporter(
-    {
-        LaxGather: _gather,
-        DynamicSlice: lambda problem, level: _gather(problem.gather, level),
-        LaxSlice: slice_form,
-        Rev: slice_form,
-    },
+    {LaxGather: _gather, SliceView: slice_form},
     lambda problem: f"JAX lax.{problem.name}",
     _required,
     NAMES,

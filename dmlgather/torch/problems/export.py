@@ -9,6 +9,7 @@ from math import prod
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing
 from dmlgather.dialects.descriptors import Dim, View
+from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, index_bounds, views
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.view_forms import FORMS, VIEW_FORMS, indexing_form, needed_by_indexing
@@ -44,17 +45,6 @@ def _gather(problem: TorchGather, level: FeatureLevel) -> Descriptors:
     if not problem.indices.rank:
         indices, output = replace(indices, dims=(ONE,)), replace(output, dims=(ONE, *parts))
     return _elements(data, indices, output, problem.dim, level)
-
-
-def _take_along_dim(problem: TorchTakeAlongDim, level: FeatureLevel) -> Descriptors:
-    data, indices, output = views(problem)
-    return _elements(_broadcast(data, output, problem.dim), _broadcast(indices, output, problem.dim), output, problem.dim, level)
-
-
-def _broadcast(view: View, output: View, dim: int) -> View:
-    """The view with output's sizes off dim, where its own are 1, by strides of 0."""
-    pairs = enumerate(zip(view.dims, output.sizes, strict=False))
-    return replace(view, dims=tuple(own if axis == dim or own.size == size else Dim(size, 0) for axis, (own, size) in pairs))
 
 
 def _elements(data: View, indices: View, output: View, dim: int, level: FeatureLevel) -> Descriptors:
@@ -96,8 +86,6 @@ def _unlike(problem: Problem | Rolling, _: None) -> Unlike | None:
         return None
     mend = "compare the indices with these bounds before they are bound, unless all are known to be in range"
     sizes = [problem.data.shape[axis] if problem.data.rank else 1 for axis in problem.lookup_axes]
-    if isinstance(problem, TorchTakeAlongDim):
-        outside, mend = f"the element at the remainder by {sizes[0]}", "take the remainder by the size before they are bound"
     if not any(sizes):
         return None
     outside = f"{outside} in PyTorch"
@@ -110,7 +98,6 @@ EXPORTER = Exporter(
         TorchIndexSelect: _index_select,
         TorchGather: _gather,
         TorchTake: _rows,
-        TorchTakeAlongDim: _take_along_dim,
         TorchEmbedding: _rows,
         PixelShuffle: _shuffle,
         PixelUnshuffle: _unshuffle,
@@ -122,6 +109,18 @@ EXPORTER = Exporter(
     needed_by_indexing,
     unlike=_unlike,
 )
+
+
+def with_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
+    """Why there is no descriptor for indices that count modulo a size."""
+    size = problem.data.shape[problem.dim]
+    finding = CODES["EXP106"].finding(
+        "indices",
+        expected="indices that are looked up as they are, as GATHER_ELEMENTS does",
+        got=f"indices that count modulo {size}",
+        remedy=f"take the remainders by {size} first, and describe gather of them, both tensors expanded to one shape off dim",
+    )
+    return Report(subject=f"PyTorch {problem.name}", level=level, findings=(finding,))
 
 
 def express(work: Problem | Rolling, level: FeatureLevel) -> Descriptors | Report:

@@ -193,8 +193,8 @@ class TorchTakeAlongDim(TorchGatherProblem):
 
     data, indices: of the same rank, 1 or more. int64; negative ones count from the end. dim: stored from the front.
 
-    torch.take_along_dim takes indices modulo the size along dim, so that none is out of range. A plan cannot say that: it is the
-    remainder, and then this problem.
+    torch.take_along_dim takes indices modulo the size along dim, so that none is out of range. No plan says that: this is what it
+    does with the remainders.
     """
 
     data: TensorType

@@ -1,4 +1,4 @@
-"""PyTorch's windows: narrow, select, slice, split, chunk, unbind, flip; and roll, which is several."""
+"""PyTorch's windows: narrow, select, slice, split, chunk, tensor_split, flip; and roll, which is several."""
 
 from __future__ import annotations
 
@@ -223,8 +223,19 @@ class Rolling:
             for part in product(*ends)
         )
 
+    def problems(self) -> Iterator[Problem]:
+        """`chain` as a chain of problems, from the input's shape to the result's, with reshapes where shapes differ."""
+        now = self.output
+        for problem in self.chain():
+            if problem.data != now:
+                yield ReshapeView(now, problem.data.shape)
+            yield problem
+            now = problem.output
+        if now != self.output:
+            yield ReshapeView(now, self.shape)
+
     def chain(self) -> Iterator[Problem]:
-        """Views, of which each reads what the one before wrote: each rolled dimension twice, and then a window of both."""
+        """Views, each over the packed elements that the one before wrote: each rolled dimension twice, then a window of both."""
         dtype, sizes = self.data.dtype, self.data.shape
         if not any(self.shifts):
             yield ReshapeView(self.data, sizes)

@@ -1,1 +1,0 @@
-"""From a JAX function to the gathers and slices that it performs."""

@@ -1,1 +1,0 @@
-"""From a PyTorch program to its gathers, slices and views."""
