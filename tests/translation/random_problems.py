@@ -16,7 +16,6 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, StridedView, TransposeView
 from dmlgather.dialects.windows import Window
 from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
-from dmlgather.lax.problems.slice import DynamicSlice, LaxSlice, Rev
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.slice import Slice
@@ -124,15 +123,6 @@ class Maker:
         shape = (*(moved[place] for place in places), len(mapped))
         return LaxGather(self.data, self.indices(shape, self.any_index_type), numbers, tuple(sizes), policy, fill)
 
-    def lax_slice(self) -> Problem:
-        kind = self.rng.randrange(3)
-        if kind == 0:
-            return Rev(self.data, tuple(sorted(self.rng.sample(range(self.data.rank), self.rng.randint(0, self.data.rank)))))
-        sizes = tuple(self.rng.randint(min(1, size), size) for size in self.shape)
-        if kind == 1:
-            return DynamicSlice(self.data, self.indices((self.data.rank,)), sizes)
-        return LaxSlice(self.data, (0,) * self.data.rank, sizes, tuple(self.rng.randint(1, 3) for _ in sizes))
-
     def view(self) -> Problem:
         kind = self.rng.randrange(5)
         if kind == 0:
@@ -209,7 +199,6 @@ KINDS: tuple[Callable[[Maker], Problem], ...] = (
     Maker.blocks,
     Maker.lax_gather,
     Maker.lax_gather,
-    Maker.lax_slice,
     Maker.view,
     Maker.expression,
     Maker.torch_gather,
