@@ -52,6 +52,9 @@ class DeviceArray:
     def get(self) -> np.ndarray[Any, Any]:
         return self.held.copy()
 
+    def copy(self) -> DeviceArray:
+        return DeviceArray(self.held.copy(), self.device.id)
+
 
 class ArrayDriver(HostDriver):
     """A HostDriver that also has arrays and a current stream."""

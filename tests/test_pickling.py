@@ -74,7 +74,7 @@ def test_an_operator_runs_in_another_process() -> None:
 
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
-g (float[2,3] x, int64[2,4] i) => (float[4,2] y) { t = GatherElements <axis = 1> (x, i) y = Transpose(t) }""")
+g (float[2,3] x, int64[2,4] i) => (float[2,4] y) { y = GatherElements <axis = 1> (x, i) }""")
 PROBLEM = dg.onnx.gather_elements.problem(((2, 3), "float32"), ((2, 4), "int64"), axis=1)
 
 
@@ -83,7 +83,7 @@ def test_models_and_fused_programs_can_be_pickled_as_well(way: str) -> None:
     model = dg.onnx.Backend.prepare(MODEL)
     model.run([DATA, INDICES])
     (found,) = WAYS[way](model).run([DATA, INDICES])
-    assert found.T.tobytes() == taken(INDICES)
+    assert found.tobytes() == taken(INDICES)
     assert WAYS[way](dg.fuse(PROBLEM))(DATA, INDICES).tobytes() == taken(INDICES)
     assert WAYS[way](dg.index[::-1, 1:])(DATA).tobytes() == DATA[::-1, 1:].tobytes()
     assert WAYS[way](PROBLEM) == PROBLEM

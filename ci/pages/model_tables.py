@@ -1,10 +1,7 @@
-"""The tables of real models (tests/real_models), generated from the committed records: checked, fused, and before and after
-onnxruntime's optimisations.
-"""
+"""The table of real models (tests/real_models), generated from the committed record."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,9 +22,6 @@ SHOWN = {
     "mb": "MB",
 }
 """The columns of checked models: name in the record -> heading."""
-
-VERDICTS = ("proven", "not proven", "different", "no graph")
-"""The columns of optimised models."""
 
 Row = Mapping[str, Any]
 
@@ -52,32 +46,3 @@ def _named(name: str, version: str) -> str:
 
 def _cells(row: Row) -> Iterable[str]:
     return (f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in SHOWN)
-
-
-def fused_models(models: Mapping[str, Row]) -> str:
-    """A row for each model that has a launch, the sums, and how many have none."""
-    shown = {name: row for name, row in models.items() if row["launches_before"]}
-    columns = ("moving", "launches_before", "launches_after", "bytes_before", "bytes_after")
-    sums = {name: sum(row[name] for row in shown.values()) for name in columns}
-    lines = [_fused(f"`{name}`", row) for name, row in shown.items()]
-    made = table(("model", "steps", "launches", "fused", "MB moved", "fused"), [*lines, _fused("sum", sums)])
-    refused = [name for name, row in models.items() if row["refused"] is not None]
-    others = len(models) - len(shown) - len(refused)
-    return f"{made}\n\n{others} models have no launch; {len(refused)} have no graph, because sizes follow only when they run."
-
-
-def _fused(name: str, row: Row) -> tuple[str, ...]:
-    megabytes = (f"{row[key] / 1e6:.2f}" for key in ("bytes_before", "bytes_after"))
-    counts = (f"{row[key]:,}" for key in ("moving", "launches_before", "launches_after"))
-    return (name, *counts, *megabytes)
-
-
-def optimised_models(models: Mapping[str, Mapping[str, str]]) -> str:
-    """A row for each form of the models: how many have each verdict."""
-    counts = {
-        form: Counter(row[form].partition(":")[0] for row in models.values())
-        for form in dict.fromkeys(form for row in models.values() for form in row)
-    }
-    return table(
-        ("optimised", *VERDICTS), [(form, *(str(found[verdict]) for verdict in VERDICTS)) for form, found in counts.items()]
-    )

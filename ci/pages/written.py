@@ -14,7 +14,7 @@ from ci.pages.benchmark_tables import markdown
 from ci.pages.blocks import replaced, table
 from ci.pages.graph_picture import example
 from ci.pages.legend_tables import legend_tables
-from ci.pages.model_tables import checked_models, fused_models, optimised_models
+from ci.pages.model_tables import checked_models
 from ci.pages.script_tables import script_tables
 from ci.pages.traffic_tables import sweep_table, traffic_tables
 from conformance.conformance_report import ConformanceReport
@@ -52,13 +52,11 @@ def blocks() -> dict[str, dict[str, str]]:
         "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
         "docs/conformance.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
-        "docs/fusing.md": {"fused models": fused_models(_record("tests/real_models/fused.json"))},
         "docs/kernels.md": {
             "traffic": traffic_tables(before["rows"], now["rows"]),
             "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
         },
         "docs/onnx-check.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
-        "docs/onnx.md": {"optimised models": optimised_models(_record("tests/real_models/optimised.json"))},
         "docs/testing.md": script_tables(),
     }
 

@@ -1,4 +1,4 @@
-"""The result of checking a model of any dialect: its gathers and slices, each with its tensors and its verdict."""
+"""The result of checking a model: its gathers and slices, each with its tensors and its verdict."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
-"""Arithmetic on elements that are numbers, names of sizes, or not known: a row for each operation, for all libraries.
-
-A row says what an operation is on numbers, by NumPy's function, and on names. Where `IndexGraph` has the operation as well, it
-has this name there.
-"""
+"""Arithmetic on elements that are numbers, names of sizes, or not known."""
 
 from __future__ import annotations
 
 import math
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,24 +17,6 @@ from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array, KnownSize, Sizes, pla
 
 Element = int | float | str | Unknown
 """A number, the name of an expression of sizes, or why it is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class ElementOperation:
-    """What an operation is. numbers: NumPy's function. sizes: the operation of `Sizes.compute`. relation: that of `Sizes.compare`
-    that holds, or does not where `negated`. logic: on elements, of which those that decide are bools.
-    """
-
-    numbers: Callable[..., Any]
-    sizes: str = ""
-    relation: str = ""
-    negated: bool = False
-    logic: Callable[..., Element] | None = None
-
-    @property
-    def logical(self) -> bool:
-        """Whether it gives bools."""
-        return bool(self.relation) or self.logic in (_both, _either, _not)
 
 
 def _both(one: Element, two: Element) -> Element:
@@ -64,33 +41,18 @@ def _select(condition: Element, one: Element, two: Element) -> Element:
     return one if condition else two
 
 
-OPERATIONS: Mapping[str, ElementOperation] = {
-    "add": ElementOperation(np.add, "add"),
-    "subtract": ElementOperation(np.subtract, "subtract"),
-    "multiply": ElementOperation(np.multiply, "multiply"),
-    "divide": ElementOperation(np.true_divide, "divide"),
-    "floor_divide": ElementOperation(np.floor_divide, "floor_divide"),
-    "truncate_divide": ElementOperation(lambda left, right: (left - np.fmod(left, right)) // right, "truncate_divide"),
-    "remainder": ElementOperation(np.remainder, "floor_modulo"),
-    "truncate_remainder": ElementOperation(np.fmod, "truncate_modulo"),
-    "minimum": ElementOperation(np.minimum, "minimum"),
-    "maximum": ElementOperation(np.maximum, "maximum"),
-    "negative": ElementOperation(np.negative, "negate"),
-    "absolute": ElementOperation(np.absolute, "absolute"),
-    "floor": ElementOperation(np.floor, "floor"),
-    "ceil": ElementOperation(np.ceil, "ceil"),
-    "truncate": ElementOperation(np.trunc, "truncate"),
-    "equal": ElementOperation(np.equal, relation="="),
-    "not_equal": ElementOperation(np.not_equal, relation="=", negated=True),
-    "less": ElementOperation(np.less, relation="<"),
-    "less_equal": ElementOperation(np.less_equal, relation="<="),
-    "greater": ElementOperation(np.greater, relation=">"),
-    "greater_equal": ElementOperation(np.greater_equal, relation=">="),
-    "and": ElementOperation(np.logical_and, logic=_both),
-    "or": ElementOperation(np.logical_or, logic=_either),
-    "not": ElementOperation(np.logical_not, logic=_not),
-    "where": ElementOperation(np.where, logic=_select),
+_RELATIONS: Mapping[str, tuple[str, bool]] = {
+    "equal": ("=", True),
+    "not_equal": ("=", False),
+    "less": ("<", True),
+    "less_equal": ("<=", True),
+    "greater": (">", True),
+    "greater_equal": (">=", True),
 }
+"""The relation of `Sizes.compare`, and whether it must hold."""
+
+_LOGIC: Mapping[str, Callable[..., Element]] = {"and": _both, "or": _either, "not": _not, "where": _select}
+"""On elements, of which those that decide are bools."""
 
 
 def folded(operation: str) -> Callable[..., Any]:
@@ -103,60 +65,39 @@ def applied(operation: str) -> Callable[..., Any]:
     return lambda compute, *operands: compute(operation, *operands)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Computing(ABC):
-    """What computes with operands: elements, arrays of numbers, or values of a graph. integers: whether they are integers.
-    attributes: of the node or layer, as far as they are one integer.
+@dataclass(frozen=True)
+class Arithmetic:
+    """Computes with elements of one node. decided_by: names an input of the model that decides sizes. integers: whether the
+    elements are integers. attributes: of the node, as far as they are one integer.
     """
 
+    sizes: Sizes
+    decided_by: Callable[..., str | None]
     integers: bool = True
     attributes: Mapping[str, int] = field(default_factory=dict)
 
-    @abstractmethod
-    def __call__(self, operation: str, *operands: Any) -> Any:
-        """The result of one of OPERATIONS."""
-
-    def fold(self, operation: str, operands: Sequence[Any]) -> Any:
-        """An operation of two operands over all of them; there is at least one."""
-        return reduce(lambda one, two: self(operation, one, two), operands)
-
-
-class Numbers(Computing):
-    """Computes with arrays of numbers."""
-
-    def __call__(self, operation: str, *operands: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(OPERATIONS[operation].numbers(*operands))
-
-
-def _nothing_decides(*_: Element) -> None:
-    """No input of the model is known to decide sizes."""
-
-
-@dataclass(frozen=True)
-class Arithmetic(Computing):
-    """Computes with elements of one node. decided_by: names an input of the model that decides sizes."""
-
-    sizes: Sizes
-    decided_by: Callable[..., str | None] = _nothing_decides
-
     def __call__(self, operation: str, *operands: Element) -> Element:
-        row = OPERATIONS[operation]
-        if row.logic is not None:
-            return row.logic(*operands)
-        if row.relation:
-            answer = self.compare(operands[0], row.relation, operands[1])
-            return answer if isinstance(answer, Unknown) else answer is not row.negated
+        """The result of an operation of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""
+        if operation in _LOGIC:
+            return _LOGIC[operation](*operands)
+        if operation in _RELATIONS:
+            relation, holds = _RELATIONS[operation]
+            answer = self.compare(operands[0], relation, operands[1])
+            return answer if isinstance(answer, Unknown) else answer is holds
         numbers = self._plain(operands)
         if isinstance(numbers, Unknown):
             return numbers
         if any(isinstance(one, Fraction) for one in numbers) and not any(isinstance(one, str) for one in numbers):
-            exact = _exact(row.sizes, numbers)
+            exact = _exact(operation, numbers)
             return Unknown("a number that floating point rounds") if exact is None else exact
-        result = self.sizes.compute(row.sizes, *numbers)
+        result = self.sizes.compute(operation, *numbers)
         if result is None:
             return Unknown("no expression of sizes, as far as it is understood", self.decided_by(*operands))
         return result
+
+    def fold(self, operation: str, operands: Sequence[Element]) -> Element:
+        """An operation of two operands over all of them; there is at least one."""
+        return reduce(lambda one, two: self(operation, one, two), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:
         """Whether one of RELATIONS holds."""

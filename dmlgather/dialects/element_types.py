@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,6 @@ BELOW_A_BYTE = ("float6_", "float4_", "int4", "uint4", "int2", "uint2")
 
 OF_ML_DTYPES = ("bfloat16", "float8_", *BELOW_A_BYTE)
 """The names of the types that ml_dtypes adds to NumPy's start with these."""
-
-
-def exact_text(number: object) -> str:
-    """A number as text that no number with other bits has: -0.0 has its sign, and NaNs have their bits behind."""
-    if isinstance(number, complex):
-        return f"{exact_text(number.real)} {exact_text(number.imag)}"
-    return f"nan {struct.pack('<d', number).hex()}" if isinstance(number, float) and isnan(number) else repr(number)
 
 
 def numpy_type(data_type: Any) -> np.dtype[Any]:

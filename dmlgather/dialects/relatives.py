@@ -1,4 +1,4 @@
-"""Operators of ONNX and OpenVINO that are not of the family and close to it: what DirectML has or lacks for them."""
+"""Operators of ONNX that are not of the family and close to it: what DirectML has or lacks for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOURCES = {
 class RelativeRow:
     """One operator that gathers, slices, scatters or looks up, and is not judged.
 
-    domain: empty for the dialect's own operators. directml: what DirectML has or lacks for it, with feature levels. source: where
+    domain: empty for ONNX's own operators. directml: what DirectML has or lacks for it, with feature levels. source: where
     that comes from, with keys of `SOURCES`.
     """
 
@@ -43,7 +43,7 @@ class Relative(Record):
     """An operator of a model that is not judged and close to the family."""
 
     operator: str
-    """The operator, with its domain where it is not the dialect's own: "com.microsoft.GatherND"."""
+    """The operator, with its domain where it is not ONNX's own: "com.microsoft.GatherND"."""
 
     count: int
     """How many nodes have it; `others` counts them as well."""
@@ -127,35 +127,3 @@ ONNX_RELATIVES = (
     ),
 )
 """A row per operator."""
-
-
-_NO_SEGMENTS = "DirectML has no operator that reduces segments of different lengths"
-_BAGS = "DirectML has no such operator; GATHER, ELEMENT_WISE_MULTIPLY and REDUCE (from 1_0) do it"
-_WITHOUT_REDUCTION = "; it has no reduction (sum, prod, min, max, mean)"
-
-OPENVINO_RELATIVES = (
-    RelativeRow("", "EmbeddingBagOffsets", _NO_SEGMENTS, "[HDR]"),
-    RelativeRow("", "EmbeddingBagOffsetsSum", _NO_SEGMENTS, "[HDR]"),
-    RelativeRow("", "EmbeddingSegmentsSum", _NO_SEGMENTS, "[HDR]"),
-    RelativeRow("", "EmbeddingBagPacked", _BAGS, "[G], [HDR]"),
-    RelativeRow("", "EmbeddingBagPackedSum", _BAGS, "[G], [HDR]"),
-    RelativeRow(
-        "",
-        "GatherTree",
-        "DirectML has no such operator; a GATHER_ELEMENTS for each step (from 2_1), from the last one on, does it",
-        "[GE]",
-    ),
-    RelativeRow("", "OneHot", "DirectML has ONE_HOT from 2_0", "[OH], [FLH]"),
-    RelativeRow(
-        "", "ScatterUpdate", "DirectML has SCATTER from 2_0, with the indices repeated along the other dimensions", "[SC], [FLH]"
-    ),
-    RelativeRow("", "ScatterElementsUpdate", f"DirectML has SCATTER from 2_0{_WITHOUT_REDUCTION}", "[SC], [FLH]"),
-    RelativeRow("", "ScatterNDUpdate", f"DirectML has SCATTER_ND from 2_1{_WITHOUT_REDUCTION}", "[SCN], [FLH]"),
-    RelativeRow(
-        "",
-        "SliceScatter",
-        "DirectML has no operator that writes a slice; SCATTER_ND (from 2_1) takes its positions as indices",
-        "[SCN], [FLH]",
-    ),
-)
-"""A row per operation."""

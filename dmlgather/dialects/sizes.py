@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -325,27 +325,15 @@ KEPT_ELEMENTS = 1024
 """The most elements of a value that is kept while a model is checked: bounds of slices, shapes and axes have fewer."""
 
 
-def size_array(sizes: Sequence[KnownSize]) -> Array:
-    """A one-dimensional array of sizes: int64, or objects where one is a name."""
-    if any(isinstance(size, str) for size in sizes):
-        return np.array([*sizes, None], object)[:-1]  # NumPy makes no texts of strings beside None
-    return np.array(sizes, np.int64)
-
-
 def has_names(array: Array) -> bool:
     """Whether an array's elements are objects: numbers and names."""
     return bool(array.dtype == object)
 
 
-def known_sizes(array: Array) -> list[KnownSize]:
-    """The elements that are integers or names, in order."""
-    return [size for each in array.reshape(-1) if isinstance(size := plain(each), int | str)]
-
-
 def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dtype[Any] | type) -> Array:
     """The array with numbers for its names. number: makes one of each element; int64 holds the nearest one."""
     limits = np.iinfo(np.int64)
-    found = [min(max(number(size), limits.min), limits.max) for size in known_sizes(array)]
+    found = [min(max(number(size), limits.min), limits.max) for each in array.flat if isinstance(size := plain(each), int | str)]
     return np.array(found, np.int64).reshape(array.shape).astype(dtype)
 
 

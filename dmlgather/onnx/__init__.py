@@ -9,8 +9,8 @@ Fill. device: None for the device of the arrays; "cpu", "cuda", "cuda:N" or "ref
 
 `gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
 
-`to_directml` returns the descriptors of DirectML for a node. `Backend` runs whole models, and `index_graph` says what a model
-does with indices; both need the package onnx.
+`to_directml` returns the descriptors of DirectML for a node. `Backend` is ONNX's interface, for models of these operators; it
+needs the package onnx.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         slice,  # noqa: A004 - the operator's name
         space_to_depth,
     )
-    from dmlgather.onnx.model.index_graph import index_graph
     from dmlgather.onnx.problems.export import to_directml
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
-    "index_graph",
     "slice",
     "space_to_depth",
     "to_directml",
@@ -52,10 +50,9 @@ __getattr__, __dir__ = lazy_names(
         "gather": "functions",
         "gather_elements": "functions",
         "gather_nd": "functions",
-        "index_graph": "model.index_graph",
         "slice": "functions",
         "space_to_depth": "functions",
         "to_directml": "problems.export",
     },
-    extras={"Backend": "onnx", "index_graph": "onnx"},
+    extras={"Backend": "onnx"},
 )

@@ -1,8 +1,7 @@
 """Auxiliary operators, which prepare the inputs of gathers and slices in models and pass their outputs on: Identity, Constant,
-Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast, in every version that ONNX has of them, on NumPy and CuPy arrays.
+Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast, in every version that ONNX has of them, on NumPy's arrays.
 
-Only Cast changes the bits of a tensor. Results are views where they can be; arrays stay on their device. Source: the operators'
-pages in ONNX's documentation.
+Only Cast changes the bits of a tensor. Results are views where they can be. Source: the operators' pages in ONNX's documentation.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def identity(_: ParsedNode, data: Any) -> Any:
 
 
 def constant(node: ParsedNode) -> Any:
-    """The value of the attribute, in host memory."""
+    """The value of the attribute."""
     if len(node.attributes) != 1:
         names = ", ".join(node.attributes) or "none"
         raise ValueError(f"{node.version} takes exactly one of {', '.join(node.version.attributes)}; the node has {names}")
@@ -73,12 +72,12 @@ def location(proto: Any) -> str:
 
 
 def cast(node: ParsedNode, data: Any) -> Any:
-    """The elements of data converted to the type `to`, on data's device; data itself where it has that type.
+    """The elements of data converted to the type `to`; data itself where it has that type.
 
     Floating point to bool is != 0; integers to integers keep the low bits. Floating point to integers is undefined in ONNX
     where a value does not fit, and is then what the processor makes of it.
     """
-    dtype = target(node)
+    dtype = _target(node)
     _check_castable("from", type_name(data.dtype))
     if data.dtype == dtype:
         return data
@@ -86,7 +85,7 @@ def cast(node: ParsedNode, data: Any) -> Any:
         return data.astype(dtype)
 
 
-def target(node: ParsedNode) -> np.dtype[Any]:
+def _target(node: ParsedNode) -> np.dtype[Any]:
     """The type that Cast converts to. TypeError for one that its version does not list, or that is not supported."""
     to = node.attributes["to"]
     dtype = data_type(to)
@@ -104,7 +103,7 @@ def _check_castable(direction: str, element: str) -> None:
 
 
 def shape(node: ParsedNode, data: Any) -> Any:
-    """The sizes of data as int64 in host memory, shape [rank], or those from `start` to `end`, both clamped to 0 … rank."""
+    """The sizes of data as int64, shape [rank], or those from `start` to `end`, both clamped to 0 … rank."""
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return np.array(data.shape[start:end], np.int64)
 
@@ -148,7 +147,7 @@ def transpose(node: ParsedNode, data: Any) -> Any:
 
 
 def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False) -> tuple[int, ...]:
-    """The attribute `name`, or an input in its place, a host array. scalar: whether an array without dimensions is one entry."""
+    """The attribute `name`, or an input in its place. scalar: whether an array without dimensions is one entry."""
     values = node.attributes.get(name, values)
     if isinstance(values, tuple):
         return values

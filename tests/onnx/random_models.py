@@ -1,4 +1,4 @@
-"""Random models of several nodes, which every runtime must run to the same bits."""
+"""Random models of several nodes of the family, which every runtime must run to the same bits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
-
-from tests.peers.onnxruntime import SQUEEZES
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -42,20 +40,12 @@ class Draft:
         return f"v{len(self.nodes) + len(self.initializers) + len(self.feeds)}"
 
     def fed(self, array: np.ndarray[Any, Any]) -> str:
-        """A graph input, an initializer or a Constant node that holds the array."""
+        """A graph input or an initializer that holds the array."""
         name = self.name()
-        where = self.rng.randrange(3 if self.opset >= 9 else 2)  # Constant-1 has no integers
-        if where == 0:
+        if self.rng.random() < 0.5:
             self.feeds[name] = array
-        elif where == 1:
-            self.initializers.append(numpy_helper.from_array(array, name))
         else:
-            self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
-        return name
-
-    def constant(self, values: Sequence[int]) -> str:
-        name = self.name()
-        self.initializers.append(numpy_helper.from_array(np.array(values, np.int64), name))
+            self.initializers.append(numpy_helper.from_array(array, name))
         return name
 
     def add(self, operator: str, inputs: Sequence[str], shape: Sequence[int], dtype: Any, **attributes: Any) -> Value:
@@ -64,12 +54,6 @@ class Draft:
         self.used.update(inputs)
         self.pool.append(value)
         return value
-
-    def with_axes(self, operator: str, value: Value, axes: Sequence[int], shape: Sequence[int]) -> None:
-        if self.opset >= 13:
-            self.add(operator, [value.name, self.constant(axes)], shape, value.dtype)
-        else:
-            self.add(operator, [value.name], shape, value.dtype, axes=list(axes))
 
     def indices(self, size: int, shape: Sequence[int], *, wide: bool = False) -> np.ndarray[Any, Any]:
         """Indices into an axis, from both ends where the opset lets them."""
@@ -89,7 +73,7 @@ def random_model(seed: int) -> tuple[ModelProto, dict[str, np.ndarray[Any, Any]]
         draft.pool.append(Value(f"input{number}", array.shape, array.dtype))
     for _ in range(rng.randint(2, 9)):
         rng.choice(STEPS)(draft, rng.choice(draft.pool))
-    produced = {name for node in draft.nodes if node.op_type != "Constant" for name in node.output}
+    produced = {name for node in draft.nodes for name in node.output}
     outputs = [value for value in draft.pool if value.name in produced and (value.name not in draft.used or rng.random() < 0.2)]
     return model_of(draft, outputs), draft.feeds
 
@@ -165,64 +149,6 @@ def _slice(draft: Draft, value: Value) -> None:
     draft.add("Slice", [value.name, *bounds], shape, value.dtype)
 
 
-def _slice_to_shape(draft: Draft, value: Value) -> None:
-    """Bounds computed in the graph: the whole of data, by its own shape."""
-    if not value.shape or draft.opset < 10:
-        return
-    sizes = draft.add("Shape", [value.name], [len(value.shape)], np.int64)
-    draft.add("Slice", [value.name, draft.constant([0] * len(value.shape)), sizes.name], value.shape, value.dtype)
-
-
-def _transpose_back(draft: Draft, value: Value) -> None:
-    """A shape computed in the graph: transposed data under its former shape."""
-    if 0 in value.shape:
-        return
-    turned = draft.add("Transpose", [value.name], value.shape[::-1], value.dtype)
-    sizes = draft.add("Shape", [value.name], [len(value.shape)], np.int64)
-    draft.add("Reshape", [turned.name, sizes.name], value.shape, value.dtype)
-
-
-def _transpose(draft: Draft, value: Value) -> None:
-    perm = draft.rng.sample(range(len(value.shape)), len(value.shape))
-    if perm:
-        draft.add("Transpose", [value.name], [value.shape[axis] for axis in perm], value.dtype, perm=perm)
-
-
-def _reshape(draft: Draft, value: Value) -> None:
-    if value.shape and 0 not in value.shape:
-        keep = draft.rng.randrange(len(value.shape))
-        wanted = [0] * keep + [-1] + [1] * draft.rng.randrange(2)
-        left = math.prod(value.shape[keep:])
-        shape = [*value.shape[:keep], left, *([1] * (len(wanted) - keep - 1))]
-        draft.add("Reshape", [value.name, draft.fed(np.array(wanted, np.int64))], shape, value.dtype)
-
-
-def _squeeze(draft: Draft, value: Value) -> None:
-    ones = [axis for axis, size in enumerate(value.shape) if size == 1]
-    if ones:
-        chosen = draft.rng.sample(ones, draft.rng.randint(1, len(ones)))
-        if SQUEEZES.known_fault((draft.opset, chosen)):
-            chosen.sort()
-        draft.with_axes("Squeeze", value, chosen, [size for axis, size in enumerate(value.shape) if axis not in chosen])
-
-
-def _unsqueeze(draft: Draft, value: Value) -> None:
-    if len(value.shape) < 5:
-        axis = draft.rng.randint(0, len(value.shape))
-        draft.with_axes("Unsqueeze", value, [axis], [*value.shape[:axis], 1, *value.shape[axis:]])
-
-
-def _identity(draft: Draft, value: Value) -> None:
-    draft.add("Identity", [value.name], value.shape, value.dtype)
-
-
-def _cast(draft: Draft, value: Value) -> None:
-    wider = {"f": FLOATS[FLOATS.index(value.dtype.name) :] if value.dtype.name in FLOATS else ()}
-    targets = (*wider.get(value.dtype.kind, (*INTEGERS, *(FLOATS if value.dtype.kind == "b" else ()))), "bool")
-    target = np.dtype(draft.rng.choice(targets))
-    draft.add("Cast", [value.name], value.shape, target, to=helper.np_dtype_to_tensor_dtype(target))
-
-
 def _blocks(draft: Draft, value: Value) -> None:
     """Blocks of rows and columns into channels, or back; onnxruntime does so for few types."""
     if len(value.shape) != 4 or value.dtype.name not in ("float32", "float64"):
@@ -237,7 +163,4 @@ def _blocks(draft: Draft, value: Value) -> None:
         draft.add("SpaceToDepth", [value.name], [n, c * size**2, h // size, w // size], value.dtype, blocksize=size)
 
 
-STEPS: Sequence[Callable[[Draft, Value], None]] = (
-    *(_gather, _gather_elements, _gather_nd, _slice, _blocks) * 2,
-    *(_slice_to_shape, _transpose_back, _transpose, _reshape, _squeeze, _unsqueeze, _identity, _cast),
-)
+STEPS: Sequence[Callable[[Draft, Value], None]] = (_gather, _gather_elements, _gather_nd, _slice, _blocks)

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import helper
 
 from dmlgather.dialects.checked_model import Unknown, Verdict
-from dmlgather.dialects.sizes import KnownSize, Sizes, has_names, size_array
+from dmlgather.dialects.sizes import KnownSize, Sizes, has_names
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.model.check import judge
 from dmlgather.onnx.model.node_sites import NodeSite, NodeValue
@@ -118,7 +118,8 @@ def _bounds(rng: random.Random, rank: int) -> dict[str, list[KnownSize]]:
 
 
 def _constant(role: str, elements: Sequence[KnownSize]) -> NodeValue:
-    array = size_array(elements)
+    array = np.array([*elements, None], object)[:-1]  # NumPy makes no texts of strings beside None
+    array = array if any(isinstance(each, str) for each in elements) else np.array(elements, np.int64)
     return NodeValue(role, PartialType(np.dtype("int64"), array.shape), array)
 
 

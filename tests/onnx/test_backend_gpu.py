@@ -50,15 +50,6 @@ def test_data_of_every_size(cupy: Any, dtype: Any) -> None:
     assert (found.dtype, found.tobytes()) == (data.dtype, data[[2, 0]].tobytes())
 
 
-@pytest.mark.parametrize("source", ["bool", "int32", "float16", ml_dtypes.bfloat16, "float32", "float64"])
-@pytest.mark.parametrize("target", ["bool", "int32", "float16", ml_dtypes.bfloat16, "float32", "float64"])
-def test_cast_as_on_the_cpu(cupy: Any, source: Any, target: Any) -> None:
-    data = np.array([0, 1, 3, 100]).astype(source)
-    node = helper.make_node("Cast", ["x"], ["y"], to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
-    (expected,), (found,) = (Backend.run_node(node, [data], device, opset_version=13) for device in ("CPU", "CUDA"))
-    assert (found.dtype, found.tobytes()) == (expected.dtype, expected.tobytes())
-
-
 def test_a_bad_index_names_the_node(cupy: Any) -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"], name="lookup")
     with pytest.raises(IndexError, match=r"Gather node 'lookup': indices\[1\] = 3 is out of range for axis 0 of size 3"):

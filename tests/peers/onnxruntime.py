@@ -217,29 +217,6 @@ def clamps(model: ModelProto) -> bool:
     return any(node.op_type in ("Clip", "Min", "Max") for node in model.graph.node)
 
 
-def _squeezed(problem: tuple[int, Sequence[int]]) -> tuple[object, object]:
-    opset, axes = problem
-    nodes = [helper.make_node("Squeeze", ["x"], ["t"], axes=axes), helper.make_node("Shape", ["t"], ["y"])]
-    return _ran(nodes, opset, np.zeros([1] * len(axes), np.int64)).tolist(), []
-
-
-SQUEEZES = Peer(
-    "onnxruntime's Squeeze, optimised",
-    "onnxruntime",
-    _squeezed,
-    (
-        PeerFault(
-            "axes out of order",
-            "folds a Shape of the result to one that still has some of them",
-            "take all axes",
-            lambda problem: problem[0] < 11 and list(problem[1]) != sorted(problem[1]),
-            (7, [1, 0]),
-        ),
-    ),
-)
-"""Of an opset and the axes of a Squeeze."""
-
-
 def _selected(array: Array) -> tuple[object, object]:
     nodes = [helper.make_node("Equal", ["x", "x"], ["m"]), helper.make_node("Where", ["m", "x", "x"], ["y"])]
     return content(_ran(nodes, 16, array)), content(array)

@@ -11,13 +11,12 @@ from tests.peers.jax import BITS, LAX
 from tests.peers.live import check
 from tests.peers.numpy import NUMPY
 from tests.peers.onnx_reference import REFERENCE
-from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SELECTS, SQUEEZES
+from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SELECTS
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
 
 PEERS: tuple[Peer[Any], ...] = (
     ONNXRUNTIME,
     CLAMPS,
-    SQUEEZES,
     SELECTS,
     REFERENCE,
     EVALUATE,

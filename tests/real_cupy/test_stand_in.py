@@ -16,8 +16,6 @@ from dmlgather.backends.cuda.variants import VARIANTS
 from tests.benchmarks.stand_in import BenchArray, BenchDriver
 from tests.gpu_page import PageDriver
 from tests.kernels.host_driver import HostDriver
-from tests.onnx.model_driver import ModelArray
-from tests.onnx.model_driver import ModelDriver as OnnxDriver
 from tests.real_cupy import checked
 from tests.real_cupy.signatures import complaint, exists, find
 from tests.test_model_devices import ModelDriver as EventDriver
@@ -25,7 +23,7 @@ from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 pytestmark = pytest.mark.cupy
 
-DRIVERS = (HostDriver, ArrayDriver, EventDriver, OnnxDriver, BenchDriver, PageDriver)
+DRIVERS = (HostDriver, ArrayDriver, EventDriver, BenchDriver, PageDriver)
 
 NAMESPACES = ("cupy.cuda.runtime", "cupy.cuda.driver", "cupy")
 """What a stand-in is at once."""
@@ -70,7 +68,7 @@ def test_every_call_that_a_stand_in_takes_is_one_that_cupy_takes(driver: type[Ho
     assert [problem for problem in problems if problem is not None] == []
 
 
-@pytest.mark.parametrize("stand_in", [DeviceArray, ModelArray, BenchArray])
+@pytest.mark.parametrize("stand_in", [DeviceArray, BenchArray])
 def test_arrays_have_only_what_cupys_have(cupy: Any, stand_in: type[DeviceArray]) -> None:
     class Empty:
         pass

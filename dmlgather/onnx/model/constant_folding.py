@@ -15,14 +15,14 @@ import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Element, array_of, objects
-from dmlgather.dialects.graph_arrays import GraphArray
-from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.sizes import KEPT_ELEMENTS
 from dmlgather.onnx.model.moving_rules import LargeResultError
 from dmlgather.onnx.model.operator_rows import KnownNode, Shape
 from dmlgather.onnx.model.operators import compute, row_of
 from dmlgather.onnx.model.partial_types import PartialType, Size, Value, first_unknown, is_known, is_partly
+from dmlgather.onnx.model.shape_arrays import ShapeArray
 from dmlgather.onnx.model.subgraphs import operator_name
+from dmlgather.onnx.problems.node_reading import in_family
 from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:
@@ -159,10 +159,8 @@ def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
     """The shapes of the outputs of an operator that moves elements, by its rule on arrays that have shapes alone; None where it
     has no such rule, or needs more.
     """
-    from dmlgather.dialects.graph_building import GraphBuilder
-
     row = row_of(call.node)
-    if row.moves == () or row.run is None or not row.steps or call.opset < row.since:
+    if row.moves == () or row.run is None or in_family(call.node) or call.opset < row.since:
         return None
     inputs: list[Any] = []
     for at, (known, value) in enumerate(zip(call.types, call.values, strict=True)):
@@ -170,7 +168,7 @@ def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
         if moved and (known.shape is None or known.dtype is None):
             return None
         shape: Any = tuple(size if isinstance(size, int) else _OpenSize(size) for size in known.shape or ())
-        inputs.append(GraphArray(GraphBuilder(), TensorType(shape, call.data), "") if moved else value)
+        inputs.append(ShapeArray(shape, call.data) if moved else value)
         if call.has(at) and not moved and not is_known(value):
             return None
     found = compute(call.node, call.opset, inputs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.dialects.checked_model import Unknown
-from dmlgather.dialects.element_arithmetic import Computing, Element, array_of, objects, over, reduced, sequence
+from dmlgather.dialects.element_arithmetic import Arithmetic, Element, array_of, objects, over, reduced, sequence
 from dmlgather.onnx.model.operator_rows import KnownNode
 from dmlgather.onnx.model.partial_types import Value, is_known
 from dmlgather.onnx.problems.data_types import data_type
@@ -19,32 +19,32 @@ from dmlgather.onnx.problems.node_reading import parse_node
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
 """The types of numbers that hold every size. float32 rounds sizes from 2^24 on, which no model means."""
 
-# One element of the output, of the operands at one place: elements, or values of a graph.
+# One element of the output, of the elements at one place.
 
 
-def divide(compute: Computing, left: Any, right: Any) -> Any:
+def divide(compute: Arithmetic, left: Any, right: Any) -> Any:
     """Of integers, towards 0."""
     return compute("truncate_divide" if compute.integers else "divide", left, right)
 
 
-def modulo(compute: Computing, left: Any, right: Any) -> Any:
+def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
     """The rest has the divisor's sign, or under `fmod` that of what is divided."""
     truncates = compute.attributes.get("fmod", 0) or not compute.integers
-    return compute("truncate_remainder" if truncates else "remainder", left, right)
+    return compute("truncate_modulo" if truncates else "floor_modulo", left, right)
 
 
-def clip(compute: Computing, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
+def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
     """At least min, then at most max: where min is greater than max, every element becomes max."""
     above = value if min is None else compute("maximum", value, min)
     return above if max is None else compute("minimum", above, max)
 
 
-def relu(compute: Computing, value: Any) -> Any:
+def relu(compute: Arithmetic, value: Any) -> Any:
     """At least 0."""
     return compute("maximum", value, 0)
 
 
-def power(compute: Computing, base: Any, exponent: Any) -> Any:
+def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
     """To an exponent that is a small number."""
     if isinstance(exponent, int | float) and exponent in (1, 2, 3):
         return compute.fold("multiply", [base] * int(exponent))

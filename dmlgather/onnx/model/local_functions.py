@@ -1,11 +1,11 @@
-"""Local functions of a model: which call which, what all calls of one have in common, and how calls are inlined."""
+"""Local functions of a model: which call which, and what all calls of one have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import count, zip_longest
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from dmlgather.dialects.checked_model import Unknown
 from dmlgather.files import FileError
 from dmlgather.onnx.model.partial_types import NOTHING, PartialType, Value, is_known, same, value_of_type
 from dmlgather.onnx.model.subgraphs import all_nodes
-from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
+from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -97,31 +97,6 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 left -= sum(default.ByteSize() for default in added)
                 if left >= 0:
                     node.attribute.extend(added)
-
-    def inlined(self, graph: GraphProto, opset: int) -> Iterator[tuple[NodeProto, int]]:
-        """The nodes of a graph with every call replaced by the nodes of its function, each with the opset in force for it.
-
-        Values inside a call have names that nothing else in the graph has. Graphs inside nodes are left as they are.
-        """
-        names = {value.name for value in (*graph.input, *graph.initializer, *graph.output)}
-        names.update(name for node in graph.node for name in (*node.input, *node.output))
-        numbers, waiting = count(1), [(node, opset) for node in reversed(graph.node)]
-        while waiting:
-            node, opset = waiting.pop()
-            key = self.called(node)
-            if key is None:
-                yield node, opset
-                continue
-            function = self[key]
-            nodes = _nodes_of(function, {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)})
-            renamed = dict(zip(function.input, node.input, strict=False)) | dict(zip(function.output, node.output, strict=False))
-            for name in (name for inner in nodes for name in inner.output if name and not renamed.get(name)):
-                renamed[name] = next(new for number in numbers if (new := f"{name}_{number}") not in names)
-            for inner in nodes:
-                inner.input[:] = [renamed.get(name, "") for name in inner.input]
-                inner.output[:] = [renamed.get(name, "") for name in inner.output]
-            own = own_opset(function.opset_import, opset)
-            waiting += [(inner, own) for inner in reversed(nodes)]
 
     def _calls(self, nodes: Iterable[NodeProto], nested: bool = True) -> Iterator[Key]:
         for node in all_nodes(nodes) if nested else nodes:

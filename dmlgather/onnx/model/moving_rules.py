@@ -1,6 +1,6 @@
-"""What moves elements, and what conversions give: from the parsed node and arrays to the output, or to a list of several.
+"""What moves elements: from the parsed node and arrays to the output, or to a list of several.
 
-Values of a graph may take the place of the arrays whose elements are moved, so that the same rules make steps of nodes.
+Stand-ins that have shapes alone may take the place of the arrays whose elements are moved.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.graph_arrays import expanded, joined, parts
 from dmlgather.dialects.problem import TensorType, check_axis
 from dmlgather.dialects.sizes import KEPT_ELEMENTS, Array
 from dmlgather.dialects.windows import integers
+from dmlgather.onnx.model.shape_arrays import expanded, joined, parts
 from dmlgather.onnx.problems.export import index_out_of_range
 from dmlgather.onnx.problems.node_reading import StatedNode, problem_of
 from dmlgather.onnx.problems.slice import Slice

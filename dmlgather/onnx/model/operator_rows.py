@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
     from dmlgather.onnx.model.node_requests import NodeAnswer, NodeRequests
-    from dmlgather.onnx.model.translated_node import TranslatedNode
 
 Shape = Sequence[Size]
 
@@ -123,56 +122,42 @@ RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
 class OperatorRow:
     """A row of the table: what is known of an operator. What it does not say does not follow.
 
-    run: the output of known inputs, from the node with its attributes, and arrays; a list where there are several outputs. Values
-    of a graph may take the place of arrays that are moved. None: ONNX's reference evaluator computes it. refuses: what raises for
-    a node that `run` refuses whatever its inputs are. since: the first version that `run` and `elements` are about.
-    moves: the numbers of the inputs whose elements are moved to the outputs; None for all; empty where it computes.
-    elements: one element of the output, from `Computing` and the elements of the inputs at one place, None for those left out.
+    run: the output of known inputs, from the node with its attributes, and arrays; a list where there are several outputs.
+    Stand-ins with shapes alone may take the place of arrays that are moved. None: ONNX's reference evaluator computes it. since:
+    the first version that `run` is about. moves: the numbers of the inputs whose elements are moved to the outputs; None for all;
+    empty where it computes.
     computes: the output where inputs have names, and where the evaluator lacks the operator; None for what does not follow.
-    from_types: whether it reads types alone.
+    from_types: whether it reads types alone. broadcasts: whether it computes of elements at one place, as NumPy broadcasts them.
 
     sizes: shapes of the outputs where sizes have names. types: types of the outputs, of operators that ONNX's shape inference
     does not know. input_types: types of inputs that follow from later ones. logical: whether it gives bools. typed_by: the input
     that has the type of the outputs otherwise; None where an attribute says it. rank: names with the ranks that follow from other
     ranks.
 
-    steps: whether graphs have it, as steps that follow from `run` or `elements`, or as constants. step: adds the steps where
-    these rules are not enough. any_type: whether graphs have `elements` on floating-point numbers.
-
     host: the numbers of the inputs that decide shapes, bounds, axes, repeats, counts or conditions in any of the operator's
     versions: fields of DirectML's operator, sizes of its tensors, and which operators run at all. Indices, masks and lengths that
     DirectML reads from tensors are not among them. unread: inputs of which type, shape or length is read, but no element.
 
-    exact: whether results on floating-point numbers are the same to the bit wherever they are computed. ieee: NumPy's function
-    where IEEE 754 defines them. one_version: whether versions differ only in the types that they take and in attributes, which
-    are compared. evaluated: whether ONNX's reference evaluator is asked. random: whether it draws random numbers.
+    evaluated: whether ONNX's reference evaluator is asked.
 
     Sources: the operators' texts in ONNX and in onnxruntime's contrib operators, and the structures of directml.h.
     """
 
     run: Callable[..., Any] | None = None
-    refuses: Callable[..., object] | None = None
     since: int = 1
     moves: tuple[int, ...] | None = ()
-    elements: Callable[..., Any] | None = None
     computes: Callable[[KnownNode], Value | None] | None = None
     from_types: bool = False
+    broadcasts: bool = False
     sizes: SizeRule | None = None
     types: TypeRule | None = None
     input_types: TypeRule | None = None
     rank: RankRule | None = None
-    steps: bool = False
-    step: Callable[[TranslatedNode], tuple[str, ...] | None] | None = None
     logical: bool = False
     typed_by: int | None = 0
-    any_type: bool = False
     host: tuple[int, ...] = ()
     unread: tuple[int, ...] = ()
-    exact: bool = False
-    ieee: Callable[..., Any] | None = None
-    one_version: bool = False
     evaluated: bool = True
-    random: bool = False
 
     def dtype_of(self, call: KnownNode) -> np.dtype[Any] | None:
         """The data type of a node's outputs, where a rule for sizes gives their shapes; None where it does not follow."""

@@ -1,19 +1,16 @@
 """The table of ONNX's operators, and onnxruntime's own: a row for each one that is known beside the family.
 
-Evaluating constants, following sizes with names, finding the host's arithmetic and making steps of graphs all read these rows.
+Evaluating constants, following sizes with names and finding the host's arithmetic all read these rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from dmlgather.dialects.element_arithmetic import applied, folded
 from dmlgather.onnx import auxiliary
-from dmlgather.onnx.model import element_rules, moving_rules, runtime_rules, size_rules, translated_node
+from dmlgather.onnx.model import element_rules, moving_rules, runtime_rules, size_rules
 from dmlgather.onnx.model.operator_rows import OperatorRow, TypeRule
 from dmlgather.onnx.model.runtime_rules import as_onnx, attention, embedded, like, matrix_product
 from dmlgather.onnx.model.size_rules import alike, broadcast_rank
@@ -29,16 +26,16 @@ Rows = Mapping[str, OperatorRow]
 
 
 def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | None = (0,), **columns: Any) -> OperatorRow:
-    """A row that moves elements. Graphs have it where it has a rule, but for the family."""
-    return OperatorRow(run=run, moves=moves, **{"steps": run is not None, "exact": True, **columns})
+    """A row that moves elements."""
+    return OperatorRow(run=run, moves=moves, **columns)
 
 
-def computing(
-    elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, steps: bool = True, **columns: Any
-) -> OperatorRow:
-    """A row that computes elements. typed_by: the input that has the type of the results, where they are no bools."""
-    rules = {"elements": elements, "computes": element_rules.computed(elements, logical, typed_by), **columns}
-    return OperatorRow(logical=logical, typed_by=typed_by, steps=steps, **rules)
+def computing(elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, **columns: Any) -> OperatorRow:
+    """A row that computes elements. elements: one element of the output, from `Arithmetic` and the elements of the inputs at one
+    place, None for those left out. typed_by: the input that has the type of the results, where they are no bools.
+    """
+    rules = {"computes": element_rules.computed(elements, logical, typed_by), **columns}
+    return OperatorRow(logical=logical, typed_by=typed_by, broadcasts=True, **rules)
 
 
 def reduction(operation: str | None = None) -> OperatorRow:
@@ -65,108 +62,76 @@ SAME = alike()
 """The first output has the rank of the first input."""
 
 RANKED = OperatorRow(rank=SAME)
-ONE = OperatorRow(one_version=True)
-ARITHMETIC: Mapping[str, Any] = {"one_version": True, "exact": True}
-NO_STEP: Mapping[str, Any] = {**ARITHMETIC, "steps": False}
 
-_RUN: Rows = {
+_FOLLOWED: Rows = {
     "Identity": moving(auxiliary.identity, rank=SAME),
-    "Constant": OperatorRow(run=auxiliary.constant, refuses=auxiliary.constant, steps=True),
-    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, from_types=True, steps=True, unread=(0,)),
+    "Constant": OperatorRow(run=auxiliary.constant),
+    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, from_types=True, unread=(0,)),
     "Squeeze": moving(auxiliary.squeeze, host=(1,)),
     "Unsqueeze": moving(auxiliary.unsqueeze, host=(1,)),
     "Reshape": moving(auxiliary.reshape, sizes=size_rules.reshape, host=(1,)),
     "Transpose": moving(auxiliary.transpose, rank=size_rules.permuted),
-    "Cast": OperatorRow(
-        run=auxiliary.cast,
-        refuses=auxiliary.target,
-        computes=element_rules.cast,
-        step=translated_node.cast,
-        steps=True,
-        rank=SAME,
-        exact=True,
-    ),
-    "Size": OperatorRow(computes=element_rules.size, from_types=True, steps=True, unread=(0,)),
-    "Dropout": OperatorRow(step=translated_node.dropout, steps=True, rank=SAME, host=(2,), evaluated=False, random=True),
+    "Cast": OperatorRow(run=auxiliary.cast, computes=element_rules.cast, rank=SAME),
+    "Size": OperatorRow(computes=element_rules.size, from_types=True, unread=(0,)),
+    "Dropout": OperatorRow(rank=SAME, host=(2,), evaluated=False),
     "Flatten": moving(moving_rules.flatten, sizes=size_rules.flatten),
     "Expand": moving(moving_rules.expand, sizes=size_rules.expand, host=(1,)),
-    "ConstantOfShape": OperatorRow(
-        step=translated_node.constant_of_shape,
-        steps=True,
-        sizes=size_rules.constant_of_shape,
-        typed_by=None,
-        host=(0,),
-        exact=True,
-    ),
-    "Range": OperatorRow(
-        computes=element_rules.counted,
-        step=translated_node.counted,
-        steps=True,
-        sizes=size_rules.counted,
-        host=(0, 1, 2),
-    ),
+    "ConstantOfShape": OperatorRow(sizes=size_rules.constant_of_shape, typed_by=None, host=(0,)),
+    "Range": OperatorRow(computes=element_rules.counted, sizes=size_rules.counted, host=(0, 1, 2)),
     "Tile": moving(moving_rules.tile, since=6, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
     "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=alike(None, 1)),
     "Split": moving(moving_rules.split, sizes=size_rules.split, rank=alike(1, None), host=(1,)),
-    "Add": computing(applied("add"), ieee=np.add, rank=broadcast_rank, **ARITHMETIC),
-    "Sub": computing(applied("subtract"), ieee=np.subtract, rank=broadcast_rank, **ARITHMETIC),
-    "Mul": computing(applied("multiply"), ieee=np.multiply, rank=broadcast_rank, **ARITHMETIC),
-    "Neg": computing(applied("negative"), ieee=np.negative, rank=SAME, **ARITHMETIC),
+    "Add": computing(applied("add"), rank=broadcast_rank),
+    "Sub": computing(applied("subtract"), rank=broadcast_rank),
+    "Mul": computing(applied("multiply"), rank=broadcast_rank),
+    "Neg": computing(applied("negate"), rank=SAME),
     "Mod": computing(element_rules.modulo, rank=broadcast_rank),
-    "Min": computing(folded("minimum"), **ARITHMETIC),
-    "Max": computing(folded("maximum"), **ARITHMETIC),
-    "Clip": computing(element_rules.clip, computes=element_rules.clipped, since=11, rank=SAME, host=(1, 2), exact=True),
-    "Less": computing(applied("less"), logical=True, one_version=True),
-    "LessOrEqual": computing(applied("less_equal"), logical=True, one_version=True),
-    "Greater": computing(applied("greater"), logical=True, one_version=True),
-    "GreaterOrEqual": computing(applied("greater_equal"), logical=True, one_version=True),
-    "Equal": computing(applied("equal"), logical=True, one_version=True),
+    "Min": computing(folded("minimum")),
+    "Max": computing(folded("maximum")),
+    "Clip": computing(element_rules.clip, computes=element_rules.clipped, rank=SAME, host=(1, 2)),
+    "Less": computing(applied("less"), logical=True),
+    "LessOrEqual": computing(applied("less_equal"), logical=True),
+    "Greater": computing(applied("greater"), logical=True),
+    "GreaterOrEqual": computing(applied("greater_equal"), logical=True),
+    "Equal": computing(applied("equal"), logical=True),
     "And": computing(applied("and"), logical=True),
     "Or": computing(applied("or"), logical=True),
     "Xor": computing(applied("not_equal"), logical=True),
     "Not": computing(applied("not"), logical=True, rank=SAME),
-    "Where": computing(applied("where"), typed_by=1, any_type=True, exact=True),
-    "CastLike": OperatorRow(step=translated_node.cast_like, steps=True, unread=(1,), exact=True),
-}
-"""The operators that graphs have."""
-
-_COMPUTED: Rows = {
-    "Div": computing(element_rules.divide, ieee=np.divide, rank=broadcast_rank, **NO_STEP),
-    "Pow": computing(element_rules.power, rank=broadcast_rank, steps=False, one_version=True),
-    "Sum": computing(folded("add"), steps=False),
-    "Abs": computing(applied("absolute"), ieee=np.abs, rank=SAME, **NO_STEP),
-    "Floor": computing(applied("floor"), ieee=np.floor, rank=SAME, **NO_STEP),
-    "Ceil": computing(applied("ceil"), ieee=np.ceil, rank=SAME, **NO_STEP),
-    "Relu": computing(element_rules.relu, rank=SAME, **NO_STEP),
-    "Round": OperatorRow(rank=SAME, **ARITHMETIC),
-    "Sqrt": OperatorRow(rank=SAME, ieee=np.sqrt, **ARITHMETIC),
+    "Where": computing(applied("where"), typed_by=1),
+    "CastLike": OperatorRow(unread=(1,)),
+    "Div": computing(element_rules.divide, rank=broadcast_rank),
+    "Pow": computing(element_rules.power, rank=broadcast_rank),
+    "Sum": computing(folded("add")),
+    "Abs": computing(applied("absolute"), rank=SAME),
+    "Floor": computing(applied("floor"), rank=SAME),
+    "Ceil": computing(applied("ceil"), rank=SAME),
+    "Relu": computing(element_rules.relu, rank=SAME),
     "ReduceSum": reduction("add"),
     "ReduceProd": reduction("multiply"),
     "ReduceMin": reduction("minimum"),
     "ReduceMax": reduction("maximum"),
     **each(reduction(), "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"),
-    "Gather": moving(moving_rules.gather, steps=False),
+    "Gather": moving(moving_rules.gather),
     "GatherElements": moving(rank=alike(2, 1)),
     "GatherND": moving(),
-    "Slice": moving(moving_rules.sliced, steps=False, sizes=size_rules.sliced, rank=SAME, host=(1, 2, 3, 4)),
+    "Slice": moving(moving_rules.sliced, sizes=size_rules.sliced, rank=SAME, host=(1, 2, 3, 4)),
     "Pad": moving(moves=(0, 2), sizes=size_rules.pad, rank=SAME, host=(1, 2, 3)),
     "Compress": moving(),
     "ScatterElements": moving(moves=(0, 2), rank=SAME),
     "ScatterND": moving(moves=(0, 2), rank=SAME),
 }
-"""Other operators of which elements or sizes follow, and the family."""
+"""Operators of which elements or sizes follow, and the family."""
 
 _OTHERS: Rows = {
-    **each(replace(ONE, rank=SAME), "Elu", "Erf", "Exp", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "LeakyRelu", "Log"),
-    **each(replace(ONE, rank=SAME), "Mish", "Reciprocal", "Sigmoid", "Sign", "Softplus", "Tanh"),
-    **each(ONE, "Cos", "Gemm", "IsInf", "IsNaN", "MatMul", "Sin", "Softsign", "Tan"),
-    **each(RANKED, "BatchNormalization", "DequantizeLinear", "Gelu", "HardSigmoid", "InstanceNormalization", "LogSoftmax"),
-    **each(RANKED, "LpNormalization", "PRelu", "QuantizeLinear", "ReverseSequence", "Selu", "Softmax", "ThresholdedRelu"),
+    **each(RANKED, "BatchNormalization", "DequantizeLinear", "Elu", "Erf", "Exp", "Gelu", "GlobalAveragePool", "GlobalMaxPool"),
+    **each(RANKED, "HardSigmoid", "HardSwish", "InstanceNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
+    **each(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
+    **each(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
     **each(OperatorRow(rank=size_rules.recurrent), "LSTM", "GRU", "RNN"),
     # May need far more memory than their inputs and outputs, by windows, paddings and sums inside.
     **each(OperatorRow(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
-    **each(replace(ONE, rank=size_rules.kernel(1), evaluated=False), "Conv", "ConvTranspose"),
-    "ConvInteger": OperatorRow(rank=size_rules.kernel(1), evaluated=False),
+    **each(OperatorRow(rank=size_rules.kernel(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
     "QLinearConv": OperatorRow(rank=size_rules.kernel(3), evaluated=False),
     **each(OperatorRow(evaluated=False), "DeformConv", "Einsum", "RoiAlign"),
     "MaxUnpool": OperatorRow(evaluated=False, host=(2,)),  # output_shape
@@ -182,8 +147,9 @@ _OTHERS: Rows = {
     # Some versions of ONNX's evaluator take an index that is too large modulo the depth.
     "OneHot": OperatorRow(evaluated=False, host=(1,)),  # depth
     "ImageDecoder": OperatorRow(evaluated=False),  # of files
-    **each(OperatorRow(evaluated=False, random=True), "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
-    **each(OperatorRow(evaluated=False, random=True), "RandomUniform", "RandomUniformLike"),
+    # Random.
+    **each(OperatorRow(evaluated=False), "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+    **each(OperatorRow(evaluated=False), "RandomUniform", "RandomUniformLike"),
     **each(OperatorRow(host=(0,)), "BlackmanWindow", "HammingWindow", "HannWindow"),  # size
     "CenterCropPad": OperatorRow(host=(1,)),  # shape
     "CumProd": OperatorRow(host=(1,)),  # axis
@@ -258,8 +224,7 @@ _BLOCKS: Rows = {
 """The operators on tensors in NCHWc layout. The sizes are those in NCHW, with the channels that fill blocks."""
 
 OPERATORS: Rows = {
-    **_RUN,
-    **_COMPUTED,
+    **_FOLLOWED,
     **_OTHERS,
     **_RUNTIME,
     **within("com.microsoft", _MICROSOFT),
@@ -276,19 +241,11 @@ def row_of(node: NodeProto) -> OperatorRow:
     return OPERATORS.get(operator_name(node), UNKNOWN)
 
 
-def check(node: Any, opset: int) -> None:
-    """Refuse what can be refused before there are arrays; TypeError and ValueError as `compute`."""
-    if operator_name(node) in VERSIONS:
-        parsed, refuses = parse_node(node, opset), row_of(node).refuses
-        if refuses is not None:
-            refuses(parsed)
-
-
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
     """The output of an operator whose row has `run`, of its NodeProto under an opset; a list where it has several.
 
-    inputs: one per node.input, None for those left out: arrays, which the result shares memory with where it can, or values of a
-    graph in their place; axes, shapes and the like are arrays in host memory.
+    inputs: one per node.input, None for those left out: arrays, which the result shares memory with where it can, or stand-ins
+    with shapes alone for those that are moved.
 
     Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
     """

@@ -133,7 +133,7 @@ class Propagation:
             for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
         if all(scope.type(name).shape is None for name in node.output if name):  # ONNX does not know the operator
-            self._learn_shapes(node, scope, call, size_rules.broadcast if row.elements is not None else moved_shapes)
+            self._learn_shapes(node, scope, call, size_rules.broadcast if row.broadcasts else moved_shapes)
 
     def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
         for name, shape in zip(node.output, following_shapes(rule, call) or (), strict=False):

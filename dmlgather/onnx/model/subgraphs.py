@@ -1,4 +1,4 @@
-"""How messages name nodes, the graphs inside nodes, and all nodes and constants of a graph."""
+"""How messages name nodes, the graphs inside nodes, and all nodes of a graph."""
 
 from __future__ import annotations
 
@@ -35,21 +35,6 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         yield node
         for _, graph in subgraphs(node):
             yield from all_nodes(graph.node)
-
-
-def tensors_of(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    """The constants in these nodes: tensors in attributes, and the initializers of all graphs inside them."""
-    for node in nodes:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors
-        for _, graph in subgraphs(node):
-            yield from all_tensors(graph)
-
-
-def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """The constants of a graph: its initializers, and those in its nodes."""
-    yield from graph.initializer
-    yield from tensors_of(graph.node)
 
 
 def element_count(tensor: TensorProto) -> int:

@@ -74,12 +74,6 @@ def check_by_schema(node: Any, opset: int) -> None:
         check_form(form, node)
 
 
-def same_version(operator: str, opset: int, other: int) -> bool:
-    """Whether an operator of ONNX's own domain has one definition in two opsets, as far as the installed onnx knows it."""
-    forms = [_schema_form(operator, each) for each in (opset, other)]
-    return len({form and form.operator for form in forms}) == 1
-
-
 @lru_cache(maxsize=256)
 def form_of(version: OperatorVersion) -> NodeForm:
     """The form of the nodes of an operator's version."""

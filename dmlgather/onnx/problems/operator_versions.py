@@ -149,9 +149,9 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
     return [version for version in versions if version.since <= number][-1]
 
 
-def own_opset(imports: Iterable[Any], default: int = 1) -> int:
-    """The version of ONNX's own operators among OperatorSetIdProtos; `default` where they state none."""
-    return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), default)
+def own_opset(imports: Iterable[Any]) -> int:
+    """The version of ONNX's own operators among OperatorSetIdProtos; 1 where they state none."""
+    return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), 1)
 
 
 class OnnxProblem(Problem):
