@@ -141,16 +141,18 @@ def check_agreement(
     if size > LARGEST:
         remark = f"one run has {size} elements, and at most {LARGEST} are tried: run it on your own inputs"
         return Agreement((), remarks=(remark,))
-    libraries, remarks = judges(proto, loaded, size)
-    return _Check(graph, pair, seed).run(libraries, [*pair.remarks, *remarks])
+    libraries, remarks = judges(proto, loaded)
+    most_index = min((judge.most_index for judge in libraries if judge.most_index is not None), default=None)
+    if most_index is not None:
+        remarks.append(f"indices beyond {most_index} were not tried, with which {libraries[0].name} does not come to an end")
+    return _Check(graph, pair, Trials(graph, pair.types, pair.known, seed, most_index)).run(libraries, [*pair.remarks, *remarks])
 
 
 class _Check:
     """One check. pair: how the model's inputs and outputs belong to the program's."""
 
-    def __init__(self, graph: IndexGraph, pair: Matched, seed: int) -> None:
-        self.graph, self.pair = graph, pair
-        self.trials = Trials(graph, pair.types, pair.known, seed)
+    def __init__(self, graph: IndexGraph, pair: Matched, trials: Trials) -> None:
+        self.graph, self.pair, self.trials = graph, pair, trials
         self.index_values = self.elements = 0
         self.missed = set[str]()
         """Libraries that gave a result where they should have raised, as they are known to do."""

@@ -26,12 +26,13 @@ class CannotRunError(Exception):
 class Judge:
     """A library with a model loaded. name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the
     model raises, CannotRunError where the library cannot run it. misses_errors: whether it may give a result where ONNX has an
-    error.
+    error. most_index: the largest index, of either sign, that it comes to an end with.
     """
 
     name: str
     run: Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
     misses_errors: bool = False
+    most_index: int | None = None
 
 
 def read_model(source: Any) -> tuple[Any, bytes | Path]:
@@ -66,15 +67,15 @@ def broken(model: Any) -> str | None:
     return None
 
 
-MOST_BY_REFERENCE = 2**14
-"""Elements up to which the reference evaluator is asked of a GatherElements, where onnxruntime is as well: it does it in Python."""
+def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
+    """Return the libraries that load a model, and in words why another one does not.
 
-
-def judges(model: Any, loaded: bytes | Path, work: int) -> tuple[list[Judge], list[str]]:
-    """Return the libraries that load a model, and in words why another one does not. work: elements that one run touches."""
+    onnx's reference evaluator is not asked of a GatherElements where onnxruntime is: it has no errors there, takes no indices that
+    are smaller than the data, and counts a far index back into the axis step by step, for ever.
+    """
     found, remarks = [], []
     for title, load in (("onnxruntime", _in_onnxruntime), ("onnx's reference evaluator", _in_reference)):
-        if found and work > MOST_BY_REFERENCE and _has_gather_elements(model):
+        if found and _has_gather_elements(model):
             continue
         try:
             found.append(load(model, loaded))
@@ -116,17 +117,20 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
         try:
             return [np.asarray(each) for each in evaluator.run(None, dict(inputs))]
         except (IndexError, ValueError) as error:
-            if SMALLER_INDICES in str(error):
+            if any(words in str(error) for words in CANNOT):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
         except Exception as error:  # what it does not know, it does not name in one class
             raise CannotRunError(_first_line(error)) from None
 
-    return Judge(f"the reference evaluator of onnx {_short(onnx.__version__)}", run, misses_errors=_misses_errors(model))
+    name, far = f"the reference evaluator of onnx {_short(onnx.__version__)}", 2**16 if _has_gather_elements(model) else None
+    return Judge(name, run, misses_errors=_misses_errors(model), most_index=far)
 
 
-SMALLER_INDICES = "all dimensions of index and self should be the same size"
-"""What the reference evaluator says of a legal GatherElements whose indices are smaller than the data beside the axis."""
+CANNOT = ("all dimensions of index and self should be the same size", "cannot reshape array of size 0")
+"""What the reference evaluator says of legal nodes: a GatherElements whose indices are smaller than the data beside the axis, a
+GatherND of tuples without components.
+"""
 
 
 def _misses_errors(model: Any) -> bool:

@@ -43,10 +43,11 @@ class IndexRange:
     high: int
 
     @classmethod
-    def of(cls, found: IndexClass, types: Sequence[np.dtype[Any]]) -> IndexRange:
-        """Return it for a class of an input that has one of the types on each side."""
-        least = max(integer_range(dtype)[0] for dtype in types)
-        most = min(integer_range(dtype)[1] for dtype in types)
+    def of(cls, found: IndexClass, types: Sequence[np.dtype[Any]], most_index: int | None) -> IndexRange:
+        """Return it for a class of an input that has one of the types on each side. most_index: of either sign, if any."""
+        far = 2**64 if most_index is None else most_index
+        least = max(-far, *(integer_range(dtype)[0] for dtype in types))
+        most = min(far, *(integer_range(dtype)[1] for dtype in types))
         low, high = (max(-min(each.wrap for each in found.bounds), least), min(each.limit for each in found.bounds) - 1)
         edges = set[int]().union(*(each.edges(dtype) for each in found.bounds for dtype in types))
         inside = sorted((edge for edge in edges if least <= edge <= most), key=lambda edge: (abs(edge), edge))
@@ -61,7 +62,8 @@ def _raises(bounds: Bounds, index: int) -> bool:
 class Trials:
     """Draws the inputs of a check.
 
-    graph: the program. types: of each input that is fed, as both sides hold it. known: values of inputs that do not change.
+    graph: the program. types: of each input that is fed, as both sides hold it. known: values of inputs that do not change. most_index: as
+    of `Judge`.
     """
 
     def __init__(
@@ -70,13 +72,14 @@ class Trials:
         types: Mapping[str, Sequence[np.dtype[Any]]],
         known: Mapping[str, NDArray[Any]],
         seed: int,
+        most_index: int | None = None,
     ) -> None:
         self.graph, self.known = graph, known
         self._chance = np.random.default_rng(seed)
         fed = [name for name in graph.inputs if name not in known]
         classes = {name: found for name, found in looked_up(graph).items() if name in fed}
         self.ranges = {
-            name: [IndexRange.of(each, types.get(name) or [graph.types[name].dtype]) for each in found]
+            name: [IndexRange.of(each, types.get(name) or [graph.types[name].dtype], most_index) for each in found]
             for name, found in classes.items()
         }
         self.positions = Positions({name: graph.types[name] for name in fed if name not in classes})
