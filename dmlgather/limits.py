@@ -26,6 +26,9 @@ MEMORY = 350 * MEGABYTE
 PER_CPU = 32 * MEGABYTE
 """Bytes that libraries reserve for each CPU, as stacks of threads above all, and use few of: they count for no file."""
 
+NUMPY = 48 * MEGABYTE
+"""Bytes that NumPy reserves for each CPU when it is imported, likewise. Most files are checked without it."""
+
 AGAIN = 0.5
 """Seconds after which work is ended again, if the first time came where Python drops exceptions."""
 
@@ -109,10 +112,9 @@ def data_limited(memory: int) -> Iterator[None]:
         return
     import resource
 
-    import numpy  # noqa: F401 # the memory of its threads counts for no file
-
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = _data_bytes() + memory + PER_CPU * (os.cpu_count() or 1)
+    reserved = PER_CPU if "numpy" in sys.modules else PER_CPU + NUMPY
+    wanted = _data_bytes() + memory + reserved * (os.cpu_count() or 1)
     others = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([wanted, *others]), hard))
     try:

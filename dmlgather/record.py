@@ -19,7 +19,7 @@ R = TypeVar("R")
 class Record(BaseModel):
     """Immutable data. `model_dump(mode="json")` gives JSON, and the docstring under a field describes it in the JSON Schema."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def refusal(sentence: str) -> PydanticCustomError:

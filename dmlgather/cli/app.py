@@ -48,8 +48,8 @@ MODULES = {"run": "run_model"}
 
 
 def build(*, on_use: bool = False) -> typer.Typer:
-    """The Typer application with all subcommands. on_use: whether each is imported only when it is run, completed or asked for its
-    help; the list of all needs none.
+    """The Typer application with all subcommands. on_use: whether each is imported only when it is run, completed or asked for
+    its help; the list of all needs none.
     """
     functions = {name: (_not_imported if on_use else _function(name), line) for name, line in SUBCOMMANDS.items()}
     app = with_commands(HELP, functions, add_completion=True, group=_OnUse if on_use else None)

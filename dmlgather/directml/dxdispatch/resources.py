@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch import npy, wire
@@ -19,6 +16,10 @@ from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError
 from dmlgather.wording import dotted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Resource:
 
     def buffer(self) -> NDArray[np.uint8]:
         """A new buffer with its initial contents, shape [size] of bytes. FileError when the values' file cannot be read."""
+        import numpy as np
+
         buffer = np.zeros(self.size, np.uint8)
         raw = buffer[self.offset : self.offset + self.values.bytes]
         if self._aligned:

@@ -53,7 +53,7 @@ class WirePart(BaseModel):
         field_title_generator=lambda name, _: to_camel(name),
         frozen=True,
         strict=True,
-        use_attribute_docstrings=True,
+        defer_build=True,
         validate_by_alias=True,
         validate_by_name=False,
     )
