@@ -20,7 +20,7 @@ from dmlgather.dialects.view_forms import VIEW_FORMS
 from dmlgather.dialects.views import ReshapeView, SliceView
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, OperatorDesc, Report, validate
-from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import rounded_up
 from dmlgather.lax.problems import export as lax_export

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dmlgather.chunks import CHUNK
 from dmlgather.directml import DataType
-from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
+from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, listed, progression, scalar
+from dmlgather.directml.elements import dtype_of
 
 FORMATS = {
     "FLOAT64": "d", "FLOAT32": "f", "FLOAT16": "e",

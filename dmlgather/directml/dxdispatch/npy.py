@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dmlgather.chunks import chunks
-from dmlgather.directml.dxdispatch.values import Values, dtype_of
+from dmlgather.directml.dxdispatch.values import Values
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError, leads_outside, open_regular
 from dmlgather.wording import counted

@@ -11,7 +11,8 @@ from dmlgather.directml.dxdispatch import npy, wire
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.npy import SourceFiles
 from dmlgather.directml.dxdispatch.reading import CONSTANTS, ForeignPart, Reading
-from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
+from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, listed, progression, scalar
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError

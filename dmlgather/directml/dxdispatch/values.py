@@ -10,11 +10,11 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.chunks import chunks
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.wording import shown_value
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 CHUNK = 2**20
@@ -123,13 +123,6 @@ class Progression(Values):
                 values = np.add.accumulate(steps, dtype=dtype)
                 current = (values[-1:] + dtype.type(self.delta))[0]
             yield values
-
-
-def dtype_of(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy type with the same bits, little-endian as in every file and buffer."""
-    import numpy as np
-
-    return np.dtype(data_type.name.lower()).newbyteorder("<")
 
 
 def listed(data_type: DataType, given: Sequence[Any]) -> Listed:

@@ -23,7 +23,8 @@ from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.resources import Resource
-from dmlgather.directml.dxdispatch.values import Constant, dtype_of
+from dmlgather.directml.dxdispatch.values import Constant
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
