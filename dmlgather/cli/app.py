@@ -138,11 +138,13 @@ def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None 
 
 def _plainly(error: UsageError) -> str:
     """What is wrong with an argument. Pydantic's sentences about a value, which do not show it, are replaced."""
+    cause = error.__cause__
+    if cause is None:
+        return str(error.message)
     from pydantic import ValidationError
 
     from dmlgather.record import expected
 
-    cause = error.__cause__
     if not isinstance(cause, ValidationError):
         return str(error.message)
     item = cause.errors()[0]
