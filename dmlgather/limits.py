@@ -9,9 +9,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlgather.host import available_memory
 
@@ -37,8 +36,7 @@ class LimitError(BaseException):
     """Work took more than it may; the message names the limit. It is no Exception, so that nobody takes it for his own error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What work may take; what is None follows from the size of its files. seconds: of a processor. memory: bytes, beyond what
     the process has when work begins.
     """

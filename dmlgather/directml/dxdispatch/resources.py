@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch import npy, wire
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(NamedTuple):
     """A buffer: `offset` zero bytes, the values, zero bytes up to `size`."""
 
     name: str
