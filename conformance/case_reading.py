@@ -32,7 +32,7 @@ from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import differences
 from dmlgather.comparing.dispatches import check_descriptor_memory
 from dmlgather.directml import DescriptorError, FeatureLevel, OperatorDesc
-from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.files import FileError, read_text
 from dmlgather.record import placed

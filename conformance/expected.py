@@ -11,7 +11,7 @@ from conformance.case_files import POISON, StoredCase, result_bytes
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
 from dmlgather.directml import FeatureLevel, OperatorDesc
-from dmlgather.model_runner import elements
+from dmlgather.directml.elements import elements
 
 
 class Computed(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
-from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 
 REFUSED = "it is refused"

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from conformance.random_descriptors import MAKERS, random_sizes
 from dmlgather.directml import BufferTensorDesc, DataType, FeatureLevel, OperatorDesc, TensorFlags, lower
-from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import count
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.operators import operator_named
 from dmlgather.directml.support import row_at
 from dmlgather.plan import packed_strides

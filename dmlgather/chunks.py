@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHUNK = 2**18
 """Elements of a chunk, at most."""
@@ -21,6 +21,8 @@ def chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     if array.size <= CHUNK:
         yield array
         return
+    import numpy as np
+
     axis = next(axis for axis, size in enumerate(array.shape) if size > 1)
     for half in np.array_split(array, 2, axis):
         yield from chunks(half)

@@ -9,9 +9,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlgather.host import available_memory
 
@@ -26,6 +25,9 @@ MEMORY = 350 * MEGABYTE
 PER_CPU = 32 * MEGABYTE
 """Bytes that libraries reserve for each CPU, as stacks of threads above all, and use few of: they count for no file."""
 
+NUMPY = 48 * MEGABYTE
+"""Bytes that NumPy reserves for each CPU when it is imported, likewise. Most files are checked without it."""
+
 AGAIN = 0.5
 """Seconds after which work is ended again, if the first time came where Python drops exceptions."""
 
@@ -34,8 +36,7 @@ class LimitError(BaseException):
     """Work took more than it may; the message names the limit. It is no Exception, so that nobody takes it for his own error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What work may take; what is None follows from the size of its files. seconds: of a processor. memory: bytes, beyond what
     the process has when work begins.
     """
@@ -109,10 +110,9 @@ def _data_limited(memory: int) -> Iterator[None]:
         return
     import resource
 
-    import numpy  # noqa: F401 # the memory of its threads counts for no file
-
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = _data_bytes() + memory + PER_CPU * (os.cpu_count() or 1)
+    reserved = PER_CPU if "numpy" in sys.modules else PER_CPU + NUMPY
+    wanted = _data_bytes() + memory + reserved * (os.cpu_count() or 1)
     others = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([wanted, *others]), hard))
     try:

@@ -23,10 +23,9 @@ from dmlgather.directml.dxdispatch.commands import Dispatch, Print, WriteFile
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.npy import write_npy
-from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import sources
+from dmlgather.directml.elements import dtype_of, elements
 from dmlgather.directml.fields import wire_name
-from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.files import check_place_inside, check_spared, writing_inside
 from dmlgather.wording import amount, counted
 
@@ -196,14 +195,6 @@ class Runner:
 
 def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
     return buffers[bound.resource][bound.offset : bound.offset + bound.size]
-
-
-def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any]:
-    """The tensor's elements in a byte buffer that begins with it: a view of shape Sizes, writeable if the buffer is."""
-    dtype = dtype_of(tensor.data_type)
-    flat = buffer[: tensor.span * dtype.itemsize].view(dtype)
-    strides = tuple(step * dtype.itemsize for step in tensor.element_strides)
-    return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides, writeable=buffer.flags.writeable)
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError
 
 from dmlgather.wording import shown_value
@@ -16,10 +17,64 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Record(BaseModel):
-    """Immutable data. `model_dump(mode="json")` gives JSON, and the docstring under a field describes it in the JSON Schema."""
+_building = threading.RLock()
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+class BuiltOnUse(BaseModel):
+    """A model whose validator is built when it is first needed. The docstring under a field describes it in the JSON Schema."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build it, in one thread at a time: Pydantic before 2.14 leaves that to its callers."""
+        with _building:
+            depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # this function is a frame more
+            return super().model_rebuild(_parent_namespace_depth=depth, **options)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, description in _descriptions(cls).items():
+            key = next((key for key in (cls.model_fields[name].alias, name) if key in properties), None)
+            if key is not None and handler.resolve_ref_schema(properties[key]).get("description") != description:
+                properties[key] = {"description": description, **properties[key]}
+        return schema
+
+
+def _descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """The docstring under each field of a model. It is read from the source when a JSON Schema is wanted: Pydantic's
+    `use_attribute_docstrings` reads it whenever the class is imported, which takes longer than all else.
+    """
+    import ast
+    import inspect
+    import textwrap
+    from itertools import pairwise
+
+    found: dict[str, str] = {}
+    for kind in reversed(model.__mro__):
+        own = [name for name in vars(kind).get("__annotations__", ()) if name in model.model_fields]
+        if not own:
+            continue
+        for name in own:
+            found.pop(name, None)
+        try:
+            source = inspect.getsource(kind)
+        except (OSError, TypeError):  # a class that is made at run time
+            continue
+        body = ast.parse(textwrap.dedent(source)).body[0].body  # type: ignore[attr-defined] # of a class
+        for field, text in pairwise(body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))) if name in own:
+                    found[name] = inspect.cleandoc(words)
+    return found
+
+
+class Record(BuiltOnUse):
+    """Immutable data. `model_dump(mode="json")` gives JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def refusal(sentence: str) -> PydanticCustomError:

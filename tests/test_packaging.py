@@ -37,6 +37,24 @@ def test_import_is_light() -> None:
     assert not loaded & {"numpy", "pydantic", *HEAVY}
 
 
+MOST = 80
+"""Modules of this package that comparing a descriptor may load."""
+
+
+def test_comparing_a_descriptor_loads_what_it_needs() -> None:
+    done = python(
+        "import sys, numpy as np, dmlgather as dg\n"
+        "desc = dg.GatherOperatorDesc.of(((5, 3), 'float32'), ((2,), 'int64'))\n"
+        "assert dg.compare(desc, np.ones((5, 3), 'f4'), np.array([4, -1]), devices=['cpu', 'reference']).equal\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] == 'dmlgather'))",
+        PYTHONPATH=str(ROOT),
+    )
+    loaded = done.stdout.split()
+    assert len(loaded) <= MOST, loaded
+    rooms = ("directml.dxdispatch", "model_runner", "backends.cuda.program", "report", "cli")
+    assert not [name for name in loaded if name.removeprefix("dmlgather.").startswith(rooms)]
+
+
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     """A wheel of this checkout, built once for all test processes."""

@@ -32,6 +32,7 @@ def main(command: str = "dmlgather.cli.app") -> NoReturn:
     global _ending  # noqa: PLW0603 - of the process, as signals are
     try:
         _heed_interrupts()
+        _start_fast()
         import importlib
 
         code: int = importlib.import_module(command).run(sys.argv[1:])
@@ -44,6 +45,17 @@ def main(command: str = "dmlgather.cli.app") -> NoReturn:
     if _ending in (INTERRUPTED, UNREAD):
         discard(sys.stdout)  # flushing the rest may wait for a reader, or fail again
     sys.exit(_ending)
+
+
+def _start_fast() -> None:
+    """Do without what costs time in every run of a command: collecting garbage while modules are imported, and looking in all
+    installed packages for plugins of Pydantic.
+    """
+    import gc
+    import os
+
+    gc.set_threshold(100_000)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def discard(stream: object) -> None:

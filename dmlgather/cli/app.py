@@ -7,9 +7,10 @@ import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from dmlgather.cli import INTERRUPTED
 from dmlgather.cli.common import spelled_anew
@@ -46,12 +47,30 @@ MODULES = {"run": "run_model"}
 """The modules of other names."""
 
 
-def build(wanted: str = "") -> typer.Typer:
-    """The Typer application with the subcommand that is wanted, whose module alone is imported; with all for any other word."""
-    names = [wanted] if wanted in SUBCOMMANDS else SUBCOMMANDS
-    app = with_commands(HELP, {name: (_function(name), SUBCOMMANDS[name]) for name in names}, add_completion=True)
+def build(*, on_use: bool = False) -> typer.Typer:
+    """The Typer application with all subcommands. on_use: whether each is imported only when it is run, completed or asked for
+    its help; the list of all needs none.
+    """
+    functions = {name: (_not_imported if on_use else _function(name), line) for name, line in SUBCOMMANDS.items()}
+    app = with_commands(HELP, functions, add_completion=True, group=_OnUse if on_use else None)
     app.callback(help=HELP)(_options)
     return app
+
+
+class _OnUse(TyperGroup):
+    """Subcommands of which each takes its place when its name is read."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        if name is None:  # while an unfinished line is completed
+            return name, None, rest
+        found = typer.main.get_command(with_commands("", {name: (_function(name), SUBCOMMANDS[name])}))
+        return name, found, rest
+
+
+def _not_imported() -> int:
+    """What stands for each subcommand until then."""
+    raise NotImplementedError
 
 
 def _function(name: str) -> Callable[..., int]:
@@ -60,10 +79,17 @@ def _function(name: str) -> Callable[..., int]:
 
 
 def with_commands(
-    text: str, functions: Mapping[str, tuple[Callable[..., int], str]], *, add_completion: bool = False
+    text: str,
+    functions: Mapping[str, tuple[Callable[..., int], str]],
+    *,
+    add_completion: bool = False,
+    group: type[TyperGroup] | None = None,
 ) -> typer.Typer:
-    """A Typer application of these functions; one function alone is the application itself."""
+    """A Typer application of these functions; one function alone is the application itself. group: of several, where it is not
+    Typer's own.
+    """
     app = typer.Typer(
+        cls=group,
         help=text,
         no_args_is_help=True,
         add_completion=add_completion,
@@ -112,11 +138,13 @@ def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None 
 
 def _plainly(error: UsageError) -> str:
     """What is wrong with an argument. Pydantic's sentences about a value, which do not show it, are replaced."""
+    cause = error.__cause__
+    if cause is None:
+        return str(error.message)
     from pydantic import ValidationError
 
     from dmlgather.record import expected
 
-    cause = error.__cause__
     if not isinstance(cause, ValidationError):
         return str(error.message)
     item = cause.errors()[0]
@@ -129,7 +157,7 @@ def _plainly(error: UsageError) -> str:
 
 def _dispatched(arguments: Sequence[str], application: Callable[[], typer.Typer] | None, name: str) -> int:
     try:
-        app = build(*arguments[:1]) if application is None else application()
+        app = build(on_use=True) if application is None else application()
         code = app(spelled_anew(arguments), prog_name=name, standalone_mode=False)
     except UsageError as error:
         error.message = printable(_plainly(error))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,12 @@ from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
 from dmlgather.chunks import chunks
 from dmlgather.comparing.differences import Difference, Mismatch, Tracer, differences
-from dmlgather.comparing.saving import DispatchReport, compare_report
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
-from dmlgather.model_runner import elements
+from dmlgather.directml.elements import elements
 from dmlgather.wording import counted
+
+if TYPE_CHECKING:
+    from dmlgather.comparing.saving import DispatchReport
 
 POISON = 0xA5
 """Every byte of the first device's output before a run, and less one on each further device, so that an element that no
@@ -84,7 +86,7 @@ class Comparison:
         what a model cannot hold: a policy other than clamping, several values at one address of a described tensor, one dispatch
         of a model.
         """
-        from dmlgather.comparing.saving import buffers, check_no_older, save_outputs, save_report
+        from dmlgather.comparing.saving import buffers, check_no_older, compare_report, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
 
         call = self.call
@@ -105,6 +107,8 @@ class Comparison:
 
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
         """The comparison as data. command, dispatchable: its place in a model; outputs: the files it was saved in, by device."""
+        from dmlgather.comparing.saving import DispatchReport
+
         tensor = self.desc.tensor(self.desc.operator.output)
         return DispatchReport(
             command=command,

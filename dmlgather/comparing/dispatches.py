@@ -24,13 +24,13 @@ from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch, WriteFile
 from dmlgather.directml.dxdispatch.model_file import SUFFIXES, CheckedFile, dispatch_outputs
 from dmlgather.directml.dxdispatch.resources import Resource
-from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import plain
+from dmlgather.directml.elements import dtype_of, elements
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
 from dmlgather.files import FileError, described
-from dmlgather.model_runner import PreparedDispatch, Runner, elements, memory_shares, resource_shares
+from dmlgather.model_runner import PreparedDispatch, Runner, memory_shares, resource_shares
 from dmlgather.wording import alternatives, counted, printable
 
 

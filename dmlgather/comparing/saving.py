@@ -16,12 +16,11 @@ from pydantic import ConfigDict, Field, computed_field
 from dmlgather.backends.devices import Device, processor
 from dmlgather.comparing.differences import Difference
 from dmlgather.directml import BufferTensorDesc, OperatorDesc
-from dmlgather.directml.dxdispatch.values import dtype_of
 from dmlgather.directml.dxdispatch.writing import beside, count, model_path, plain, save
+from dmlgather.directml.elements import dtype_of, elements
 from dmlgather.directml.fields import wire_name
 from dmlgather.files import FileError, check_spared, described, staged, writing
 from dmlgather.host import cpus
-from dmlgather.model_runner import elements
 from dmlgather.record import Record
 from dmlgather.wording import counted
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
 from pydantic import Field
 
-from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.relatives import Relative
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.record import Record
 from dmlgather.wording import printable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dmlgather.dialects.problem import Problem
 
 
 class Verdict(enum.StrEnum):

@@ -10,8 +10,6 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import DataType, DepthSpaceOrder
 from dmlgather.wording import braces, counted
@@ -50,6 +48,8 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
                 f"{type(sizes).__name__}, expected a list of integers; write ({given!r}, 'float32') for these sizes"
             )
     elif hasattr(given, "__dlpack__"):
+        import numpy as np
+
         array = np.from_dlpack(given)  # in host memory: arrays of GPUs have shape and dtype
         sizes, data_type = array.shape, array.dtype
     else:

@@ -10,7 +10,7 @@ and SPACE_TO_DEPTH1. `docs/findings.md` has a section for each code, with a fail
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dmlgather.directml.findings import Finding, Severity
 from dmlgather.directml.types import FeatureLevel
@@ -47,8 +47,7 @@ SOURCES = {
 """The document of each key that a source has in brackets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """A code of findings. title: what must or should hold, as a sentence."""
 
     code: str

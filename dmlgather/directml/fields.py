@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.alias_generators import to_pascal
 
@@ -38,6 +37,10 @@ def wire_name(field: str) -> str:
 
 def _exact(value: object) -> int:
     """A Python or NumPy integer; bool and float are refused."""
+    if type(value) is int:
+        return value
+    import numpy as np  # checking a file does without
+
     if isinstance(value, bool | np.bool):  # older NumPy warns that its bool is an index, newer refuses
         raise ValueError(f"expected an integer, got {shown_value(bool(value))}")
     try:
@@ -48,6 +51,10 @@ def _exact(value: object) -> int:
 
 def _entries(value: object) -> tuple[Any, ...]:
     """The entries of a list, tuple or one-dimensional NumPy array; text and unordered collections are refused."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    import numpy as np  # checking a file does without
+
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return tuple(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):

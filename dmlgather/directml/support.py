@@ -5,8 +5,8 @@ A level between two rows, or newer than the last, uses the row before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from dmlgather.directml.types import DataType, FeatureLevel
 
@@ -25,8 +25,7 @@ FOUR_OR_FIVE = (4, 5)
 ONE_TO_EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """What one tensor of one operator accepts from `level` on."""
 
     operator: str

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, NamedTuple, TypeVar
 
-import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from dmlgather.plan import IndexType
@@ -56,6 +55,8 @@ RELEASES = (
 
 def type_name(value: object) -> str | None:
     """What array libraries call the type that they write as `value`; None where it looks like no type of theirs."""
+    import numpy as np  # checking a file does without
+
     if isinstance(value, str):
         if re.fullmatch(r"[<>=|]?[biufc]\d+|half|single|double", value):  # NumPy's short names
             with contextlib.suppress(TypeError):
@@ -75,6 +76,8 @@ def fault(name: str) -> str:
     if name in ("int", "float"):
         return f"{name} states no size: write numpy.{name}32 or numpy.{name}64"
     if name.startswith(("<", ">")):
+        import numpy as np
+
         return f"{name} has the other byte order: convert the elements with .astype('{np.dtype(name).name}')"
     bits = re.sub(r"\D.*", "", name.lstrip("abcdefghijklmnopqrstuvwxyz_"))
     instead = f": uint{bits} holds its bits (array.view('uint{bits}'))" if bits in ("8", "16", "32", "64") else ""

@@ -10,9 +10,9 @@ from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.backends import cpu, cuda
+from dmlgather.backends import cpu
 from dmlgather.backends.cpu.fallback import RECIPES
-from dmlgather.backends.cuda.describe import name_legend
+from dmlgather.backends.cuda.describe import describe, name_legend
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
@@ -227,7 +227,7 @@ def _explained(operator: str, level: str | None, plan: IndexPlan, subject: Calla
         plan=str(plan),
         canonical=str(canonicalise(plan)),
         cpu=cpu.prepare(plan).describe(),
-        cuda=cuda.describe(plan),
+        cuda=describe(plan),
         bytes_moved=bytes_moved(plan),
         _subject=subject,
     )

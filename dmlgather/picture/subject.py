@@ -16,7 +16,7 @@ from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.directml.dxdispatch.bindings import BufferBinding
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
-from dmlgather.directml.dxdispatch.values import dtype_of
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.host import available_memory
 from dmlgather.plan import IndexPlan, Layout

@@ -7,9 +7,8 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -168,8 +167,7 @@ class ConfigurationError(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True)
-class LoadedConfiguration:
+class LoadedConfiguration(NamedTuple):
     """A configuration and the file it comes from."""
 
     file: Path

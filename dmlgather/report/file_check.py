@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 import sys
 import threading
 from collections import deque
@@ -176,12 +175,16 @@ def serve() -> None:
 
 
 def _send(value: Any, pipe: Any) -> None:
+    import pickle
+
     pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
     pipe.flush()
 
 
 def _received(pipe: Any) -> Any:
     """What the other process sent; None where it has closed the pipe."""
+    import pickle
+
     try:
         return pickle.load(pipe)
     except EOFError:
@@ -242,6 +245,8 @@ class _WorkerProcess:
         end(self._process)
 
     def _talk(self) -> None:
+        import pickle
+
         questions, answers = self._process.stdin, self._process.stdout
         while self._waiting:
             try:

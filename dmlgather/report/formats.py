@@ -6,9 +6,8 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlgather.directml.findings import FileProblem, Severity, full_path
 from dmlgather.files import writing
@@ -282,8 +281,7 @@ FORMATS = ("text", "concise", *DATA)
 """The names of all formats."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """A format and the file to write to; standard output where that is None."""
 
     format: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlgather.directml.findings import FileProblem
 from dmlgather.directml.types import FeatureLevel
@@ -79,7 +79,7 @@ def _searched(folder: Path, excluded: Patterns | None, named: bool = False) -> F
         here = absolute(inside)
         own = _Rules.of(here, [] if REPOSITORY in (*folders, *names) else rules.pop(here))
         if named and here == start:
-            own = [replace(each, spec=telling_apart(each.spec, relative(start, each.folder) or ".")) for each in own]
+            own = [each._replace(spec=telling_apart(each.spec, relative(start, each.folder) or ".")) for each in own]
         kept = []
         for name in sorted(folders):
             path = os.path.join(inside, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
@@ -121,8 +121,7 @@ def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(NamedTuple):
     """The patterns of one file, for the paths below a folder."""
 
     folder: str
@@ -203,8 +202,7 @@ def check_paths(
     return CheckReport(version=__version__, level=level, include_host=include_host, files=files_reported, skipped=skipped)
 
 
-@dataclass(frozen=True, slots=True)
-class _PathFiles:
+class _PathFiles(NamedTuple):
     """The files to check for one path, by absolute path: the file itself, or those in the folder."""
 
     files: Mapping[str, Path]

@@ -11,7 +11,6 @@ from itertools import count, islice
 from typing import TypeVar
 
 from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
-from dmlgather.dialects.conditions import strongest
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.output import put
@@ -247,6 +246,8 @@ class _ModelText:
 
     def conditions(self) -> Iterator[str]:
         """What the verdicts on the nodes that are taken depend on."""
+        from dmlgather.dialects.conditions import strongest
+
         taken = [node for node in self.file.nodes if node.verdict is Verdict.TAKEN]
         of_sizes = [condition for node in taken for condition in node.conditions]
         sentences = dict.fromkeys(text for node in taken for text in node.provided)

@@ -23,7 +23,8 @@ def _table(heading: str) -> list[tuple[str, ...]]:
 
 
 def _fields(model: Any, prefix: str = "") -> list[tuple[str, str]]:
-    return [(f"`{prefix}{name}`", " ".join(field.description.split())) for name, field in model.model_fields.items()]
+    properties = model.model_json_schema(by_alias=False)["properties"]
+    return [(f"`{prefix}{name}`", " ".join(field["description"].split())) for name, field in properties.items()]
 
 
 def test_every_key_of_the_configuration() -> None:

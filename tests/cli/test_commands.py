@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+import typer
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
@@ -19,7 +20,7 @@ from dmlgather.backends.cpu import engine
 from dmlgather.backends.cuda import nvidia_driver
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.cli import env
-from dmlgather.cli.app import SUBCOMMANDS
+from dmlgather.cli.app import SUBCOMMANDS, build
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml import OPERATORS
@@ -321,6 +322,18 @@ def test_help_of_every_subcommand(command: Command) -> None:
     assert "Usage: python -m benchmarks [OPTIONS]" in command("benchmarks", "--help").out
     for name in ("write", "read"):
         assert f"Usage: python -m conformance {name}" in command("conformance", name, "--help").out
+
+
+def test_a_subcommand_that_is_imported_on_use_is_the_same() -> None:
+    """The command imports one; its reference on the web is made from all."""
+    every, on_use = (typer.main.get_command(build(on_use=wanted)) for wanted in (False, True))
+    context = typer.Context(every, info_name="dmlgather")
+    assert every.get_help(context) == on_use.get_help(typer.Context(on_use, info_name="dmlgather"))
+    for name in SUBCOMMANDS:
+        (_, known, _), (_, found, _) = (group.resolve_command(context, [name]) for group in (every, on_use))  # type: ignore[attr-defined] # of a group
+        inside = [command.get_help(typer.Context(command, info_name=name, parent=context)) for command in (known, found)]
+        assert inside[0] == inside[1]
+        assert found.name == name
 
 
 def test_help_is_whole_at_80_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,3 +192,16 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=True
     )
     assert ended.stdout.decode().strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], []])
+def test_help_loads_no_descriptor(words: list[str]) -> None:
+    """The list of subcommands needs none of them: their lines are known."""
+    script = (
+        f"import sys; from dmlgather.cli.app import run; run({words}); "
+        "print([name for name in ('numpy', 'pydantic', 'rich', 'dmlgather.directml', 'dmlgather.report') if name in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=True
+    )
+    assert ended.stdout.decode().splitlines()[-1] == "[]"

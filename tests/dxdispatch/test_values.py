@@ -1,8 +1,7 @@
-"""Initial values: what their types hold, and the bytes they become. The judges are struct and explicit loops."""
+"""Initial values: what their types hold, and the bytes they become. The judges are NumPy's conversions and explicit loops."""
 
 from __future__ import annotations
 
-import struct
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +11,15 @@ from hypothesis import strategies as st
 
 from dmlgather.chunks import CHUNK
 from dmlgather.directml import DataType
-from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
+from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, listed, progression, scalar
+from dmlgather.directml.elements import dtype_of
 
-FORMATS = {
-    "FLOAT64": "d", "FLOAT32": "f", "FLOAT16": "e",
-    "INT64": "q", "INT32": "i", "INT16": "h", "INT8": "b",
-    "UINT64": "Q", "UINT32": "I", "UINT16": "H", "UINT8": "B",
+TYPES = {
+    "FLOAT64": "<f8", "FLOAT32": "<f4", "FLOAT16": "<f2",
+    "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
+    "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
 }  # fmt: skip
-INTEGERS = {name: struct.calcsize(code) for name, code in FORMATS.items() if "INT" in name}
+INTEGERS = {name: np.dtype(code).itemsize for name, code in TYPES.items() if "INT" in name}
 
 
 def written(values: Values) -> bytes:
@@ -36,7 +36,7 @@ def _range(name: str) -> tuple[int, int]:
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_hold_their_range_and_nothing_else(name: str) -> None:
     data_type, (low, high) = DataType[name], _range(name)
-    assert written(listed(data_type, [low, 0, high])) == struct.pack(f"<3{FORMATS[name]}", low, 0, high)
+    assert written(listed(data_type, [low, 0, high])) == np.array([low, 0, high], TYPES[name]).tobytes()
     for outside in (low - 1, high + 1, 2**70, -(2**70)):
         with pytest.raises(ValueFitError, match=f"{outside} does not fit {name}, which holds {low} … {high}") as caught:
             listed(data_type, [0, low, outside])
@@ -49,8 +49,8 @@ def test_integers_hold_their_range_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "largest"), [("FLOAT16", 65504.0), ("FLOAT32", 3.4028234663852886e38)])
 def test_floats_hold_their_range(name: str, largest: float) -> None:
-    data_type, code = DataType[name], FORMATS[name]
-    assert written(listed(data_type, [largest, -largest, 1])) == struct.pack(f"<3{code}", largest, -largest, 1)
+    data_type = DataType[name]
+    assert written(listed(data_type, [largest, -largest, 1])) == np.array([largest, -largest, 1], TYPES[name]).tobytes()
     for outside in (largest * 1.01, -largest * 1.01, 10**39, 10**310):
         with pytest.raises(ValueFitError, match=f"does not fit {name}") as caught:
             listed(data_type, [1.5, outside])
@@ -67,16 +67,27 @@ def test_names_of_numbers(name: str) -> None:
             scalar(DataType[name], wrong)
 
 
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False) | st.integers(-(2**24), 2**24)))
-def test_float32_bits(values: list[float]) -> None:
-    assert written(listed(DataType.FLOAT32, values)) == struct.pack(f"<{len(values)}f", *values)
+@given(st.sampled_from(["FLOAT16", "FLOAT32", "FLOAT64"]), st.data())
+def test_floats_are_rounded_as_numpy_rounds(name: str, data: Any) -> None:
+    """Values up to twice the largest, of which NumPy makes infinity of those that do not fit."""
+    largest = min(float(np.finfo(TYPES[name]).max), 1e308)
+    numbers = st.floats(-2 * largest, 2 * largest) | st.floats(-1e-4, 1e-4) | st.integers(-(2**60), 2**60)
+    values = data.draw(st.lists(numbers | st.sampled_from([65519.0, 65519.99, 65520.0, 2049, 2.0**-25, 3.4028235677973366e38])))
+    with np.errstate(over="ignore"):
+        expected = np.array(values, np.float64).astype(TYPES[name])
+    if np.isfinite(expected).all():
+        assert written(listed(DataType[name], values)) == expected.tobytes()
+    else:
+        with pytest.raises(ValueFitError) as caught:
+            listed(DataType[name], values)
+        assert caught.value.index == np.argmin(np.isfinite(expected))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", TYPES)
 def test_constant(name: str) -> None:
     values = Constant(DataType[name], 7, scalar(DataType[name], 3))
-    assert written(values) == struct.pack(f"<7{FORMATS[name]}", *[3] * 7)
-    assert values.bytes == 7 * struct.calcsize(FORMATS[name])
+    assert written(values) == np.full(7, 3, TYPES[name]).tobytes()
+    assert values.bytes == 7 * np.dtype(TYPES[name]).itemsize
 
 
 @given(st.sampled_from(sorted(INTEGERS)), st.data())
@@ -89,7 +100,7 @@ def test_integer_progression(name: str, data: Any) -> None:
     dtype = dtype_of(DataType[name])
     arguments = DataType[name], count, dtype.type(start), dtype.type(delta)
     if fits:
-        assert written(progression(*arguments)) == struct.pack(f"<{count}{FORMATS[name]}", *expected)
+        assert written(progression(*arguments)) == np.array(expected, TYPES[name]).tobytes()
     else:
         first = next(number for number, value in enumerate(expected) if not low <= value <= high)
         with pytest.raises(ValueFitError, match=f"^value {first} of the sequence would be {expected[first]}, "):
@@ -101,7 +112,7 @@ def test_integer_progression(name: str, data: Any) -> None:
 def test_float_progression_adds_in_its_type(name: str, start: Any, delta: Any) -> None:
     data_type = DataType[name]
     dtype = dtype_of(data_type)
-    first, step = scalar(data_type, start), scalar(data_type, delta)
+    first, step = dtype.type(scalar(data_type, start)), dtype.type(scalar(data_type, delta))
     expected = []
     value = first
     for _ in range(3000):
@@ -142,4 +153,4 @@ def test_float_progression_may_not_reach_infinity() -> None:
 
 
 def test_types_cover_directml() -> None:
-    assert set(FORMATS) == {item.name for item in DataType if item.whole_bytes}
+    assert set(TYPES) == {item.name for item in DataType if item.whole_bytes}

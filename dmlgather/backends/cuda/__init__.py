@@ -1,10 +1,15 @@
 """The CUDA backend: plans executed by the kernels of `cuda_kernels/`, through CuPy."""
 
-from dmlgather.backends.cuda.describe import describe
-from dmlgather.backends.cuda.driver import DeviceError, read_element, require
-from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.program import CudaProgram
+from __future__ import annotations
 
-prepare = CudaProgram
+from typing import TYPE_CHECKING
 
-__all__ = ["CudaProgram", "DeviceError", "describe", "launches_for", "prepare", "read_element", "require"]
+from dmlgather.package import lazy_names
+
+if TYPE_CHECKING:
+    from dmlgather.backends.cuda.driver import DeviceError, read_element, require
+    from dmlgather.backends.cuda.program import CudaProgram, prepare
+
+__all__ = ["CudaProgram", "DeviceError", "prepare", "read_element", "require"]
+
+__getattr__, __dir__ = lazy_names(__name__, {**dict.fromkeys(__all__, "driver"), "CudaProgram": "program", "prepare": "program"})

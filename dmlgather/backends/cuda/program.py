@@ -203,3 +203,6 @@ class _Thread(threading.local):
 
 
 _this_thread = _Thread()
+
+prepare = CudaProgram
+"""A plan as the backends prepare one."""

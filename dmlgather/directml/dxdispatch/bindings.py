@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from math import prod
 from typing import NamedTuple
@@ -51,8 +50,7 @@ def buffer_bindings(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class BindingSite:
+class BindingSite(NamedTuple):
     """One `bindings` object: of a dispatch, or of a dispatchable, for the tensors that DirectML owns.
 
     path: of the object. resources: those that could be read; declared: the names of all. tensors: the operator's, by DirectML's

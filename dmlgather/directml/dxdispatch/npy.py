@@ -8,23 +8,23 @@ import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.lib import format as npy_format
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dmlgather.chunks import chunks
-from dmlgather.directml.dxdispatch.values import Values, dtype_of
+from dmlgather.directml.dxdispatch.values import Values
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError, leads_outside, open_regular
 from dmlgather.wording import counted
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 _MAGIC = b"\x93NUMPY"
-_TYPES = {dtype_of(item).str.lstrip("<|"): item for item in DataType if item.whole_bytes} | {"b1": DataType.UINT8}
-_READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+_TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if item.whole_bytes} | {"b1": DataType.UINT8}
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class StoredValues(Values):
 
     def write(self, out: NDArray[Any]) -> None:
         """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
+        import numpy as np
+
         with open_regular(self.path) as (file, _):
             file.seek(self.offset)
             for chunk in chunks(out):
@@ -98,6 +100,9 @@ def read_raw(path: Path, data_type: DataType) -> StoredValues:
 
 def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
     """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian."""
+    import numpy as np
+    from numpy.lib import format as npy_format
+
     dtype = array.dtype.newbyteorder("<")
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     npy_format.write_array_header_1_0(file, header)
@@ -108,17 +113,20 @@ def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtyp
     """Shape, whether elements are in Fortran order, and type of the .npy file that starts here; then its elements are read next.
     FileError when it is no .npy file, or of a version that cannot be read.
     """
+    from numpy.lib import format as npy_format
+
+    readers = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
     start = file.read(len(_MAGIC))
     if start != _MAGIC:
         raise FileError(f"is no .npy file: it begins with {start!r}, not {_MAGIC!r}" if start else "is empty, not a .npy file")
     file.seek(0)
     try:
         version = npy_format.read_magic(file)
-        if version not in _READERS:
+        if version not in readers:
             raise FileError(f"is a .npy file of format version {version[0]}.{version[1]}; versions 1.0 and 2.0 can be read")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a header as Python 2 wrote it
-            shape, fortran_order, dtype = _READERS[version](file)
+            shape, fortran_order, dtype = readers[version](file)
     except FileError:
         raise
     except Exception as error:  # the header is an untrusted Python literal; its parser raises many kinds of errors

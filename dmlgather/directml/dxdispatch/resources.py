@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlgather.directml.codes import CODES
 from dmlgather.directml.dxdispatch import npy, wire
 from dmlgather.directml.dxdispatch.jsonc import Path
 from dmlgather.directml.dxdispatch.npy import SourceFiles
 from dmlgather.directml.dxdispatch.reading import CONSTANTS, ForeignPart, Reading
-from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, dtype_of, listed, progression, scalar
+from dmlgather.directml.dxdispatch.values import Constant, ValueFitError, Values, listed, progression, scalar
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.tensor import SIZE_GRANULE, rounded_up
 from dmlgather.directml.types import DataType
 from dmlgather.files import FileError
 from dmlgather.wording import dotted
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-@dataclass(frozen=True)
-class Resource:
+
+class Resource(NamedTuple):
     """A buffer: `offset` zero bytes, the values, zero bytes up to `size`."""
 
     name: str
@@ -52,6 +52,8 @@ class Resource:
 
     def buffer(self) -> NDArray[np.uint8]:
         """A new buffer with its initial contents, shape [size] of bytes. FileError when the values' file cannot be read."""
+        import numpy as np
+
         buffer = np.zeros(self.size, np.uint8)
         raw = buffer[self.offset : self.offset + self.values.bytes]
         if self._aligned:

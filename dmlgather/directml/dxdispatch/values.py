@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.chunks import chunks
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 from dmlgather.wording import shown_value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHUNK = 2**20
 """Elements that a generated sequence computes at a time."""
 
 _NAMED = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+_LETTERS = {
+    DataType.FLOAT64: "d",
+    DataType.FLOAT32: "f",
+    DataType.FLOAT16: "e",
+    DataType.INT64: "q",
+    DataType.INT32: "i",
+    DataType.INT16: "h",
+    DataType.INT8: "b",
+    DataType.UINT64: "Q",
+    DataType.UINT32: "I",
+    DataType.UINT16: "H",
+    DataType.UINT8: "B",
+}
+"""What `struct` calls the types: reading a file does without NumPy."""
 
 
 class ValueFitError(ValueError):
@@ -51,14 +70,16 @@ class Values(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Listed(Values):
-    """`[1, 2, "nan"]`. values: [count] of the data type."""
+    """`[1, 2, "nan"]`. packed: the bytes of the values, little-endian."""
 
     data_type: DataType
     count: int
-    values: NDArray[Any]
+    packed: bytes
 
     def write(self, out: NDArray[Any]) -> None:
-        out[...] = self.values
+        import numpy as np
+
+        out[...] = np.frombuffer(self.packed, dtype_of(self.data_type))
 
 
 @dataclass(frozen=True)
@@ -91,6 +112,8 @@ class Progression(Values):
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """The values, at most `CHUNK` at a time."""
+        import numpy as np
+
         dtype = dtype_of(self.data_type)
         current = dtype.type(self.start)
         for at in range(0, self.count, CHUNK):
@@ -102,82 +125,81 @@ class Progression(Values):
             yield values
 
 
-def dtype_of(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy type with the same bits, little-endian as in every file and buffer."""
-    return np.dtype(data_type.name.lower()).newbyteorder("<")
-
-
 def listed(data_type: DataType, given: Sequence[Any]) -> Listed:
     """The listed values in their type. ValueFitError for the first that does not fit."""
-    dtype = dtype_of(data_type)
-    if dtype.kind in "iu" and set(map(type, given)) <= {int}:
-        limits = np.iinfo(dtype)
-        if limits.min <= min(given, default=0) and max(given, default=0) <= limits.max:
-            return Listed(data_type, len(given), np.array(given, dtype))
-    elif dtype.kind == "f" and set(map(type, given)) <= {int, float}:
+    whole = data_type.index_type is not None
+    if set(map(type, given)) <= ({int} if whole else {int, float}):
         try:
-            wide = np.array(given, np.float64)
-        except OverflowError:  # an integer larger than any float; the loop below reports it
+            if whole or all(map(isfinite, given)):
+                return Listed(data_type, len(given), _packed(data_type, given))
+        except (OverflowError, struct.error):  # the loop below says which value does not fit
             pass
-        else:
-            with np.errstate(over="ignore"):
-                values = wide.astype(dtype)
-            if np.isfinite(values).all():
-                return Listed(data_type, len(given), values)
-    values = np.empty(len(given), dtype)
+    found = []
     for index, value in enumerate(given):
         try:
-            values[index] = scalar(data_type, value)
+            found.append(scalar(data_type, value))
         except ValueFitError as error:
             raise ValueFitError(str(error), index) from None
-    return Listed(data_type, len(given), values)
+    return Listed(data_type, len(found), _packed(data_type, found))
+
+
+def _packed(data_type: DataType, numbers: Sequence[float]) -> bytes:
+    """The bytes of numbers, little-endian. struct.error or OverflowError where one does not fit."""
+    return struct.pack(f"<{len(numbers)}{_LETTERS[data_type]}", *numbers)
 
 
 def scalar(data_type: DataType, given: Any) -> Any:
-    """One JSON value as an element of the type. ValueFitError names the value and what the type holds."""
-    dtype = dtype_of(data_type)
+    """One JSON value as an int, or as a float that the type has. ValueFitError names the value and what the type holds."""
     named = isinstance(given, str) and given.lower() in _NAMED
     if isinstance(given, bool) or not (isinstance(given, int | float) or named):
         hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(given, str) else ""
         raise ValueFitError(f"expected a number of type {data_type.name}, got {shown_value(given)}{hint}")
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+    if data_type.index_type is not None:
+        low, high = _limits(data_type)
         if not isinstance(given, int):
             raise ValueFitError(f"{shown_value(given)} is no integer, but the values are {data_type.name}")
-        if not limits.min <= given <= limits.max:
-            raise ValueFitError(f"{shown_value(given)} does not fit {data_type.name}, which holds {limits.min} … {limits.max}")
-        return dtype.type(given)
+        if not low <= given <= high:
+            raise ValueFitError(f"{shown_value(given)} does not fit {data_type.name}, which holds {low} … {high}")
+        return given
     if named:
-        return dtype.type(_NAMED[given.lower()])
+        return _NAMED[given.lower()]
     try:
-        with np.errstate(over="ignore"):
-            value = dtype.type(float(given))
+        value: float = struct.unpack(f"<{_LETTERS[data_type]}", _packed(data_type, [float(given)]))[0]
     except OverflowError:
-        value = dtype.type("inf")
-    if not np.isfinite(value):
-        largest = np.finfo(dtype).max
+        value = float("inf")
+    if not isfinite(value):
+        import numpy as np
+
+        largest = np.finfo(dtype_of(data_type)).max
         raise ValueFitError(
             f'{shown_value(given)} does not fit {data_type.name}, which holds -{largest} … {largest}; infinity is written "inf"'
         )
     return value
 
 
+def _limits(data_type: DataType) -> tuple[int, int]:
+    """The smallest and the largest value of a type of integers."""
+    bits, signed = 8 * data_type.bytes, data_type.name.startswith("INT")
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+
+
 def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Progression:
     """The sequence from `start` by steps of `delta`, both of the type. ValueFitError when it leaves the type's range."""
     found = Progression(data_type, count, start, delta)
-    dtype = dtype_of(data_type)
-    if dtype.kind in "iu":
-        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    if data_type.index_type is not None:
+        low, high = _limits(data_type)
         first, step = int(start), int(delta)
         last = first + (count - 1) * step
         if low <= last <= high:
             return found
         number = (high - first) // step + 1 if step > 0 else (first - low) // -step + 1
         shown = str(first + number * step)
-    elif not (np.isfinite(start) and np.isfinite(delta)):
+    elif not (isfinite(start) and isfinite(delta)):
         return found
     else:
-        if abs(float(start) + (count - 1) * float(delta)) <= float(np.finfo(dtype).max):
+        import numpy as np
+
+        if abs(float(start) + (count - 1) * float(delta)) <= float(np.finfo(dtype_of(data_type)).max):
             return found
         number = 0
         for chunk in found.chunks():

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from dmlgather.directml.types import DataType, DataTypeField
-from dmlgather.record import plainly
+from dmlgather.record import BuiltOnUse, plainly
 
 Count = Annotated[int, Field(gt=0, le=2**32 - 1)]
 Bytes = Annotated[int, Field(ge=0, le=2**64 - 1)]
@@ -44,7 +44,7 @@ Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
 """A number, or "nan", "inf", "-inf"; the data type decides which are valid."""
 
 
-class WirePart(BaseModel):
+class WirePart(BuiltOnUse):
     """One object of a model file. Unknown keys are kept, so that they can be reported."""
 
     model_config = ConfigDict(
@@ -53,7 +53,6 @@ class WirePart(BaseModel):
         field_title_generator=lambda name, _: to_camel(name),
         frozen=True,
         strict=True,
-        use_attribute_docstrings=True,
         validate_by_alias=True,
         validate_by_name=False,
     )
@@ -218,13 +217,13 @@ ExecutionFlags = Annotated[
 class Envelope(WirePart):
     """The keys around the structure of a DirectML operator."""
 
-    execution_flags: ExecutionFlags = ["NONE"]
+    execution_flags: ExecutionFlags = Field(default=["NONE"])
     """DML_EXECUTION_FLAGS, accepted; moving data is exact with any of them."""
 
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
     """Accepted; both give the same result."""
 
-    bindings: dict[str, Binding] = {}
+    bindings: dict[str, Binding] = Field(default={})
     """Resources for the inputs that DirectML owns (OWNED_BY_DML), bound when the operator is initialised."""
 
 
@@ -277,6 +276,6 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
-PLAIN = Envelope()
+PLAIN = Envelope.model_construct()
 """The envelope of most operators: all defaults."""
-COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart)
+COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart, config=ConfigDict(defer_build=True))

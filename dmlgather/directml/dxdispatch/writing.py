@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from dmlgather.directml.dxdispatch.dispatchables import Dispatchable
 from dmlgather.directml.dxdispatch.model_file import CheckedFile, DispatchOutput, dispatch_outputs
 from dmlgather.directml.dxdispatch.npy import write_npy
 from dmlgather.directml.dxdispatch.resources import Resource
-from dmlgather.directml.dxdispatch.values import Constant, dtype_of
+from dmlgather.directml.dxdispatch.values import Constant
+from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import TensorFlags
@@ -63,8 +65,8 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
     with staged(target.parent, [*sources(model), *made_from]) as stage:
         for number, (name, resource) in enumerate(model.resources.items()):
             values: dict[str, Any]
-            if isinstance(resource.values, Constant) and np.isfinite(resource.values.value):
-                values = {"valueCount": resource.values.count, "value": resource.values.value.item()}
+            if isinstance(resource.values, Constant) and isfinite(resource.values.value):
+                values = {"valueCount": resource.values.count, "value": resource.values.value}
             else:
                 values = {"sourcePath": _save(initial_values(model, resource), stage, target, number, name)}
             resources[name] = {"initialValuesDataType": resource.data_type.name, "initialValues": values}

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.descriptors import DepthToSpace1OperatorDesc, SpaceToDepth1OperatorDesc
 from dmlgather.directml.operators.operator import Layouts, Operator, plan
@@ -18,6 +15,9 @@ from dmlgather.directml.tensor import rounded_up
 from dmlgather.directml.types import DepthSpaceOrder, FeatureLevel
 from dmlgather.plan import IndexPlan, blocks
 from dmlgather.wording import braces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 AnyBlocks = DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc
 
@@ -79,6 +79,8 @@ def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> 
 
 def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
     """output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B], B = BlockSize; see `_channel`. Source: [DS1]."""
+    import numpy as np
+
     output = np.empty(desc.output_tensor.sizes, data.dtype)
     block, channels = desc.block_size, output.shape[1]
     for n, c, h, w in np.ndindex(output.shape):
@@ -95,6 +97,8 @@ def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> 
 
 def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
     """output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w], B = BlockSize; see `_channel`. Source: [SD1]."""
+    import numpy as np
+
     output = np.empty(desc.output_tensor.sizes, data.dtype)
     block, channels = desc.block_size, data.shape[1]
     for n, c, h, w in np.ndindex(data.shape):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.descriptors import GatherElementsOperatorDesc, GatherOperatorDesc
 from dmlgather.directml.operators.operator import Layouts, Operator, lookup, plan, position
@@ -16,6 +13,9 @@ from dmlgather.directml.shapes import gather_batch, gather_output, gathered
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
 from dmlgather.wording import braces, counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
@@ -161,6 +161,8 @@ def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDAr
 
     Leading index dimensions that are not 1 are batch dimensions, paired with the first dimensions of the input that are not 1.
     """
+    import numpy as np
+
     axis, real = desc.axis, desc.index_dimensions
     batch = _without_leading_ones(indices.shape[: indices.ndim - real])
     batch_start = data.ndim - len(_without_leading_ones(data.shape))
@@ -182,6 +184,8 @@ def lower_gather_elements(desc: GatherElementsOperatorDesc, layouts: Layouts) ->
 
 def gather_elements_reference(desc: GatherElementsOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """output[c] = input[c with c[Axis] replaced by indices[c]]. Source: [GE]."""
+    import numpy as np
+
     output = np.empty(indices.shape, data.dtype)
     for c in np.ndindex(indices.shape):
         output[c] = data[(*c[: desc.axis], position(indices[c], data.shape[desc.axis]), *c[desc.axis + 1 :])]

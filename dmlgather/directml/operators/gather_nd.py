@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.descriptors import GatherND1OperatorDesc, GatherNDOperatorDesc
 from dmlgather.directml.operators.operator import Layouts, Operator, lookup, plan, position
@@ -16,6 +13,9 @@ from dmlgather.directml.shapes import batch_count, first_indexed, gather_nd_outp
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
 from dmlgather.wording import braces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def _input_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
@@ -170,6 +170,8 @@ def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices:
 
     Only the last InputDimensionCount and IndicesDimensionCount dimensions are used; b is empty for GATHER_ND.
     """
+    import numpy as np
+
     sizes: tuple[int, ...] = data.shape[data.ndim - desc.input_dimension_count :]
     tuples: tuple[int, ...] = indices.shape[indices.ndim - desc.indices_dimension_count : -1]
     components: int = indices.shape[-1]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.rules.rule import Rule
@@ -15,6 +13,9 @@ from dmlgather.directml.support import Row, rows_of
 from dmlgather.directml.types import DataType, FeatureLevel
 from dmlgather.plan import IndexPlan, IndexType, Layout, Lookup, build
 from dmlgather.plan import lookup as build_lookup
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Layouts = Mapping[str, Layout]
 """The layout of each tensor, by field ("input_tensor")."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.directml.descriptors import OperatorDesc, Slice1OperatorDesc, SliceOperatorDesc
 from dmlgather.directml.operators.operator import Layouts, Operator, plan
@@ -16,6 +13,9 @@ from dmlgather.directml.shapes import slice1_output
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan
 from dmlgather.wording import alternatives, braces, counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 AnySlice = SliceOperatorDesc | Slice1OperatorDesc
 
@@ -185,6 +185,8 @@ def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
 
 def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
     """output[c] = input[Offsets + Strides·c]. Source: [S]."""
+    import numpy as np
+
     output = np.empty(desc.sizes, data.dtype)
     for c in np.ndindex(desc.sizes):
         output[c] = data[tuple(o + s * x for o, s, x in zip(desc.offsets, desc.strides, c, strict=True))]
@@ -200,6 +202,8 @@ def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
 
 def slice1_reference(desc: Slice1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
     """output[c] = window[|stride|·c], where the window is reversed along dimensions with negative strides. Source: [S1]."""
+    import numpy as np
+
     window = data
     for axis, (offset, size) in enumerate(zip(desc.input_window_offsets, desc.input_window_sizes, strict=True)):
         window = window.take(range(offset, offset + size), axis)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dmlgather.directml.codes import CODES
@@ -69,8 +68,7 @@ class Fault(NamedTuple):
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule.
 
     code: one of `CODES`, which has its message, severity and source. check: yields the faults of a case. needs: codes of earlier

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-import numpy as np
-
 from dmlgather.directml.rules.rule import Fault, Rule, TensorCase
 from dmlgather.directml.support import ONE_TO_EIGHT, row_at
 from dmlgather.directml.tensor import BASE_ALIGNMENT, SIZE_GRANULE, rounded_up
@@ -228,6 +226,8 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
 
 def _collision(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Two coordinates of an overlapping tensor that was small enough to enumerate, and the address they share."""
+    import numpy as np
+
     addresses = np.zeros((), np.int64)
     for size, stride in zip(sizes, strides, strict=True):
         addresses = addresses[..., None] + np.arange(size, dtype=np.int64) * stride

@@ -1,0 +1,116 @@
+"""Models whose validators are built when they are first needed, also by several threads at a time; descriptions of fields."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Annotated
+
+import pytest
+from pydantic import ConfigDict, Field, ValidationError
+
+from dmlgather.record import BuiltOnUse, Record
+
+THREADS = 8
+
+
+class Part(Record):
+    """A part."""
+
+    size: Annotated[int, Field(ge=1)]
+    """Elements of
+    the part."""
+
+
+class Whole(Part):
+    """What has parts."""
+
+    model_config = ConfigDict(alias_generator=str.upper, validate_by_name=True)
+
+    parts: tuple[Part, ...] = ()
+    """Its parts."""
+
+    first: Part
+    """Another description than that of the class."""
+
+    last: Part
+    """A part."""
+
+    name: str = Field(description="Stated.")
+    """Not shown."""
+
+    bare: int = 0
+
+
+class Narrow(Part):
+    """A field that is declared anew has no description of the class before."""
+
+    size: int
+
+
+def test_fields_are_described_by_the_docstrings_under_them() -> None:
+    shown = {key: each.get("description") for key, each in Whole.model_json_schema()["properties"].items()}
+    assert shown == {
+        "SIZE": "Elements of\nthe part.",
+        "PARTS": "Its parts.",
+        "FIRST": "Another description than that of the class.",
+        "LAST": None,  # its class says the same
+        "NAME": "Stated.",
+        "BARE": None,
+    }
+    assert set(Whole.model_json_schema(by_alias=False)["properties"]) == set(Whole.model_fields)
+    assert "description" not in Narrow.model_json_schema()["properties"]["size"]
+
+
+def test_a_model_is_built_when_it_is_first_needed() -> None:
+    class Fresh(Part):
+        """Nobody has used it."""
+
+    assert not Fresh.__pydantic_complete__
+    assert Fresh(size=3).size == 3
+    assert Fresh.__pydantic_complete__
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        Fresh(size=0)
+
+
+def test_importing_the_descriptors_builds_none() -> None:
+    script = (
+        "import dmlgather.cli.documents, dmlgather.directml.dxdispatch.model_file, dmlgather.report.settings\n"
+        "from dmlgather.record import BuiltOnUse\n"
+        "def below(kind): return [kind, *(one for each in kind.__subclasses__() for one in below(each))]\n"
+        "print(len(below(BuiltOnUse)), [kind for kind in below(BuiltOnUse) if kind.__pydantic_complete__])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    number, _, built = done.stdout.strip().partition(" ")
+    assert int(number) > 40
+    assert built == "[]"
+
+
+def test_threads_that_need_a_model_first_agree() -> None:
+    """None of them gets an error, or a value that was judged by the rules of the class before."""
+    for _ in range(20):
+
+        class Fresh(Part):
+            """Nobody has used it."""
+
+            depth: Annotated[int, Field(ge=1)]
+
+        found: list[object] = []
+        start = threading.Barrier(THREADS)
+
+        def use(kind: type[BuiltOnUse] = Fresh, start: threading.Barrier = start, found: list[object] = found) -> None:
+            start.wait()
+            with pytest.raises(ValidationError) as caught:
+                kind.model_validate({"size": 1, "depth": 0})
+            found.append(caught.value)
+            found.append(kind.model_validate({"size": 1, "depth": 2}).model_dump())
+
+        threads = [threading.Thread(target=use) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        refused = [each for each in found if isinstance(each, ValidationError)]
+        assert [error.errors()[0]["loc"] for error in refused] == [("depth",)] * THREADS
+        assert [each for each in found if each not in refused] == [{"size": 1, "depth": 2}] * THREADS
