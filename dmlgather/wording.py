@@ -43,6 +43,12 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def printable_lines(text: str) -> str:
+    """Lines of which each is printable, the further ones indented."""
+    first, *others = map(printable, text.split("\n"))
+    return "\n".join([first, *(f"  {line}" for line in others)])
+
+
 LONGEST_TEXT = 1_000
 """Characters of a message, or of a path in one, that are shown."""
 

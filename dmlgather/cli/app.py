@@ -21,10 +21,10 @@ from dmlgather.wording import printable
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space
 and space-to-depth.
 
-Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check`, `explain`, `translate` and
-`equivalent` also take ONNX models and OpenVINO IR files.
+Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check` and
+`explain` also take ONNX models.
 
-Exit codes: 0 clean; 1 findings of severity error, a mismatch, or what is not proven; 2 a usage, file or internal problem; 130
+Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem; 130
 after Ctrl-C; 141 when whoever read the output closed it, as `head` does."""
 
 SUBCOMMANDS: Mapping[str, str] = {
@@ -34,8 +34,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "levels": "[OPERATOR]: data types and dimension counts of feature levels",
     "explain": "FILE: plan, kernel and bytes moved of each operator",
     "compare": "FILE: run it on several devices and compare bit for bit",
-    "translate": "FILE: state a model in ONNX, OpenVINO, JAX or DirectML",
-    "equivalent": "A B: prove that two models index alike, or show inputs",
+    "translate": "FILE: state descriptors or a model as an ONNX model",
     "schema": "NAME: the JSON Schema of a file format",
     "header": "the C++ header that writes a program's descriptors for check",
     "env": "versions, CPU engine, GPU and driver, and what is missing",

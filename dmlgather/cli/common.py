@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from dmlgather.output import flush, put
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
-    from dmlgather.dialects.index_graph import IndexGraph
+    from dmlgather.differential.sources import Program
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
@@ -37,15 +37,6 @@ MemoryLimit = Annotated[
     typer.Option(
         metavar="SIZE",
         help="Host memory that may be taken, such as 500MiB or 2GB. What needs more, or more than is free, is refused at once.",
-        show_default=False,
-    ),
-]
-
-StatedInputs = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME=SIZES[:TYPE],…",
-        help="What models leave open: shapes of inputs, as in ids=1x128 or ids=1x128:int64, and named sizes, as in seq=128.",
         show_default=False,
     ),
 ]
@@ -111,8 +102,8 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
 
     if path.suffix.lower() in STREAMS:
         say(
-            f"{path}: only check, translate and equivalent take a stream of descriptors; "
-            "write the line of one of them to a .json file"
+            f"{path}: only check, translate and compare --against MODEL.onnx take a stream of descriptors; write the line of one "
+            "of them to a .json file"
         )
         raise typer.Exit(2)
     checked = check_file(path, allow_outside=allow_outside)
@@ -136,14 +127,26 @@ class LeftOut:
         return f", without {counted(self.lines, 'line')} that {were} left out" if self.lines else ""
 
 
-def read_lines(path: Path) -> tuple[IndexGraph, LeftOut]:
-    """The graph of the legal descriptors on lines of a file. What is said of the others is shown on standard error."""
+def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut]:
+    """The program of a DxDispatch model, a descriptor or descriptors on lines, and what is left out of the lines. What is said of
+    these is shown on standard error. FileError for another file; otherwise ends the command as `load`.
+    """
+    from dmlgather.dialects.programs import FILES
+    from dmlgather.differential.sources import Program, program_of
+    from dmlgather.files import STREAMS, FileError
+
+    suffix = path.suffix.lower()
+    if suffix not in FILES:
+        known = ", ".join(f"{what} ({name})" for name, what in FILES.items())
+        raise FileError(f"{path}: expected {known}")
+    if suffix not in STREAMS:
+        return program_of(load(path, allow_outside)), LeftOut()
     from dmlgather.dialects.descriptor_graph import checked_stream
 
     checked, graph = checked_stream(path)
     for item in (*checked.findings, *checked.problems):
         say(item)
-    return graph, LeftOut(checked.left_out, 2 if checked.problems else 1 if checked.left_out else 0)
+    return Program(graph), LeftOut(checked.left_out, 2 if checked.problems else 1 if checked.left_out else 0)
 
 
 def note(text: str) -> None:
@@ -174,32 +177,9 @@ def missing_gpu() -> str | None:
     return None
 
 
-def stated_inputs(text: str | None) -> dict[str, Any]:
-    """What --inputs states, by name: a number, a shape, or a shape with a type."""
-    import numpy as np
-
-    from dmlgather.dialects.problem import TensorType
-
-    found: dict[str, Any] = {}
-    for part in filter(None, (each.strip() for each in (text or "").split(","))):
-        match = re.fullmatch(r"(?P<name>.+)=(?P<sizes>\d+(x\d+)*)?(:(?P<dtype>\w+))?", part, re.ASCII)
-        if match is None:
-            raise typer.BadParameter(f"expected NAME=SIZES, such as ids=1x128 or seq=128, got {part!r}", param_hint="'--inputs'")
-        sizes = tuple(map(int, (match["sizes"] or "").split("x"))) if match["sizes"] else ()
-        if match["dtype"]:
-            try:
-                found[match["name"]] = TensorType(sizes, np.dtype(match["dtype"]))
-            except TypeError:
-                raise typer.BadParameter(f"{match['dtype']!r} is no data type of NumPy", param_hint="'--inputs'") from None
-        else:
-            found[match["name"]] = sizes[0] if len(sizes) == 1 else sizes
-    return found
-
-
 OPTIONS = {
     r"\bagainst=": "--against",
-    r"^inputs names\b": "--inputs names",
-    r"^(?:device|opset|version|level) is (\S+), (expected .*)$": r"\2, got \1",  # the option is named already
+    r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # the option is named already
 }
 """How messages speak of arguments in Python, as patterns, and how the command does."""
 
@@ -248,13 +228,6 @@ def formats() -> list[str]:
     from dmlgather.report.formats import FORMATS
 
     return list(FORMATS)
-
-
-def libraries() -> list[str]:
-    """The libraries that `translate` translates to."""
-    from dmlgather.translation.writing import KINDS
-
-    return list(KINDS)
 
 
 def devices() -> list[str]:

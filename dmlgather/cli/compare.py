@@ -17,7 +17,7 @@ from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
 from dmlgather.output import flush, put
-from dmlgather.wording import printable
+from dmlgather.wording import printable, printable_lines
 
 if TYPE_CHECKING:
     from dmlgather.comparing.dispatches import ComparedDispatch, GivenOutput
@@ -41,7 +41,7 @@ def compare(
         typer.Option(
             metavar="FILE|DIR",
             help="Also compare with outputs that were made elsewhere: a .npy, .bin or .dat file for a model with one dispatch, "
-            "or a folder with files as writeFile or --save calls them.",
+            "or a folder with files as writeFile or --save calls them. With an ONNX model (.onnx): whether it does the same.",
         ),
     ] = None,
     trials: Annotated[
@@ -79,8 +79,12 @@ def compare(
     DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or another machine made of it can then be
     compared with --against.
 
-    Exit codes: 0 equal, 1 a mismatch or the file has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when
-    whoever read the output closed it.
+    With --against MODEL.onnx, FILE (also descriptors on lines) and the ONNX model run on the same inputs, at every boundary of
+    the indices: FILE in the reference backend, the model in onnx's reference evaluator and, where it can be imported, in
+    onnxruntime. Found equal is not proven.
+
+    Exit codes: 0 equal, 1 a mismatch, lines that are left out, or the file has errors, 2 it could not be understood or run, 130
+    after Ctrl-C, 141 when whoever read the output closed it.
     """
     from dmlgather.directml.dxdispatch.writing import NAME
     from dmlgather.input_files import InputFiles
@@ -94,6 +98,12 @@ def compare(
             )
     made_from = InputFiles((file,), () if against is None else _files(against))
     written = JsonOutput(as_json, output, made_from)
+    if against is not None and against.suffix.lower() == ".onnx" and not against.is_dir():
+        for option, value in (("--devices", devices), ("--trials", trials), ("--save", save)):
+            if value is not None:
+                raise typer.BadParameter("does not go with an ONNX model to compare with: leave it out", param_hint=f"'{option}'")
+        with within(stated(time_limit, memory_limit), file, against):
+            return _with_model(file, against, allow_outside, seed or 0, written)
     limit = common.memory_limit(memory_limit)
     with within(stated(time_limit, memory_limit), file):
         checked = load(file, allow_outside)
@@ -115,6 +125,21 @@ def compare(
     report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
     written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
+
+
+def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written: JsonOutput) -> int:
+    """Whether an ONNX model does what a file does."""
+    from dmlgather.differential import check_agreement
+
+    source, left = common.read_program_file(file, allow_outside)
+    if not source.graph.outputs:
+        say(f"{file}: nothing is left to compare" if left.lines else f"{file}: there is nothing to compare")
+        return left.code or 2
+    found = check_agreement(source.graph, model, initial=source.initial, seed=seed)
+    if not written.printed:
+        put(f"{printable_lines(str(found))}{f'{left} of {printable(str(file))}' if left.lines else ''}\n")
+    written.write(lambda: {"file": str(file), "against": str(model), "left_out": left.lines, **found.to_json()})
+    return max(left.code, 0 if found else 1)
 
 
 @dataclass(frozen=True)

@@ -216,64 +216,71 @@ class Environment(Record):
     """What is missing to run on a GPU."""
 
 
-class ExampleArray(Record):
-    """An array."""
+class Difference(Record):
+    """Inputs for which a program and a model differ."""
 
-    dtype: str
-    """Its data type."""
+    judge: str
+    """The library that ran the model, with its version."""
 
-    shape: tuple[int, ...]
-    """Its shape."""
-
-    elements: Any
-    """Its elements, as nested arrays; text where JSON has no number for them."""
-
-
-class CounterexampleInputs(Record):
-    """Inputs for which two programs differ."""
-
-    inputs: dict[str, ExampleArray]
-    """The inputs, by name."""
-
-    output: str
-    """The output that differs."""
+    output: str | None
+    """The output that differs; none where one of both raises."""
 
     position: tuple[int, ...]
     """The place of its first element that differs."""
 
-    values: tuple[str | None, ...]
-    """The element of each program; none for one that raises."""
+    values: tuple[str, str]
+    """The element, or what is raised: of the program, then of the model."""
 
-    sources: tuple[str, ...]
-    """Where each value comes from."""
+    sources: tuple[str | None, str | None]
+    """The input elements that the two values are, where that is known."""
 
-    errors: tuple[str | None, ...]
-    """What each program raises."""
+    indices: dict[str, Any]
+    """The index tensors, by name, as nested arrays; none for one of more than 4,096 elements."""
 
 
-class EquivalenceResult(Record):
-    """Whether two programs index alike."""
+class DifferenceInWords(Record):
+    """What keeps a program and a model from being run on the same inputs."""
 
-    verdict: Literal["proven", "different", "not proven"]
-    """The verdict."""
+    text: str
+    """In words."""
 
-    given: Literal["any", "valid"]
-    """For which inputs: any, or those for which no index of the first program is out of range."""
 
-    reason: str
-    """Why it is not proven, or in what the programs differ; of a proof, what was compared for fewer values."""
+class AgreementResult(Record):
+    """Whether an ONNX model does what a program does, as far as running both shows."""
 
-    step: str
-    """The first step that stops the proof; empty where there is none."""
+    verdict: Literal["equal", "different", "not checked"]
+    """What was found. Equal is no proof: it holds for the inputs that were tried."""
 
-    assumptions: tuple[str, ...]
-    """What the proof takes for granted of operators that two libraries share."""
+    judges: tuple[str, ...]
+    """The libraries that ran the model, with their versions."""
 
-    counterexample: CounterexampleInputs | None
-    """Inputs for which they differ."""
+    index_values: int
+    """How many elements of index tensors were tried."""
 
-    left_out: int = 0
-    """Of two files: how many lines of descriptors are left out."""
+    elements: int
+    """How many elements of outputs were compared."""
+
+    remarks: tuple[str, ...]
+    """What limits the check."""
+
+    difference: Difference | DifferenceInWords | None
+    """In what the two differ."""
+
+    text: str
+    """The same in words."""
+
+
+class ModelComparison(AgreementResult):
+    """What `dmlgather compare FILE --against MODEL.onnx` found."""
+
+    file: str
+    """The file."""
+
+    against: str
+    """The ONNX model."""
+
+    left_out: int
+    """How many lines of descriptors are left out."""
 
 
 class TranslatedPart(Record):
@@ -283,7 +290,7 @@ class TranslatedPart(Record):
     """The operator's name in the file; the file for the whole model."""
 
     ok: bool
-    """Whether there is a translation, and it is proven."""
+    """Whether there is a translation, and it was found equal."""
 
     steps: tuple[str, ...]
     """What the translation does, in order; empty where nothing is to be done."""
@@ -291,7 +298,7 @@ class TranslatedPart(Record):
     refused: str | None
     """Why there is no translation."""
 
-    proof: EquivalenceResult | None
+    check: AgreementResult | None
     """Whether both do the same; none where there is no translation."""
 
 
@@ -315,9 +322,6 @@ class TranslationResult(Record):
 
     written: str | None
     """The file that was written."""
-
-    not_kept: tuple[str, ...]
-    """What the file that was written lacks of the model."""
 
 
 class PrintCommand(Record):

@@ -23,7 +23,7 @@ class Schema(StrEnum):
     LEVELS = "levels"
     EXPLANATION = "explanation"
     TRANSLATION = "translation"
-    EQUIVALENCE = "equivalence"
+    AGREEMENT = "agreement"
     ENVIRONMENT = "environment"
     CONFIGURATION = "configuration"
     BASELINE = "baseline"
@@ -36,7 +36,7 @@ def schema(
             metavar="NAME",
             help="What the schema describes. Files that are read: descriptor, model, configuration, baseline. What --json "
             "prints: report (of check), comparison, selftest, run, rule, levels, "
-            "explanation, translation, equivalence, environment (of env).",
+            "explanation, translation, agreement (of compare --against MODEL.onnx), environment (of env).",
         ),
     ] = (Schema.MODEL),
     output: JsonFile = None,
@@ -85,6 +85,6 @@ def _documents() -> dict[Schema, Any]:
         Schema.LEVELS: list[documents.SupportedOperator],
         Schema.EXPLANATION: list[documents.ExplainedOperator | documents.UnexplainedNode],
         Schema.TRANSLATION: documents.TranslationResult,
-        Schema.EQUIVALENCE: documents.EquivalenceResult,
+        Schema.AGREEMENT: documents.ModelComparison,
         Schema.ENVIRONMENT: documents.Environment,
     }

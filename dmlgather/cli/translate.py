@@ -1,4 +1,4 @@
-"""`dmlgather translate`: a model in the operators of another library."""
+"""`dmlgather translate`: descriptors and DxDispatch models as ONNX models."""
 
 from __future__ import annotations
 
@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dmlgather.cli import common
-from dmlgather.cli.common import (
-    AllowOutside,
-    AsJson,
-    JsonOutput,
-    LeftOut,
-    StatedInputs,
-    in_options,
-    load,
-    read_lines,
-    stated_inputs,
-)
+from dmlgather.cli.common import AllowOutside, AsJson, JsonOutput, in_options, read_program_file
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import limited
 from dmlgather.output import put
-from dmlgather.wording import alternatives, printable
+from dmlgather.wording import printable, printable_lines
 
 if TYPE_CHECKING:
-    from dmlgather.translation.directml_sources import TranslatableFile
     from dmlgather.translation.translating import Translation
 
 
@@ -35,83 +23,51 @@ def translate(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A DxDispatch model or a descriptor (.json), descriptors on lines (.jsonl), an ONNX model, an OpenVINO IR.",
+            help="A DxDispatch model or a descriptor (.json), or descriptors on lines (.jsonl).",
             show_default=False,
         ),
     ],
     *,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="LIBRARY",
-            help="onnx, openvino, jax or directml.",
-            show_default=False,
-            autocompletion=common.libraries,
-        ),
-    ],
+    to: Annotated[str, typer.Option("--to", metavar="LIBRARY", help="The library: onnx.")] = "onnx",
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Where to write the translation: .onnx, .xml (with .bin beside it), .jax (what jax.export wrote) or .json.",
-            show_default=False,
-        ),
+        typer.Option("-o", "--output", metavar="FILE", help="Where to write the model (.onnx).", show_default=False),
     ] = None,
     as_json: AsJson = False,
     opset: Annotated[int | None, typer.Option(min=1, help="Of ONNX: the opset; 13 by default.", show_default=False)] = None,
-    version: Annotated[
-        int | None, typer.Option(min=1, help="Of OpenVINO: the operation set; 16 by default.", show_default=False)
-    ] = None,
-    level: Annotated[
-        str | None,
-        typer.Option(
-            help="Of DirectML: the feature level; 6_4 by default.", show_default=False, autocompletion=common.feature_levels
-        ),
-    ] = None,
-    inputs: StatedInputs = None,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Translate a model that consists of gathers, slices, DepthToSpace, SpaceToDepth and views to another library.
+    """State descriptors or a DxDispatch model as an ONNX model, and check by running both that it does the same.
 
-    Standard output says for each operator what it becomes, and what was proven: that both give the same bits and the same errors
-    for all inputs, or for those without an index out of range. Then the same of the whole model.
+    Standard output says for each operator what it becomes, and where it was checked: DirectML's side runs in the reference
+    backend, the ONNX model in onnx's reference evaluator and, where it can be imported, in onnxruntime. Outputs are compared bit
+    for bit, at every boundary of the indices. Then the same of the whole model. Found equal is not proven.
 
-    An ONNX model has the initial values of a DxDispatch model as defaults of its inputs, so that it runs as it stands. An index
+    The ONNX model has the initial values of a DxDispatch model as defaults of its inputs, so that it runs as it stands. An index
     that DirectML clamps goes through a Clip node.
 
     Of descriptors on lines, those that are wrong, or of other operators, are named on standard error and left out.
 
-    A file is written only for a translation that is proven, and never over a file that the model is read from.
+    A file is written only for a translation that is found equal, and never over a file that the model is read from.
 
-    Exit codes: 0 translated and proven, 1 not proven, refused or left out, 2 something could not be understood or written.
+    Exit codes: 0 translated and equal, 1 different, not checked, refused or left out, 2 something could not be understood or
+    written.
     """
     from dmlgather.dialects.problem import Problem
     from dmlgather.dialects.views import ViewProblem
+    from dmlgather.files import check_spared
     from dmlgather.input_files import InputFiles
     from dmlgather.translation import translate as translation_of
-    from dmlgather.translation.libraries import TARGETS
-    from dmlgather.translation.targets import UntranslatableError
-    from dmlgather.translation.writing import KINDS, write
 
-    if to not in KINDS:
-        raise typer.BadParameter(f"expected {alternatives(KINDS)}, got {to!r}", param_hint="'--to'")
-    if output is not None and output.suffix.lower() != KINDS[to].suffix:
+    if to != "onnx":
+        raise typer.BadParameter(f"expected onnx, got {to!r}", param_hint="'--to'")
+    if output is not None and output.suffix.lower() != ".onnx":
         name = printable(str(output))
-        raise typer.BadParameter(f"expected a file that ends in {KINDS[to].suffix}, got '{name}'", param_hint="'--output'")
-    given = {"opset": opset, "version": version, "level": level}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    for name in chosen:
-        if name != TARGETS[to].option:
-            owner = next(library for library, row in TARGETS.items() if row.option == name)
-            own = f"--{TARGETS[to].option}" if TARGETS[to].option else "no versions"
-            raise typer.BadParameter(f"--{name} belongs to --to {owner}; --to {to} has {own}", param_hint=f"'--{name}'")
+        raise typer.BadParameter(f"expected a file that ends in .onnx, got '{name}'", param_hint="'--output'")
     made_from = InputFiles((file,))
     if output is not None:
-        KINDS[to].check(output, made_from)
-    source, left = _read(file, allow_outside, stated_inputs(inputs))
+        check_spared([output], made_from)
+    source, left = read_program_file(file, allow_outside)
     if not source.graph.outputs and left.code:
         if left.lines:
             say(f"{file}: nothing is left to translate" + (f", and '{output}' is not written" if output is not None else ""))
@@ -120,56 +76,30 @@ def translate(
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
         return 2
     try:
-        whole = translation_of(source.graph, to, **chosen)
-    except (TypeError, ValueError) as error:  # an unknown version
-        raise typer.BadParameter(in_options(error), param_hint=" / ".join(f"'--{name}'" for name in chosen)) from None
+        whole = translation_of(source.graph, opset=opset, initial=source.initial)
+    except (TypeError, ValueError) as error:  # an unknown opset
+        raise typer.BadParameter(in_options(error), param_hint="'--opset'") from None
     told = _Told(as_json)
     for step in source.graph.steps:
         if isinstance(step.work, Problem) and not isinstance(step.work, ViewProblem):
-            told.part(step.name, translation_of(step.work, to, **chosen))
+            told.part(step.name, translation_of(step.work, opset=opset))
     told.whole(f"{file} to {whole.to}{left}", whole)
     written: str | None = None
-    lost: tuple[str, ...] = ()
     if output is not None and not whole.ok:
-        say(f"'{output}' is not written: the translation is {'refused' if whole.form is None else 'not proven'}")
+        why = "refused" if whole.check is None else whole.check.verdict
+        say(f"'{output}' is not written: the translation is {why}")
     elif output is not None:
-        try:
-            write(whole, source.initial, output, made_from)
-        except UntranslatableError as error:
-            say(f"'{output}' is not written: {error}")
-            told.clean = False
-        else:
-            say(f"Written to '{output}'")
-            written, lost = str(output), tuple(source.dropped(output)) if to == "directml" else ()
-        for part in lost:
-            say(f"Not kept of '{file}': {part}")
+        whole.write(output, made_from)
+        say(f"Written to '{output}'")
+        written = str(output)
     *parts, all_of_it = told.parts
-    ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written, "not_kept": list(lost)}
+    ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written}
     JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, "left_out": left.lines, **ends})
     return max(left.code, 0 if told.clean else 1)
 
 
-def _read(file: Path, allow_outside: bool, inputs: dict[str, Any]) -> tuple[TranslatableFile, LeftOut]:
-    """The program that a file holds, and what is left out of it. FileError where it cannot be used."""
-    from dmlgather.files import STREAMS, FileError
-    from dmlgather.graph_sources import read_program
-    from dmlgather.translation.directml_sources import TranslatableFile, of_checked
-
-    if inputs and file.suffix.lower() in {*STREAMS, ".json"}:
-        raise typer.BadParameter(f"'{printable(str(file))}' leaves no size open: leave it out", param_hint="'--inputs'")
-    if file.suffix.lower() in STREAMS:
-        graph, left = read_lines(file)
-        return TranslatableFile(graph), left
-    if file.suffix.lower() == ".json":
-        return of_checked(load(file, allow_outside)), LeftOut()
-    try:
-        return TranslatableFile(read_program(file, inputs=inputs).graph), LeftOut()
-    except (TypeError, ValueError) as error:  # sizes that are not known, or a node that breaks a rule
-        raise FileError(f"{file}: {in_options(error)}") from None
-
-
 class _Told:
-    """What became of each part, which is printed unless all is going to be JSON. clean: whether all of it is proven."""
+    """What became of each part, which is printed unless all is going to be JSON. clean: whether all of it is found equal."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet, self.clean = quiet, True
@@ -186,9 +116,10 @@ class _Told:
     def _tell(self, name: str, made: Translation, done: str) -> None:
         self.clean &= made.ok
         if self.quiet:
-            proof = None if made.proof is None else made.proof.to_json()
+            check = None if made.check is None else made.check.to_json()
             refused = made.reason if made.form is None else None
-            self.parts.append({"name": name, "ok": made.ok, "steps": list(made.steps), "refused": refused, "proof": proof})
+            self.parts.append({"name": name, "ok": made.ok, "steps": list(made.steps), "refused": refused, "check": check})
         else:
             self.parts.append({})
-            put(f"{printable(name)}\n{done}  {made.proof if made.form is not None else f'refused: {made.reason}'}\n")
+            found = f"refused: {made.reason}" if made.check is None else str(made.check)
+            put(f"{printable(name)}\n{done}  {printable_lines(found)}\n")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,10 @@ from dmlgather.directml.elements import elements
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from dmlgather.comparing.saving import DispatchReport
+    from dmlgather.differential import Agreement
 
 POISON = 0xA5
 """Every byte of the first device's output before a run, and less one on each further device, so that an element that no
@@ -145,6 +148,11 @@ class Comparison:
         )
 
 
+@overload
+def compare(what: Any, model: str | PathLike[str] | ModelProto, /) -> Agreement: ...
+
+
+@overload
 def compare(
     desc: OperatorDesc,
     *inputs: Any,
@@ -153,7 +161,18 @@ def compare(
     out_of_bounds: str | Fill | None = None,
     buffers: bool = False,
     against: Any = None,
-) -> Comparison:
+) -> Comparison: ...
+
+
+def compare(
+    desc: Any,
+    *inputs: Any,
+    devices: Sequence[str] | None = None,
+    level: str | FeatureLevel = "6_4",
+    out_of_bounds: str | Fill | None = None,
+    buffers: bool = False,
+    against: Any = None,
+) -> Comparison | Agreement:
     """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits. Where none are
     named: on "cuda", if a GPU can be used, "cpu" and "reference".
 
@@ -169,7 +188,22 @@ def compare(
     >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
     >>> print(dg.compare(desc, np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), devices=("cpu", "reference")))
     equal on cpu, reference: 4 elements, bit for bit
+
+    In the place of inputs, an ONNX model: the path of a file, or an onnx.ModelProto. Then the first argument is anything that
+    `dg.translate` takes, and both run on many inputs: the first in the reference backend, the model in onnx's reference
+    evaluator and, where it can be imported, in onnxruntime. The result says where it was run, and is true where all was equal.
+
+    >>> dg.compare(desc, dg.translate(desc, "onnx").form).verdict
+    'equal'
     """
+    if len(inputs) == 1 and is_model(inputs[0]):
+        if (devices, out_of_bounds, buffers, against) != (None, None, False, None):
+            raise TypeError("an ONNX model in the place of inputs takes no devices, out_of_bounds, buffers or against")
+        from dmlgather.differential import check_agreement
+        from dmlgather.differential.sources import program
+
+        source = program(desc, "what is compared")
+        return check_agreement(source.graph, inputs[0], initial=source.initial)
     given = () if against is None else (_given(desc, against),)
     if devices is None:
         devices, _ = default_devices()
@@ -197,6 +231,13 @@ def compare(
         found = differences(names, [*made, *given], lambda: tracer(operators[0], host, buffers))
     call = ComparedCall(host, buffers, out_of_bounds)
     return Comparison(desc, names, outcomes[0][0].size, found, errors, outputs, call, len(given))
+
+
+def is_model(value: Any) -> bool:
+    """Return whether this is an ONNX model: the path of a .onnx file, or an onnx.ModelProto."""
+    if isinstance(value, str | PathLike):
+        return Path(value).suffix.lower() == ".onnx"
+    return type(value).__name__ == "ModelProto"
 
 
 def default_devices() -> tuple[list[str], str | None]:

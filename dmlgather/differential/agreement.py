@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.calls.eager import execute
+from dmlgather.dialects.descriptor_problem import DescriptorProblem
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.differential.judges import CannotRunError, Judge, RaisedError, broken, judges, read_model
@@ -18,7 +20,7 @@ from dmlgather.differential.matching import Matched, MismatchError, matched
 from dmlgather.differential.positions import decoded, element
 from dmlgather.differential.trials import Arrays, Trials
 from dmlgather.plan import unravel
-from dmlgather.wording import counted, shortened
+from dmlgather.wording import alternatives, counted, shortened
 
 LARGEST = 2**28
 """Elements that one run of a program may read and write; larger programs are not run."""
@@ -116,16 +118,16 @@ class Agreement:
 
 
 def check_agreement(
-    graph: IndexGraph, model: Any, *, buffers: bool = False, initial: Mapping[str, NDArray[Any]] | None = None, seed: int = 0
+    graph: IndexGraph, model: Any, *, initial: Mapping[str, NDArray[Any]] | None = None, seed: int = 0
 ) -> Agreement:
     """Run a program in the reference backend and an ONNX model in other libraries on the same inputs, and compare outputs bit for
     bit, and errors.
 
-    model: a path or an onnx.ModelProto. buffers: the program's tensors are DirectML's, so that only the order of elements counts
-    and not the shape. initial: values of inputs that the model may hold as constants, by name. seed: of the random draws.
+    model: a path or an onnx.ModelProto. initial: values of inputs that the model may hold as constants, by name. seed: of the
+    random draws. Of a program of descriptors, whose tensors are buffers, only the order of elements counts and not the shape.
 
-    Elements of data hold their position, in several runs where a type has too few values; one more run per draw of the first
-    draws has random bits. Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read,
+    Elements of data hold their position, in several runs where a type has too few values; one more run of the first indices has
+    random bits. Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read,
     ModuleNotFoundError without onnx.
     """
     proto, loaded = read_model(model)
@@ -133,7 +135,7 @@ def check_agreement(
     if said is not None:
         return Agreement((), difference=f"onnx's checker refuses the model: {said}")
     try:
-        pair = matched(graph, proto, buffers=buffers, initial=initial or {})
+        pair = matched(graph, proto, buffers=_is_described(graph), initial=initial or {})
     except MismatchError as error:
         return Agreement((), difference=str(error))
     names = {*graph.inputs, *graph.outputs, *(name for step in graph.steps for name in step.outputs)}
@@ -148,6 +150,10 @@ def check_agreement(
     return _Check(graph, pair, Trials(graph, pair.types, pair.known, seed, most_index)).run(libraries, [*pair.remarks, *remarks])
 
 
+def _is_described(graph: IndexGraph) -> bool:
+    return any(isinstance(step.work, DescriptorProblem) for step in graph.steps)
+
+
 class _Check:
     """One check. pair: how the model's inputs and outputs belong to the program's."""
 
@@ -156,6 +162,8 @@ class _Check:
         self.index_values = self.elements = 0
         self.missed = set[str]()
         """Libraries that gave a result where they should have raised, as they are known to do."""
+        self.lost = set[tuple[str, tuple[str, ...]]]()
+        """Libraries that lost bits, as they are known to do, and the operators that may have."""
 
     def run(self, libraries: Sequence[Judge], remarks: list[str]) -> Agreement:
         """Try all draws, until a library differs."""
@@ -169,7 +177,7 @@ class _Check:
                 break
             tried += 1
             for number, data in enumerate(self._data(tried)):
-                expected = run_program(self.graph, draw | data | self.pair.known)
+                expected = run_program(self.graph, {**draw, **data, **self.pair.known})
                 for judge in [*left]:
                     try:
                         found = self._compared(judge, draw, data, expected, exact=number < self.trials.positions.digits)
@@ -190,6 +198,9 @@ class _Check:
         names = tuple(judge.name for judge in left)
         if names and self.missed.issuperset(names):
             remarks = [*remarks, f"errors for indices out of range were not compared: {names[0]} does not raise all of them"]
+        for name, operators in sorted(self.lost):
+            which = alternatives(operators)
+            remarks = [*remarks, f"{name} loses the sign of a zero, or the bits of a NaN, in {which}: these were not compared"]
         return Agreement(names, self.index_values, self.elements, tuple(remarks), found)
 
     def _data(self, tried: int) -> Iterator[Arrays]:
@@ -209,19 +220,26 @@ class _Check:
                 return None
             return self._error(judge, inputs, ("the program raises nothing", f"raises: {error}"))
         if isinstance(expected, str):
-            if judge.misses_errors:
+            if judge.misses_errors or not any(array.size for array in got):  # of no elements, libraries look at no index
                 self.missed.add(judge.name)
                 return None
             return self._error(judge, inputs, (f"the program raises ({expected})", "raises nothing"))
         for name, ours, theirs in zip(self.graph.outputs, expected, got, strict=True):
             label = self.graph.label(name)
             if theirs.dtype != ours.dtype or theirs.shape != ours.shape:
+                if not (ours.size or theirs.size or judge.knows_empty):
+                    raise CannotRunError(f"it gives no elements the shape {list(theirs.shape)}")
                 words = [str(TensorType(each.shape, each.dtype)) for each in (ours, theirs)]
                 return Counterexample(judge.name, inputs, label, (), (words[0], words[1]))
-            places = np.flatnonzero(_differ(ours, theirs))
+            differs = _differ(ours, theirs)
+            if judge.inexact and differs.any():
+                lost = differs & _alike(ours, theirs)
+                differs &= ~lost
+                self.lost |= {(judge.name, judge.inexact)} if lost.any() else set()
+            places = np.flatnonzero(differs)
             if places.size:
                 place = int(places[0])
-                values = str(ours.reshape(-1)[place]), str(theirs.reshape(-1)[place])
+                values = _values(ours.reshape(-1)[place], theirs.reshape(-1)[place])
                 position = unravel(place, ours.shape)
                 sources = self._sources(judge, draw, name, place) if exact else (None, None)
                 return Counterexample(judge.name, inputs, label, position, values, sources, self._indices(draw))
@@ -238,7 +256,7 @@ class _Check:
         digits: tuple[list[int], list[int]] = [], []
         number = self.graph.outputs.index(output)
         for data in self.trials.data():
-            expected = run_program(self.graph, draw | data | self.pair.known)
+            expected = run_program(self.graph, {**draw, **data, **self.pair.known})
             try:
                 got = self.pair.outputs(judge.run(self.pair.feeds(draw | data)))
             except (RaisedError, CannotRunError):
@@ -284,6 +302,24 @@ def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     size = one.dtype.itemsize
     bits = [np.ascontiguousarray(each).reshape(-1).view(np.uint8).reshape(-1, size) for each in (one, other)]
     return np.asarray((bits[0] != bits[1]).any(axis=1), bool)
+
+
+def _alike(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where two arrays of floats both have a zero, or both a NaN, in row-major order."""
+    if one.dtype.kind not in "fcV":
+        return np.zeros(one.size, bool)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of signalling NaNs
+        values = [each.astype(np.complex128).reshape(-1) for each in (one, other)]
+        zero, nan = ((values[0] == 0) & (values[1] == 0)), np.isnan(values[0]) & np.isnan(values[1])
+    return np.asarray(zero | nan, bool)
+
+
+def _values(ours: Any, theirs: Any) -> tuple[str, str]:
+    """Return two elements as text, with their bits where they read alike, as NaNs do."""
+    if str(ours) != str(theirs):
+        return str(ours), str(theirs)
+    return f"{ours} (bits {ours.tobytes()[::-1].hex()})", f"{theirs} (bits {theirs.tobytes()[::-1].hex()})"
 
 
 def _shown(array: NDArray[Any]) -> str:

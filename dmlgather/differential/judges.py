@@ -24,14 +24,19 @@ class CannotRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A library with a model loaded. name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the
-    model raises, CannotRunError where the library cannot run it. misses_errors: whether it may give a result where ONNX has an
-    error. most_index: the largest index, of either sign, that it comes to an end with.
+    """A library with a model loaded.
+
+    name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError where
+    the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether outputs
+    without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the bits of a
+    NaN. most_index: the largest index, of either sign, with which it comes to an end.
     """
 
     name: str
     run: Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
     misses_errors: bool = False
+    knows_empty: bool = True
+    inexact: tuple[str, ...] = ()
     most_index: int | None = None
 
 
@@ -42,7 +47,8 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
     """
     onnx = import_module("onnx")
     if isinstance(source, onnx.ModelProto):
-        return source, source.SerializeToString()
+        written = source.SerializeToString()
+        return onnx.ModelProto.FromString(written), written
     path = Path(source)
     with open_regular(path):
         pass
@@ -70,10 +76,10 @@ def broken(model: Any) -> str | None:
 def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
     """Return the libraries that load a model, and in words why another one does not.
 
-    onnx's reference evaluator is not asked of a GatherElements where onnxruntime is: it has no errors there, takes no indices that
-    are smaller than the data, and counts a far index back into the axis step by step, for ever.
+    onnx's reference evaluator is not asked of a GatherElements where onnxruntime is: it has no errors there, takes no indices
+    that are smaller than the data, and counts a far index back into the axis step by step, for ever.
     """
-    found, remarks = [], []
+    found, remarks = list[Judge](), list[str]()
     for title, load in (("onnxruntime", _in_onnxruntime), ("onnx's reference evaluator", _in_reference)):
         if found and _has_gather_elements(model):
             continue
@@ -86,7 +92,7 @@ def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
     return found, remarks
 
 
-def _in_onnxruntime(_: Any, loaded: bytes | Path) -> Judge:
+def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
     ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.log_severity_level = 4  # it logs the errors that it raises
@@ -106,7 +112,12 @@ def _in_onnxruntime(_: Any, loaded: bytes | Path) -> Judge:
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
 
-    return Judge(f"onnxruntime {_short(ort.__version__)}", run)
+    return Judge(
+        f"onnxruntime {_short(ort.__version__)}",
+        run,
+        misses_errors=_counts_back(model),
+        inexact=_operators(model, "Where", "DepthToSpace", "SpaceToDepth"),
+    )
 
 
 def _in_reference(model: Any, _: bytes | Path) -> Judge:
@@ -115,7 +126,8 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         try:
-            return [np.asarray(each) for each in evaluator.run(None, dict(inputs))]
+            with np.errstate(all="ignore"):
+                return [np.asarray(each) for each in evaluator.run(None, dict(inputs))]
         except (IndexError, ValueError) as error:
             if any(words in str(error) for words in CANNOT):
                 raise CannotRunError(_first_line(error)) from None
@@ -123,8 +135,19 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
         except Exception as error:  # what it does not know, it does not name in one class
             raise CannotRunError(_first_line(error)) from None
 
-    name, far = f"the reference evaluator of onnx {_short(onnx.__version__)}", 2**16 if _has_gather_elements(model) else None
-    return Judge(name, run, misses_errors=_misses_errors(model), most_index=far)
+    return Judge(
+        f"the reference evaluator of onnx {_short(onnx.__version__)}",
+        run,
+        misses_errors=_misses_errors(model),
+        knows_empty=False,
+        inexact=_operators(model, "Expand"),
+        most_index=2**16 if _has_gather_elements(model) else None,
+    )
+
+
+def _operators(model: Any, *names: str) -> tuple[str, ...]:
+    found = {node.op_type for node in model.graph.node}
+    return tuple(name for name in names if name in found)
 
 
 CANNOT = ("all dimensions of index and self should be the same size", "cannot reshape array of size 0")
@@ -133,11 +156,17 @@ GatherND of tuples without components.
 """
 
 
+def _counts_back(model: Any) -> bool:
+    """Return whether a model has a Gather before opset 11, which takes no negative indices; both libraries count them back."""
+    opset = min((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=11)
+    return opset < 11 and any(node.op_type == "Gather" for node in model.graph.node)
+
+
 def _misses_errors(model: Any) -> bool:
     """Return whether onnx's reference evaluator takes indices out of range: in GatherElements, and along axes of empty data."""
     sizes = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
     empty = any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in sizes)
-    return empty or _has_gather_elements(model)
+    return empty or _has_gather_elements(model) or _counts_back(model)
 
 
 def _has_gather_elements(model: Any) -> bool:

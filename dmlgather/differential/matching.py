@@ -64,7 +64,9 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
     theirs = {value.name: value for value in model.graph.input}
     open_ = [name for name in theirs if name not in held]
     labels = {name: graph.label(name) for name in graph.inputs}
-    names = {name: next((each for each in (label, f"{label} (before)") if each in theirs), None) for name, label in labels.items()}
+    names = {
+        name: next((each for each in (label, f"{label} (before)") if each in theirs), None) for name, label in labels.items()
+    }
     missing = [name for name, own in names.items() if own is None]
     if missing and not any(names.values()) and len(graph.inputs) == len(open_ or theirs):
         names = dict(zip(graph.inputs, open_ or theirs, strict=True))
@@ -72,7 +74,9 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
     known, remarks = {}, []
     for name in missing:
         if labels[name] not in initial:
-            raise MismatchError(f"the model has no input {labels[name]!r}: its inputs are {', '.join(map(repr, theirs)) or 'none'}")
+            raise MismatchError(
+                f"the model has no input {labels[name]!r}: its inputs are {', '.join(map(repr, theirs)) or 'none'}"
+            )
         known[name] = initial[labels[name]]
         remarks.append(f"the model holds {labels[name]!r} as a constant: compared for its initial values alone")
     unfed = [name for name in open_ if name not in names.values()]
@@ -87,9 +91,7 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
             remarks.append(_other_type(labels[name], graph.types[name], tensor))
         inputs[name], types[name] = (own, tensor), [graph.types[name].dtype, tensor.dtype]
     if len(model.graph.output) != len(graph.outputs):
-        raise MismatchError(
-            f"the model has {counted(len(model.graph.output), 'output')}, the other program {len(graph.outputs)}"
-        )
+        raise MismatchError(f"the model has {counted(len(model.graph.output), 'output')}, the other program {len(graph.outputs)}")
     wanted, written = output_names(graph), [value.name for value in model.graph.output]
     order = [written.index(name) for name in wanted] if set(wanted) == set(written) else [*range(len(written))]
     shapes = [graph.types[name].shape for name in graph.outputs]

@@ -37,7 +37,7 @@ def _mantissa_bits(dtype: np.dtype[Any]) -> int:
         return int(np.finfo(dtype).nmant)
     import ml_dtypes
 
-    return int(ml_dtypes.finfo(dtype).nmant)
+    return int(ml_dtypes.finfo(dtype).nmant)  # type: ignore[no-untyped-call] # it states no types
 
 
 def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:

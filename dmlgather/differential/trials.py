@@ -18,9 +18,6 @@ from dmlgather.differential.positions import Positions, random_elements
 RANDOM_DRAWS = 8
 """Index arrays that mix edges with random indices, for each check."""
 
-PLACES = 3
-"""Places at which one index out of range is tried, where it is an error."""
-
 MOST_WORK = 2**27
 """Elements that all runs of a check read and write."""
 
@@ -62,8 +59,8 @@ def _raises(bounds: Bounds, index: int) -> bool:
 class Trials:
     """Draws the inputs of a check.
 
-    graph: the program. types: of each input that is fed, as both sides hold it. known: values of inputs that do not change. most_index: as
-    of `Judge`.
+    graph: the program. types: of each input that is fed, as both sides hold it. known: values of inputs that do not change.
+    most_index: as of `Judge`.
     """
 
     def __init__(
@@ -106,17 +103,17 @@ class Trials:
 
     def draws(self) -> Iterator[Arrays]:
         """Yield the indices of all inputs that are looked up, by name."""
-        yield self._drawn(lambda one: self._inside(one))
+        yield self._drawn(self._inside)
         longest = max((len(one.edges) for each in self.ranges.values() for one in each), default=0)
         for turn in range(longest):
-            yield self._drawn(lambda one, turn=turn: _cycled(one, turn))  # type: ignore[misc] # a default binds the turn
+            yield self._drawn(lambda one, turn=turn: _cycled(one, turn))
         for turn in range(RANDOM_DRAWS if self.ranges else 0):
-            yield self._drawn(lambda one, turn=turn: self._mixed(one, (0.1, 0.5)[turn % 2]))  # type: ignore[misc]
+            yield self._drawn(lambda one, turn=turn: self._mixed(one, (0.1, 0.5)[turn % 2]))
         for name, ranges in self.ranges.items():
             for one in ranges:
                 for edge in one.raising:
                     for place in self._places(one):
-                        found = self._drawn(lambda each: self._inside(each))
+                        found = self._drawn(self._inside)
                         found[name].reshape(-1)[place] = edge
                         yield found
 
@@ -149,7 +146,9 @@ class Trials:
 
     def _places(self, one: IndexRange) -> list[int]:
         """Return the first, the last and one more element of a class."""
-        found = {0, one.elements.size - 1, int(self._chance.integers(0, max(one.elements.size, 1)))} if one.elements.size else set()
+        found = (
+            {0, one.elements.size - 1, int(self._chance.integers(0, max(one.elements.size, 1)))} if one.elements.size else set()
+        )
         return [int(one.elements[place]) for place in sorted(found)[:PLACES]]
 
 

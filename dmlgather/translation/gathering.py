@@ -43,7 +43,7 @@ class Fitter:
         signed = dtype.kind == "i"
         wraps = signed and bool(self.wraps.any())
         own_wrap = wraps and self.rule.wraps and (self.wraps == self.limits).all()
-        guards = signed and not own_wrap
+        guards = signed and self.rule.wraps and not own_wrap
         clamps = self.source is not OutOfBounds.RAISE
         if clamps and dtype.name in WIDE_UNSIGNED and dtype.name not in self.rule.types:
             return self._clamped_first(value)
@@ -70,7 +70,7 @@ class Fitter:
         return None if self.source is OutOfBounds.CLAMP else self.target.computed("equal", np.bool_, clamped, value)
 
     def _guarded(self, value: str) -> str:
-        """Negative indices, which ONNX counts from the end (libraries before opset 11 as well), as indices that are out of range."""
+        """Negative indices, which ONNX would count from the end, as indices that are out of range for it as well."""
         return self._where_negative(value, self._number(value, self.limits))
 
     def _where_negative(self, value: str, other: str) -> str:

@@ -121,7 +121,7 @@ class OnnxProgram:
         return self.stated_as(GatherElements(self.type_of(data), self.type_of(indices), axis, self.opset), data, indices)
 
     def tuples(self, data: str, indices: str, batch: int) -> str:
-        """Return slices by index tuples in the last dimension of indices; batch: leading dimensions that data and indices share."""
+        """Return slices by tuples in the last dimension of indices; batch: leading dimensions that data and indices share."""
         return self.stated_as(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
 
     def stated_as(self, own: Problem, *inputs: str) -> str:

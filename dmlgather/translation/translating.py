@@ -11,14 +11,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dmlgather.dialects.descriptor_problem import DescriptorProblem
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, whole
-from dmlgather.dialects.programs import read_program
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.differential import Agreement, check_agreement
 from dmlgather.differential.matching import output_names
+from dmlgather.differential.sources import program
 from dmlgather.files import FileError, writing
 from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
 from dmlgather.package import MissingExtraError
@@ -132,7 +131,7 @@ class Translation:
         """
         if self.form is None:
             return None
-        return check_agreement(self.source, self.form, buffers=is_described(self.source), initial=self.initial)
+        return check_agreement(self.source, self.form, initial=self.initial)
 
     @property
     def to(self) -> str:
@@ -163,7 +162,8 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
 
     source: a problem, as `dg.onnx.gather.problem(…)` gives, or problems of which each reads what the one before it wrote; a
     descriptor, or descriptors that run in order; the path of a DxDispatch model, of a descriptor, or of descriptors on lines. to:
-    "onnx". opset: of ONNX, 13 by default. initial: values of inputs, by name, which become their defaults.
+    "onnx". opset: of ONNX, 13 by default. initial: values of inputs, by name, which become their
+    defaults, as those of a DxDispatch model do.
 
     The result's `form` is an onnx.ModelProto, whose inputs and outputs have the names of the source's. Where ONNX cannot say it,
     `form` is None and `reason` says why. `check` runs both, and says whether they do the same.
@@ -190,20 +190,16 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
         text = "translating to 'onnx' needs the package onnx, which is not installed: pip install onnx"
         raise MissingExtraError(text, name="onnx")
     chosen = _opset(DEFAULT_OPSET if opset is None else opset)
-    graph = read_program(source)
+    read = program(source)
+    graph, initial = read.graph, {**read.initial, **(initial or {})}
     try:
         stated = restated(graph, chosen)
         names = dict(zip(map(graph.label, graph.inputs), stated.inputs, strict=True))
-        defaults = {names[name]: array for name, array in (initial or {}).items()}
+        defaults = {names[name]: array for name, array in initial.items()}
         form = OnnxForm(stated, chosen).model(defaults, output_names(graph))
     except UntranslatableError as error:
         return Translation(graph, chosen, None, (), None, str(error))
-    return Translation(graph, chosen, form, tuple(in_words(stated)), stated, initial=initial or {})
-
-
-def is_described(graph: IndexGraph) -> bool:
-    """Return whether a program is DirectML's, whose tensors are buffers: leading 1s of their sizes mean nothing."""
-    return any(isinstance(step.work, DescriptorProblem) for step in graph.steps)
+    return Translation(graph, chosen, form, tuple(in_words(stated)), stated, initial=initial)
 
 
 def _opset(value: Any) -> int:
