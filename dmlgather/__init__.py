@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dmlgather.calls.arguments import Fill
     from dmlgather.calls.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.comparing.comparison import Comparison, compare
+    from dmlgather.differential.agreement import Agreement
     from dmlgather.directml import (
         BufferTensorDesc,
         DataType,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         support,
         validate,
     )
-    from dmlgather.differential.agreement import Agreement
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
     from dmlgather.picture.explanation import Explanation

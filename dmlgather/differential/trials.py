@@ -146,10 +146,10 @@ class Trials:
 
     def _places(self, one: IndexRange) -> list[int]:
         """Return the first, the last and one more element of a class."""
-        found = (
-            {0, one.elements.size - 1, int(self._chance.integers(0, max(one.elements.size, 1)))} if one.elements.size else set()
-        )
-        return [int(one.elements[place]) for place in sorted(found)[:PLACES]]
+        if not one.elements.size:
+            return []
+        found = {0, one.elements.size - 1, int(self._chance.integers(0, one.elements.size))}
+        return [int(one.elements[place]) for place in sorted(found)]
 
 
 def _cycled(one: IndexRange, turn: int) -> Any:
