@@ -216,7 +216,7 @@ class Environment(Record):
     """What is missing to run on a GPU."""
 
 
-class Difference(Record):
+class DifferingInputs(Record):
     """Inputs for which a program and a model differ."""
 
     judge: str
@@ -263,7 +263,7 @@ class AgreementResult(Record):
     remarks: tuple[str, ...]
     """What limits the check."""
 
-    difference: Difference | DifferenceInWords | None
+    difference: DifferingInputs | DifferenceInWords | None
     """In what the two differ."""
 
     text: str

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.files import FileError, open_regular
+from dmlgather.package import missing_extra
 
 
 class RaisedError(Exception):
@@ -45,7 +46,10 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
 
     source: a path or an onnx.ModelProto. FileError for a file that cannot be read, ModuleNotFoundError without onnx.
     """
-    onnx = import_module("onnx")
+    try:
+        onnx = import_module("onnx")
+    except ImportError as error:
+        raise missing_extra("an ONNX model", "onnx", error) from None
     if isinstance(source, onnx.ModelProto):
         written = source.SerializeToString()
         return onnx.ModelProto.FromString(written), written
@@ -108,6 +112,8 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
         except (states.NotImplemented, TypeError, KeyError) as error:
             raise CannotRunError(_first_line(error)) from None
         except Exception as error:
+            if any(words in str(error) for words in NO_MEMORY):
+                raise MemoryError(_first_line(error)) from None
             if "Unexpected input data type" in str(error) or "is not supported" in str(error):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
@@ -132,6 +138,8 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
             if any(words in str(error) for words in CANNOT):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
+        except MemoryError:
+            raise
         except Exception as error:  # what it does not know, it does not name in one class
             raise CannotRunError(_first_line(error)) from None
 
@@ -143,6 +151,10 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
         inexact=_operators(model, "Expand"),
         most_index=2**16 if _has_gather_elements(model) else None,
     )
+
+
+NO_MEMORY = ("Failed to allocate memory", "bad_alloc")
+"""What onnxruntime says where memory does not suffice."""
 
 
 def _operators(model: Any, *names: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dmlgather.differential.matching import output_names
 from dmlgather.differential.sources import program
 from dmlgather.files import FileError, writing
 from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
-from dmlgather.package import MissingExtraError
+from dmlgather.package import missing_extra
 from dmlgather.translation.onnx_form import OnnxForm, clamps, is_bound
 from dmlgather.translation.onnx_operators import UntranslatableError
 from dmlgather.translation.restating import restated
@@ -186,9 +186,10 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
     """
     if to != "onnx":
         raise ValueError(f"to is {to!r}, expected 'onnx'")
-    if find_spec("onnx") is None:
-        text = "translating to 'onnx' needs the package onnx, which is not installed: pip install onnx"
-        raise MissingExtraError(text, name="onnx")
+    try:
+        import_module("onnx")
+    except ImportError as error:
+        raise missing_extra("an ONNX model", "onnx", error) from None
     chosen = _opset(DEFAULT_OPSET if opset is None else opset)
     read = program(source)
     graph, initial = read.graph, {**read.initial, **(initial or {})}

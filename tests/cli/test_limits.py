@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from conformance import case_reading
-from dmlgather import equivalence, limits, translation
+from dmlgather import differential, limits, translation
 from dmlgather.directml.dxdispatch import model_file
 from tests.cli.command import EXAMPLES, Command, process
 
@@ -32,7 +32,7 @@ class Limited:
     works: tuple[Any, str]
 
     def __str__(self) -> str:
-        return " ".join(map(str, self.arguments[: 2 if self.arguments[0] == "conformance" else 1]))
+        return " ".join(str(each) for each in self.arguments if each not in (SLICE, EXAMPLES))
 
     def told(self, limit: str, option: str) -> str:
         """What is said when a limit is passed."""
@@ -41,11 +41,11 @@ class Limited:
 
 
 COMMANDS = [
-    Limited(("equivalent", SLICE, SLICE), (SLICE, SLICE), (equivalence, "equivalent")),
     Limited(("translate", SLICE, "--to", "onnx", "-o", "out.onnx"), (SLICE,), (translation, "translate")),
     Limited(("explain", SLICE), (SLICE,), (model_file, "check_file")),
     Limited(("run", SLICE), (SLICE,), (model_file, "check_file")),
     Limited(("compare", SLICE), (SLICE,), (model_file, "check_file")),
+    Limited(("compare", SLICE, "--against", "m.onnx"), (SLICE, "m.onnx"), (differential, "check_agreement")),
     Limited(("conformance", "read", EXAMPLES), (EXAMPLES,), (case_reading, "read_results")),
 ]
 
@@ -94,7 +94,7 @@ def test_ctrl_c_is_no_limit(limited: Limited, folder: Path, command: Command, mo
     assert (ended.code, ended.out, ended.err) == (130, "", "dmlgather: interrupted\n")
 
 
-RAISED = [("check", SLICE), *(limited.arguments for limited in COMMANDS if limited.arguments[0] != "conformance")]
+RAISED = [("check", SLICE), *(limited.arguments for limited in COMMANDS if str(SLICE) in map(str, limited.files[-1:]))]
 
 
 @pytest.mark.slow
@@ -156,87 +156,56 @@ def test_an_impossible_limit(value: str, command: Command) -> None:
 
 @pytest.mark.parametrize("value", ["0.5x", "-1", "many"])
 def test_an_impossible_size(value: str, command: Command) -> None:
-    ended = command("equivalent", SLICE, SLICE, "--memory-limit", value)
+    ended = command("explain", SLICE, "--memory-limit", value)
     assert (ended.code, ended.out) == (2, "")
     assert "expected a number of bytes" in ended.err
 
 
-def _model(folder: Path, nodes: list[onnx.NodeProto], **constants: list[int]) -> Path:
-    """A model of nodes from float32 x[720720] and int64 i[1000000] to y."""
-    inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [720_720]),
-        helper.make_tensor_value_info("i", TensorProto.INT64, [1_000_000]),
-    ]
-    made = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")], made)
-    path = folder / f"{len(list(folder.iterdir()))}.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    return path
+def _model(folder: Path, kinds: Sequence[str]) -> Path:
+    """A model that does what SLICE does, and more to its output, a node after the other, that leaves it as it is."""
+    names = ["sliced", *(f"t{number}" for number in range(len(kinds) - 1)), "output"]
+    inputs = {
+        "Concat": lambda name: [name, name],
+        "Slice": lambda name: [name, "zero", "three"],
+        "Expand": lambda name: [name, "huge"],
+    }
+    nodes = [helper.make_node("Slice", ["matrix", "starts", "ends", "axes", "steps"], ["sliced"])]
+    for kind, read, written in zip(kinds, names, names[1:], strict=False):
+        nodes.append(helper.make_node(kind, inputs.get(kind, lambda name: [name])(read), [written], **ATTRIBUTES.get(kind, {})))
+    made = {"starts": [1, 1], "ends": [4, 5], "axes": [0, 1], "steps": [1, 2], "zero": [0], "three": [3], "huge": [2**40, 3, 2]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("matrix", TensorProto.FLOAT, [5, 5])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [3, 2])],
+        [numpy_helper.from_array(np.array(value), name) for name, value in made.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    return folder / "m.onnx"
 
 
-def _chain(*nodes: tuple[str, list[str], dict[str, Any]]) -> list[onnx.NodeProto]:
-    """Nodes of which each reads what the one before it wrote as "_"; the first reads x, and the last writes y."""
-    names = ["x", *(f"t{number}" for number in range(len(nodes) - 1)), "y"]
-    return [
-        helper.make_node(kind, [names[at] if name == "_" else name for name in inputs], [names[at + 1]], **attributes)
-        for at, (kind, inputs, attributes) in enumerate(nodes)
-    ]
+ATTRIBUTES: dict[str, dict[str, Any]] = {"Concat": {"axis": 0}, "ReduceMax": {"axes": [0], "keepdims": 0}}
 
-
-def _added(folder: Path, numbers: Sequence[int], kind: str = "Add") -> Path:
-    """Numbers that are added to the indices, one after the other."""
-    values = ["i", *(f"t{at}" for at in range(len(numbers)))]
-    nodes = [helper.make_node(kind, [values[at], f"c{number}"], [values[at + 1]]) for at, number in enumerate(numbers)]
-    constants = {f"c{number}": [number] for number in sorted(numbers)}
-    return _model(folder, [*nodes, helper.make_node("Gather", ["x", values[-1]], ["y"])], **constants)
-
-
-def _turns(folder: Path, pairs: int, last: str) -> Path:
-    """Pairs of Reshape and Transpose whose sizes share no factors, so that strides cannot say what they do together."""
-    turn: list[tuple[str, list[str], dict[str, Any]]] = []
-    for number in range(pairs):
-        turn += [("Reshape", ["_", f"s{number % 3}"], {}), ("Transpose", ["_"], {"perm": [2, 0, 1]})]
-    shapes = {"s0": [77, 90, 104], "s1": [65, 88, 126], "s2": [99, 56, 130]}
-    return _model(folder, _chain(*turn, (last, ["_"], {})), **shapes)
-
-
-def _doubled(folder: Path, times: int, last: str) -> Path:
-    cut: list[tuple[str, list[str], dict[str, Any]]] = [("Slice", ["_", "zero", "four"], {})]
-    return _model(folder, _chain(*cut, *[("Concat", ["_", "_"], {"axis": 0})] * times, (last, ["_"], {})), zero=[0], four=[4])
-
-
-def _repeated(folder: Path, count: int, kind: str) -> Path:
-    return _model(folder, _chain(*[(kind, ["_"], dict[str, Any]())] * count))
-
-
-LARGE: dict[str, Callable[[Path], tuple[Path, Path]]] = {
-    "equal: three additions to a million indices": lambda folder: (_added(folder, [1, 2, 3]), _added(folder, [3, 2, 1])),
-    "equal: four additions": lambda folder: (_added(folder, [1, 2, 3, 4]), _added(folder, [4, 2, 1, 3])),
-    "equal: two products": lambda folder: (_added(folder, [2, 3], "Mul"), _added(folder, [3, 2], "Mul")),
-    "ten pairs of views": lambda folder: (_turns(folder, 10, "Identity"), _turns(folder, 10, "Relu")),
-    "eleven and ten pairs of views": lambda folder: (_turns(folder, 11, "Identity"), _turns(folder, 10, "Identity")),
-    "thirty pairs of views": lambda folder: (_turns(folder, 30, "Identity"), _turns(folder, 30, "Relu")),
-    "sixty pairs of views": lambda folder: (_turns(folder, 60, "Identity"), _turns(folder, 60, "Relu")),
-    "sixteen doublings": lambda folder: (_doubled(folder, 16, "Identity"), _doubled(folder, 16, "Relu")),
-    "eighteen doublings": lambda folder: (_doubled(folder, 18, "Identity"), _doubled(folder, 18, "Relu")),
-    "twenty and nineteen doublings": lambda folder: (_doubled(folder, 20, "Identity"), _doubled(folder, 19, "Identity")),
-    "thousands of nodes": lambda folder: (_repeated(folder, 8000, "Relu"), _repeated(folder, 7999, "Relu")),
-    "thousands of views": lambda folder: (_repeated(folder, 6000, "Identity"), _repeated(folder, 5999, "Relu")),
-    "two operators": lambda folder: (_repeated(folder, 3000, "Sigmoid"), _repeated(folder, 3000, "Tanh")),
+LARGE: dict[str, list[str]] = {
+    "equal: three doublings": [*["Concat"] * 3, "Slice"],
+    "thirty doublings": [*["Concat"] * 30, "Slice"],
+    "sixty doublings": [*["Concat"] * 60, "Slice"],
+    "a huge tensor": ["Expand", "ReduceMax"],
+    "equal: thousands of nodes": ["Identity"] * 8000,
 }
-"""Small files whose tensors or nodes are many."""
+"""Small models whose tensors or nodes are many."""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
 @pytest.mark.parametrize("large", LARGE)
-def test_small_files_with_much_in_them_keep_the_limits(folder: Path, large: str) -> None:
-    """They are decided, or refused by a limit: nothing else ends them."""
-    one, other = LARGE[large](folder)
-    ended = process("equivalent", one, other)
-    if ended.code == 2:
-        assert ended.err.startswith(f"dmlgather: {one} with {other}: takes more than its limit of ")
-        assert ended.err.count("\n") == 1
+def test_small_models_with_much_in_them_keep_the_limits(folder: Path, large: str) -> None:
+    """They are compared, or refused by a limit: nothing else ends them, and nothing is called different."""
+    model = _model(folder, LARGE[large])
+    ended = process("compare", SLICE, "--against", model)
+    if large.startswith("equal"):
+        assert (ended.code, ended.err, ended.out.startswith("checked in ")) == (0, "", True)
     else:
-        same = large.startswith("equal")
-        assert (ended.code, ended.err, ended.out.startswith("proven")) == (0 if same else 1, "", same)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith(f"dmlgather: {SLICE} with {model}: takes more than its limit of ")
+        assert ended.err.count("\n") == 1
