@@ -96,9 +96,10 @@ def compare(
                 "one is wrong; the report says how far apart the worst elements are",
                 param_hint=f"'{name}'",
             )
-    made_from = InputFiles((file,), () if against is None else _files(against))
+    with_model = against is not None and against.suffix.lower() == ".onnx" and not against.is_dir()
+    made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), _files(against))
     written = JsonOutput(as_json, output, made_from)
-    if against is not None and against.suffix.lower() == ".onnx" and not against.is_dir():
+    if against is not None and with_model:
         for option, value in (("--devices", devices), ("--trials", trials), ("--save", save)):
             if value is not None:
                 raise typer.BadParameter("does not go with an ONNX model to compare with: leave it out", param_hint=f"'{option}'")
@@ -261,9 +262,9 @@ class _Task:
         return report
 
 
-def _files(against: Path) -> tuple[Path, ...]:
+def _files(against: Path | None) -> tuple[Path, ...]:
     """The files that --against names."""
-    return tuple(against.iterdir()) if against.is_dir() else (against,)
+    return () if against is None else tuple(against.iterdir()) if against.is_dir() else (against,)
 
 
 def _dispatches(model: CheckedFile) -> bool:

@@ -28,9 +28,9 @@ class Judge:
     """A library with a model loaded.
 
     name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError
-    where the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether outputs
-    without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the bits of a
-    NaN. most_index: the largest index, of either sign, with which it comes to an end.
+    where the library cannot run it, MemoryError. misses_errors: whether it may give a result where ONNX has an error.
+    knows_empty: whether outputs without elements have the right shapes. inexact: operators of the model in which it loses the
+    sign of a zero and the bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end.
     """
 
     name: str

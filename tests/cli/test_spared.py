@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -10,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
+from dmlgather.differential import Agreement
+from dmlgather.translation import translating
 from tests.cli.command import Command
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
@@ -41,16 +42,6 @@ def with_values(folder: Path, source: str, target: str = "out.npy") -> Path:
     return write(folder, changed((("resources", "table"), values), (("commands",), commands)), "model.json")
 
 
-def ir(folder: Path, command: Command) -> Path:
-    """An IR with weights."""
-    made = command("translate", gathering(folder / "start.onnx", "start.data"), "--to", "openvino", "-o", folder / "model.xml")
-    assert made.code == 0, made.err
-    for name in ("start.onnx", "start.data"):
-        (folder / name).unlink()
-    assert (folder / "model.bin").stat().st_size >= 480
-    return folder / "model.xml"
-
-
 def linked(path: Path, name: str) -> Path:
     """A hard link beside a file."""
     link = path.with_name(name)
@@ -61,43 +52,27 @@ def linked(path: Path, name: str) -> Path:
 Case = Callable[[Path, Command], tuple[object, ...]]
 
 READ: dict[str, Case] = {
-    "a model of DxDispatch": lambda folder, _: (
-        "translate",
-        write(folder, MODEL, "chain.json"),
-        "--to",
-        "directml",
-        "-o",
-        folder / "chain.json",
-    ),
-    "an ONNX model": lambda folder, _: ("translate", gathering(folder / "m.onnx"), "--to", "onnx", "-o", folder / "m.onnx"),
-    "an ONNX model, spelled otherwise": lambda folder, _: (
-        "translate",
-        gathering(folder / "m.onnx"),
-        "--to",
-        "onnx",
-        "-o",
-        folder / "new" / ".." / "m.onnx",
-    ),
-    "an ONNX model, by a hard link": lambda folder, _: (
-        *("translate", linked(gathering(folder / "m.onnx"), "n.onnx")),
-        *("--to", "onnx", "-o", folder / "m.onnx"),
-    ),
-    "external data": lambda folder, _: (
-        *("translate", gathering(folder / "model.onnx", "model.bin")),
-        *("--to", "openvino", "-o", folder / "model.xml"),
-    ),
-    "external data of a deeper folder": lambda folder, _: (
-        *("translate", gathering(deeper(folder) / "m.onnx", "w.bin")),
-        *("--to", "openvino", "-o", folder / "deep" / "w.xml"),
-    ),
-    "an IR": lambda folder, command: ("translate", ir(folder, command), "--to", "openvino", "-o", folder / "model.xml"),
-    "the weights of an IR, by a hard link": lambda folder, command: (
-        *("translate", ir(folder, command), "--to", "openvino"),
-        *("-o", linked(folder / "model.xml", "other.xml").with_name(linked(folder / "model.bin", "third.bin").stem + ".xml")),
+    "a model of DxDispatch, by a hard link": lambda folder, _: (
+        *("translate", linked(write(folder, MODEL, "chain.json"), "chain.onnx").with_name("chain.json")),
+        *("-o", folder / "chain.onnx"),
     ),
     "initial values": lambda folder, _: (
-        *("translate", with_values(folder, "values.json")),
-        *("--to", "directml", "-o", folder / "values.json"),
+        *("translate", with_values(folder, "values.onnx")),
+        *("--to", "onnx", "-o", folder / "values.onnx"),
+    ),
+    "initial values, spelled otherwise": lambda folder, _: (
+        *("translate", with_values(folder, "values.onnx")),
+        *("-o", folder / "new" / ".." / "values.onnx"),
+    ),
+    "a model to compare with": lambda folder, _: (
+        *("compare", write(folder, MODEL), "--against", gathering(folder / "m.onnx"), "--output", folder / "m.onnx"),
+    ),
+    "external data of a model to compare with": lambda folder, _: (
+        *("compare", write(folder, MODEL), "--against", gathering(folder / "m.onnx", "w.json"), "--output", folder / "w.json"),
+    ),
+    "external data of a deeper folder": lambda folder, _: (
+        *("compare", write(folder, MODEL), "--against", gathering(deeper(folder) / "m.onnx", "w.json")),
+        *("--output", folder / "deep" / "w.json"),
     ),
     "initial values of a model that is drawn": lambda folder, _: (
         *("explain", with_values(folder, "values.svg"), "--picture", folder / "values.svg"),
@@ -171,26 +146,11 @@ def test_what_was_read_is_not_replaced(name: str, tmp_path: Path, command: Comma
     assert "and would be overwritten: choose another name" in ended.err
 
 
-@pytest.mark.parametrize("with_ir", [False, True])
-@pytest.mark.parametrize("weights", [b"somebody's", b""])
-def test_weights_of_something_else_are_refused_by_name(with_ir: bool, weights: bytes, tmp_path: Path, command: Command) -> None:
-    """Also where an IR of that name is there, which has other weights."""
-    model = ir(tmp_path, command) if with_ir else gathering(tmp_path / "in.onnx")
-    source = model if not with_ir else gathering(tmp_path / "in.onnx")
-    (tmp_path / "model.bin").write_bytes(weights)
-    before = digests(tmp_path)
-    ended = command("translate", source, "--to", "openvino", "-o", tmp_path / "model.xml")
-    assert (ended.code, digests(tmp_path)) == (2, before)
-    assert f"{tmp_path / 'model.bin'} is not the weights of {tmp_path / 'model.xml'}, and would be replaced" in ended.err
-
-
 def test_an_earlier_translation_is_replaced(tmp_path: Path, command: Command) -> None:
-    source = gathering(tmp_path / "in.onnx", "in.data")
-    for to, suffix in (("openvino", ".xml"), ("onnx", ".onnx"), ("directml", ".json")):
-        for level in (13, 14):
-            version = ("--opset", level) if to == "onnx" else ()
-            ended = command("translate", source, "--to", to, *version, "-o", tmp_path / f"out{suffix}")
-            assert ended.code == 0, ended.err
+    source = write(tmp_path, MODEL)
+    for opset in (13, 14):
+        ended = command("translate", source, "--opset", opset, "-o", tmp_path / "out.onnx")
+        assert ended.code == 0, ended.err
     assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 14
 
 
@@ -211,20 +171,17 @@ def test_two_outputs_have_two_files(tmp_path: Path, command: Command) -> None:
     assert "are one file, and two outputs would be written to it" in ended.err
 
 
-def test_a_translation_that_is_not_proven_is_not_written(tmp_path: Path, command: Command) -> None:
-    """An index that is clamped without counting from the end, which signed indices of DirectML do."""
-    low, high = (helper.make_tensor(name, onnx.TensorProto.INT64, [], [value]) for name, value in (("low", 0), ("high", 29)))
-    model = onnx.load(gathering(tmp_path / "m.onnx"))
-    model.graph.initializer.extend([low, high])
-    model.graph.node.insert(0, helper.make_node("Clip", ["i", "low", "high"], ["c"]))
-    model.graph.node[1].input[1] = "c"
-    onnx.save(model, tmp_path / "m.onnx")
+@pytest.mark.parametrize(("judges", "verdict"), [(("a judge",), "different"), ((), "not checked")])
+def test_a_translation_that_is_not_found_equal_is_not_written(
+    judges: tuple[str, ...], verdict: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Agreement(judges, difference="an element" if judges else None)
+    monkeypatch.setattr(translating, "check_agreement", lambda *_, **__: found)
+    source = write(tmp_path, MODEL)
     before = digests(tmp_path)
-    place = tmp_path / "out.json"
-    for level in ("6_4", "2_1", "1_0"):
-        ended = command("translate", tmp_path / "m.onnx", "--to", "directml", "--level", level, "-o", place)
-        assert (ended.code, digests(tmp_path)) == (1, before), ended.err
-        assert ended.err.startswith(f"'{place}' is not written: the translation is ")
+    ended = command("translate", source, "-o", tmp_path / "out.onnx")
+    assert (ended.code, digests(tmp_path)) == (1, before)
+    assert ended.err == f"'{tmp_path / 'out.onnx'}' is not written: the translation is {verdict}\n"
 
 
 def test_what_is_read_for_a_refusal_is_only_read(tmp_path: Path, command: Command) -> None:
@@ -232,7 +189,6 @@ def test_what_is_read_for_a_refusal_is_only_read(tmp_path: Path, command: Comman
     for name, text in (("m.onnx", "nonsense"), ("m.xml", "<"), ("m.json", "[[["), ("m.jsonl", "{")):
         (tmp_path / name).write_text(text)
         before = digests(tmp_path)
-        for to, suffix in (("onnx", ".onnx"), ("openvino", ".xml"), ("directml", ".json")):
-            ended = command("translate", tmp_path / name, "--to", to, "-o", tmp_path / f"m{suffix}")
-            assert (ended.code, digests(tmp_path)) == (2, before)
-    assert json.dumps(sorted(before)) == json.dumps(["m.json", "m.jsonl", "m.onnx", "m.xml"])
+        ended = command("translate", tmp_path / name, "-o", tmp_path / "out.onnx")
+        assert (ended.code, digests(tmp_path)) == (2, before)
+    assert sorted(before) == ["m.json", "m.jsonl", "m.onnx", "m.xml"]
