@@ -136,7 +136,7 @@ def test_a_baseline_knows_a_descriptor_whose_line_in_the_program_moved(tmp_path:
 def test_other_commands_say_that_a_stream_is_for_check(tmp_path: Path, command: Command, subcommand: str) -> None:
     ended = command(subcommand, write(tmp_path, STREAM, "dump.jsonl"))
     assert (ended.code, ended.out) == (2, "")
-    assert "only check, translate and equivalent take a stream of descriptors" in ended.err
+    assert "only check, translate and compare --against MODEL.onnx take a stream of descriptors" in ended.err
 
 
 def test_the_header_is_printed_and_found(command: Command) -> None:
