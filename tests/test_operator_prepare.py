@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends import cuda
-from dmlgather.backends.cuda import program
+from dmlgather.backends.cuda import families, program
 from tests import seeds
 from tests.kernels.host_driver import installed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
@@ -32,7 +31,7 @@ def gpu() -> Iterator[ArrayDriver]:
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The plans that were planned for a GPU."""
-    found, plan = list[Any](), cuda.launches_for
+    found, plan = list[Any](), families.launches_for
 
     def launches_for(*arguments: Any) -> Any:
         found.append(arguments[0])

@@ -40,7 +40,6 @@ def completed(command: Command, monkeypatch: pytest.MonkeyPatch) -> Completed:
         (("schema", ""), set(Schema)),
         (("rule", "DML3"), {code for code in CODES if code.startswith("DML3")}),
         (("levels", "GATHER_"), {"GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1"}),
-        (("translate", "m.onnx", "--to", ""), {"onnx", "openvino", "jax", "directml"}),
         (("check", "--output-format", "s"), {"sarif"}),
         (("check", "--level", "1_"), {"1_0"}),
         (("run", "--device", "c"), {"cpu", "cuda"}),
