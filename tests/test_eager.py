@@ -128,8 +128,6 @@ def test_a_result_that_no_array_can_be_is_refused(device: Any) -> None:
 
 
 TWICE = range(2)
-POLICIES: tuple[dict[str, Any], ...] = ({"axis": -2, "out_of_bounds": "clamp"}, {"out_of_bounds": dg.Fill(0.0)})
-FORMS: tuple[dict[str, Any], ...] = ({}, {"axis": 0}, {"device": "cpu"}, *POLICIES)
 
 
 def made(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[Any]:

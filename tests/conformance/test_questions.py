@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from conformance.questions import REFUSED, Question, open_questions
 from dmlgather.directml import SOURCES, FeatureLevel, Severity, minimum_level, validate
 
-ROOT = Path(__file__).parents[2]
 ALL = open_questions(max(FeatureLevel))
 
 

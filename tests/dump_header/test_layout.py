@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.directml.pages import PAGES
 from tests.directml.test_types import TENSOR_FIELDS
 from tests.dump_header.building import LAYOUT
 
-ROOT = Path(__file__).parents[2]
 TEXT = (LAYOUT / "DirectML.h").read_text()
 STRUCTURES = {
     name: re.findall(r"^    (?:const )?(\w+)(\*?) (\w+);", body, re.MULTILINE)

@@ -11,7 +11,6 @@ import dmlgather as dg
 from dmlgather.lax import GatherDimensionNumbers
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,))
-WINDOWS = GatherDimensionNumbers((1,), (), (0,))
 DATA, INDICES = ((5, 2), "float32"), ((3, 1), "int32")
 
 

@@ -30,8 +30,6 @@ from tests.peers.faults import PeerFault
 from tests.peers.openvino import EVALUATE
 from tests.test_operator_devices import ArrayDriver, DeviceArray
 
-RAISES = {fault.name: fault.raises for fault in FAULTS}
-
 
 def is_judged(call: Call) -> bool:
     """Whether OpenVINO is a judge of a call."""
