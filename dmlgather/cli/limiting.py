@@ -23,7 +23,7 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Time of a processor that reading, planning and proving may take. Default: 5 per megabyte of the files, 5 at least.",
+        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least.",
         show_default=False,
     ),
 ]
