@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -126,9 +127,9 @@ def check_agreement(
     model: a path or an onnx.ModelProto. initial: values of inputs that the model may hold as constants, by name. seed: of the
     random draws. Of a program of descriptors, whose tensors are buffers, only the order of elements counts and not the shape.
 
-    Elements of data hold their position, in several runs where a type has too few values; one more run of the first indices has
-    random bits. Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read,
-    ModuleNotFoundError without onnx.
+    Elements of data hold their position, in several runs where a type has too few values, and random bits in one more run.
+    Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read, ModuleNotFoundError
+    without onnx.
     """
     proto, loaded = read_model(model)
     said = broken(proto)
@@ -176,7 +177,7 @@ class _Check:
                 remarks.append(f"{tried} of {more} draws of indices were tried: one run has {count}")
                 break
             tried += 1
-            for number, data in enumerate(self._data(tried)):
+            for number, data in enumerate(self.trials.data()):
                 expected = run_program(self.graph, {**draw, **data, **self.pair.known})
                 for judge in [*left]:
                     try:
@@ -202,11 +203,6 @@ class _Check:
             which = alternatives(operators)
             remarks = [*remarks, f"{name} loses the sign of a zero, or the bits of a NaN, in {which}: these were not compared"]
         return Agreement(names, self.index_values, self.elements, tuple(remarks), found)
-
-    def _data(self, tried: int) -> Iterator[Arrays]:
-        yield from self.trials.data()
-        if tried == 1:
-            yield self.trials.random_data()
 
     def _compared(
         self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, exact: bool
@@ -255,7 +251,7 @@ class _Check:
         """Return the input elements that one output element is, of the program and of the model."""
         digits: tuple[list[int], list[int]] = [], []
         number = self.graph.outputs.index(output)
-        for data in self.trials.data():
+        for data in islice(self.trials.data(), self.trials.positions.digits):
             expected = run_program(self.graph, {**draw, **data, **self.pair.known})
             try:
                 got = self.pair.outputs(judge.run(self.pair.feeds(draw | data)))

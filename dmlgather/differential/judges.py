@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -27,9 +27,9 @@ class Judge:
     """A library with a model loaded.
 
     name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError
-    where the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether outputs
-    without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the bits of a
-    NaN. most_index: the largest index, of either sign, with which it comes to an end.
+    where the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether
+    outputs without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the
+    bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end.
     """
 
     name: str
@@ -108,7 +108,7 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
         except (states.NotImplemented, TypeError, KeyError) as error:
             raise CannotRunError(_first_line(error)) from None
         except Exception as error:
-            if "Unexpected input data type" in str(error) or "is not supported" in str(error):
+            if any(words in str(error) for words in ("Unexpected input data type", "is not supported", "MLDataType")):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
 
@@ -146,7 +146,7 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
 
 
 def _operators(model: Any, *names: str) -> tuple[str, ...]:
-    found = {node.op_type for node in model.graph.node}
+    found = {node.op_type for node in _nodes(model)}
     return tuple(name for name in names if name in found)
 
 
@@ -159,7 +159,7 @@ GatherND of tuples without components.
 def _counts_back(model: Any) -> bool:
     """Return whether a model has a Gather before opset 11, which takes no negative indices; both libraries count them back."""
     opset = min((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=11)
-    return opset < 11 and any(node.op_type == "Gather" for node in model.graph.node)
+    return opset < 11 and any(node.op_type == "Gather" for node in _nodes(model))
 
 
 def _misses_errors(model: Any) -> bool:
@@ -170,7 +170,17 @@ def _misses_errors(model: Any) -> bool:
 
 
 def _has_gather_elements(model: Any) -> bool:
-    return any(node.op_type == "GatherElements" for node in model.graph.node)
+    return any(node.op_type == "GatherElements" for node in _nodes(model))
+
+
+def _nodes(model: Any) -> Iterator[Any]:
+    """Yield the nodes of a model, of its functions and of graphs inside nodes."""
+    left = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while left:
+        node = left.pop()
+        yield node
+        for attribute in node.attribute:
+            left += (inner for graph in (attribute.g, *attribute.graphs) for inner in graph.node)
 
 
 def _short(version: str) -> str:

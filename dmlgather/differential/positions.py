@@ -33,7 +33,7 @@ def radix(dtype: np.dtype[Any]) -> int:
 
 
 def _mantissa_bits(dtype: np.dtype[Any]) -> int:
-    if dtype.isbuiltin:
+    if dtype.isbuiltin == 1:  # 2: of ml_dtypes
         return int(np.finfo(dtype).nmant)
     import ml_dtypes
 
@@ -82,7 +82,7 @@ class Positions:
         self.end = end
         self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=WHOLE_STRING)
         self.digits = 1
-        while self.radix**self.digits < end:
+        while self.radix**self.digits <= end:  # no element has the greatest digit alone, as what is filled in may have
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
@@ -121,7 +121,7 @@ def random_elements(chance: np.random.Generator, tensor: TensorType) -> NDArray[
     if dtype.kind == "b":
         return chance.integers(0, 2, shape).astype(bool)
     found = np.frombuffer(chance.bytes(prod(shape) * dtype.itemsize), np.uint8).view(dtype).reshape(shape)
-    if dtype.kind == "f" and dtype.isbuiltin and found.size > 4:
+    if dtype.kind == "f" and dtype.isbuiltin == 1 and found.size > 4:
         found = found.copy()
         found.reshape(-1)[:4] = [0.0, -0.0, np.nan, -np.inf]
     return found
