@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.calls.eager import execute
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
-from dmlgather.dialects.index_graph import Bitcast, Concatenation, IndexGraph
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import TensorType
 from dmlgather.differential.judges import CannotRunError, Judge, RaisedError, broken, judges, read_model
 from dmlgather.differential.matching import Matched, MismatchError, matched
 from dmlgather.differential.positions import decoded, element
+from dmlgather.differential.reference_run import ReferenceRun
 from dmlgather.differential.trials import Arrays, Trials
 from dmlgather.plan import unravel
 from dmlgather.wording import alternatives, counted, shortened
@@ -160,6 +160,7 @@ class _Check:
 
     def __init__(self, graph: IndexGraph, pair: Matched, trials: Trials) -> None:
         self.graph, self.pair, self.trials = graph, pair, trials
+        self.program = ReferenceRun(graph)
         self.index_values = self.elements = 0
         self.missed = set[str]()
         """Libraries that gave a result where they should have raised, as they are known to do."""
@@ -178,7 +179,7 @@ class _Check:
                 break
             tried += 1
             for number, data in enumerate(self.trials.data()):
-                expected = run_program(self.graph, {**draw, **data, **self.pair.known})
+                expected = self.program({**draw, **data, **self.pair.known})
                 for judge in [*left]:
                     try:
                         found = self._compared(judge, draw, data, expected, exact=number < self.trials.positions.digits)
@@ -252,7 +253,7 @@ class _Check:
         digits: tuple[list[int], list[int]] = [], []
         number = self.graph.outputs.index(output)
         for data in islice(self.trials.data(), self.trials.positions.digits):
-            expected = run_program(self.graph, {**draw, **data, **self.pair.known})
+            expected = self.program({**draw, **data, **self.pair.known})
             try:
                 got = self.pair.outputs(judge.run(self.pair.feeds(draw | data)))
             except (RaisedError, CannotRunError):
@@ -263,32 +264,6 @@ class _Check:
                 found.append(int(decoded(array.reshape(-1)[place : place + 1])[0]))
         positions = self.trials.positions
         return positions.origin(digits[0]), positions.origin(digits[1])
-
-
-def run_program(graph: IndexGraph, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]] | str:
-    """Return a program's outputs, each problem by the reference backend; or what is raised for an index."""
-    values = {**inputs, **graph.constants}
-    last_read = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
-    for number, step in enumerate(graph.steps):
-        arrays, work = [values[name] for name in step.inputs], step.work
-        match work:
-            case Problem():
-                try:
-                    result = np.asarray(execute(work, arrays, device="reference"))
-                except IndexError as error:
-                    return str(error)
-            case Concatenation():
-                result = np.concatenate(arrays, work.axis)
-            case Bitcast():
-                tensor = graph.types[step.outputs[0]]
-                result = np.ascontiguousarray(arrays[0]).reshape(-1).view(tensor.dtype).reshape(tensor.shape)
-            case _:
-                result = np.broadcast_to(work.compute(arrays), graph.types[step.outputs[0]].shape)
-        values[step.outputs[0]] = result
-        for name in step.inputs:
-            if last_read[name] == number and name not in graph.outputs and name in values:
-                del values[name]
-    return [np.asarray(values[name]) for name in graph.outputs]
 
 
 def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:

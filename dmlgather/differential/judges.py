@@ -68,6 +68,8 @@ def broken(model: Any) -> str | None:
         return None
     try:
         onnx.checker.check_model(model, full_check=True)
+    except MemoryError:
+        raise
     except Exception as error:  # of several classes
         return _first_line(error)
     return None
@@ -87,6 +89,8 @@ def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
             found.append(load(model, loaded))
         except ModuleNotFoundError:
             continue
+        except MemoryError:
+            raise
         except Exception as error:  # each library raises its own
             remarks.append(f"{title} does not load it: {_first_line(error)}")
     return found, remarks
@@ -107,7 +111,11 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
             return [np.asarray(each) for each in session.run(None, dict(inputs), options)]
         except (states.NotImplemented, TypeError, KeyError) as error:
             raise CannotRunError(_first_line(error)) from None
+        except MemoryError:
+            raise
         except Exception as error:
+            if "llocat" in str(error):  # bad allocation, failed to allocate
+                raise MemoryError(_first_line(error)) from None
             if any(words in str(error) for words in ("Unexpected input data type", "is not supported", "MLDataType")):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
@@ -132,6 +140,8 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
             if any(words in str(error) for words in CANNOT):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
+        except MemoryError:
+            raise
         except Exception as error:  # what it does not know, it does not name in one class
             raise CannotRunError(_first_line(error)) from None
 
