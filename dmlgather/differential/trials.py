@@ -25,8 +25,8 @@ MOST_WORK = 2**28
 LEAST_DRAWS = 3
 """Index arrays that are tried whatever that takes."""
 
-MOST_KEPT = 2**25
-"""Elements of inputs and outputs of a program whose data are kept for all its runs."""
+MOST_KEPT = 2**29
+"""Bytes of data that are kept for all runs of a program; more are made anew."""
 
 PLACES = 3
 """Elements of a class at which indices that raise are tried."""
@@ -106,7 +106,7 @@ class Trials:
         for number in range(self.positions.digits + 1):
             if number not in self._kept:
                 made = self.positions.elements(number) if number < self.positions.digits else self._random_data()
-                if self.work > MOST_KEPT:
+                if sum(array.nbytes for array in made.values()) * (self.positions.digits + 1) > MOST_KEPT:
                     yield made
                     continue
                 self._kept[number] = made

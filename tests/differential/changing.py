@@ -134,7 +134,10 @@ def _of_constants(graph: onnx.GraphProto) -> Iterator[Change]:
                 found.append(array.copy())
                 found[-1].reshape(-1)[place] = other
         for value in found:
-            yield f"{constant.name!r} is {value.tolist()}", [(("initializer", number), numpy_helper.from_array(value, constant.name))]
+            yield (
+                f"{constant.name!r} is {value.tolist()}",
+                [(("initializer", number), numpy_helper.from_array(value, constant.name))],
+            )
 
 
 def _set(place: Any, path: Sequence[str | int], value: Any) -> None:
@@ -155,7 +158,7 @@ def differ(one: onnx.ModelProto, other: onnx.ModelProto, chance: np.random.Gener
     """Whether onnxruntime gives other bits for some inputs, or an error on one side alone."""
     sessions = [_session(model) for model in (one, other)]
     held = {each.name for each in one.graph.initializer}
-    wanted = [value for value in one.graph.input]
+    wanted = list(one.graph.input)
     sizes = {dim.dim_value for value in wanted for dim in value.type.tensor_type.shape.dim}
     pool = range(-max(sizes, default=0) - 2, max(sizes, default=0) + 3)
     tries = [{value.name: _drawn(value, [index], chance) for value in wanted} for index in pool]
