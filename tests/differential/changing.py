@@ -64,8 +64,9 @@ def changed(seed: int, folder: Path) -> Changed | None:
     if found is None:
         return None
     (source, model), rng = found, random.Random(seed)
-    changes = [*_of_nodes(model.graph), *_of_constants(model.graph)]
-    for what, parts in rng.sample(changes, min(len(changes), TRIED)):
+    groups = [group for kind in (_attributes, _inputs, _orders, _constants) if (group := [*kind(model.graph)])]
+    for _ in range(TRIED if groups else 0):
+        what, parts = rng.choice(rng.choice(groups))
         other = onnx.ModelProto.FromString(model.SerializeToString())
         for path, value in parts:
             _set(other.graph, path, value)
@@ -90,25 +91,35 @@ def _traits(source: Program, model: onnx.ModelProto) -> frozenset[str]:
 Change = tuple[str, Sequence[tuple[tuple[str | int, ...], Any]]]
 
 
-def _of_nodes(graph: onnx.GraphProto) -> Iterator[Change]:
-    """Other attributes, an input that is another value, inputs in another order; names of inputs exchanged."""
-    known = [value.name for value in (*graph.input, *graph.initializer)]
+def _attributes(graph: onnx.GraphProto) -> Iterator[Change]:
+    """Another axis, perm, blocksize, mode, number of batch dimensions, type of a Cast."""
     for number, node in enumerate(graph.node):
         for place, attribute in enumerate(node.attribute):
             for value in _other_values(attribute):
                 path = ("node", number, "attribute", place)
                 yield f"{attribute.name} of {node.name} is {value}", [(path, helper.make_attribute(attribute.name, value))]
+
+
+def _inputs(graph: onnx.GraphProto) -> Iterator[Change]:
+    """An input of a node that is another value."""
+    known = [value.name for value in (*graph.input, *graph.initializer)]
+    for number, node in enumerate(graph.node):
         for place, name in enumerate(node.input):
-            for other in {*known} - {name}:
+            for other in sorted({*known} - {name}):
                 yield f"input {place} of {node.name} is {other!r}", [(("node", number, "input", place), other)]
-        if len(node.input) > 1:
-            pairs = [(("node", number, "input", place), node.input[1 - place]) for place in (0, 1)]
-            yield f"inputs of {node.name} exchanged", pairs
         known += node.output
+
+
+def _orders(graph: onnx.GraphProto) -> Iterator[Change]:
+    """A node's inputs in another order; two names of inputs exchanged."""
+    for number, node in enumerate(graph.node):
+        for place in range(len(node.input) - 1):
+            pairs = [(("node", number, "input", place + at), node.input[place + 1 - at]) for at in (0, 1)]
+            yield f"inputs {place} and {place + 1} of {node.name} exchanged", pairs
     names = [value.name for value in graph.input]
     for number in range(len(names) - 1):
-        pairs = [(("input", number + place, "name"), names[number + 1 - place]) for place in (0, 1)]
-        yield f"{names[number]!r} and {names[number + 1]!r} exchanged", pairs
+        pairs = [(("input", number + at, "name"), names[number + 1 - at]) for at in (0, 1)]
+        yield f"the names {names[number]!r} and {names[number + 1]!r} exchanged", pairs
 
 
 def _other_values(attribute: onnx.AttributeProto) -> list[Any]:
@@ -122,7 +133,7 @@ def _other_values(attribute: onnx.AttributeProto) -> list[Any]:
     return [value + 1, value - 1]
 
 
-def _of_constants(graph: onnx.GraphProto) -> Iterator[Change]:
+def _constants(graph: onnx.GraphProto) -> Iterator[Change]:
     """One element more or less, or all in another order: bounds of slices and clamps, sizes, fill values, defaults of inputs."""
     for number, constant in enumerate(graph.initializer):
         array = numpy_helper.to_array(constant)
@@ -186,8 +197,8 @@ def _drawn(value: onnx.ValueInfoProto, pool: Sequence[int], chance: np.random.Ge
     if chance.random() < 0.3:
         return np.asarray((chance.permutation(count) + chance.integers(0, 99)).astype(dtype).reshape(shape))
     limits = np.iinfo(dtype)
-    far = (int(limits.min), int(limits.max), 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63)
-    found = [int(chance.choice(pool)) if chance.random() < 0.95 else far[chance.integers(len(far))] for _ in range(count)]
+    far = np.array([int(limits.min), int(limits.max), 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63], object)
+    found = np.where(chance.random(count) < 0.95, chance.choice(np.array(pool, object), count), chance.choice(far, count))
     return np.array([min(max(each, int(limits.min)), int(limits.max)) for each in found], dtype).reshape(shape)
 
 
