@@ -50,8 +50,11 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
         written = source.SerializeToString()
         return onnx.ModelProto.FromString(written), written
     path = Path(source)
-    with open_regular(path):
-        pass
+    try:
+        with open_regular(path):
+            pass
+    except FileError as error:
+        raise FileError(f"{path} {error}") from None
     try:
         model = onnx.load(path)
     except Exception as error:  # protobuf and onnx raise errors of many classes

@@ -112,6 +112,7 @@ def _inputs(graph: onnx.GraphProto) -> Iterator[Change]:
 
 def _orders(graph: onnx.GraphProto) -> Iterator[Change]:
     """A node's inputs in another order; two names of inputs exchanged."""
+    pairs: list[tuple[tuple[str | int, ...], Any]]
     for number, node in enumerate(graph.node):
         for place in range(len(node.input) - 1):
             pairs = [(("node", number, "input", place + at), node.input[place + 1 - at]) for at in (0, 1)]

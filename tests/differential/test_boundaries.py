@@ -75,13 +75,8 @@ def gathers(*steps: tuple[str, tuple[int, ...], str]) -> IndexGraph:
             graph.input(data, TensorType(shape, LONG))
         if indices not in graph.types:
             graph.input(indices, TensorType((3,), LONG))
-        graph.problem(
-            "gather",
-            dg.onnx.gather.problem(*((graph.types[each].shape, "int64") for each in (data, indices))),
-            data,
-            indices,
-            output=f"r{number}",
-        )
+        problem = dg.onnx.gather.problem((graph.types[data].shape, "int64"), ((3,), "int64"))
+        graph.problem("gather", problem, data, indices, output=f"r{number}")
     return graph.build([f"r{len(steps) - 1}"])
 
 

@@ -47,7 +47,7 @@ def test_200_changed_files_are_noticed(tmp_path: Path) -> None:
 
 def with_one_wrong_index(problem: Problem, index: int) -> onnx.ModelProto:
     """The model of a problem, changed to read element 2 in the place of one index."""
-    model = dg.translate(problem).form
+    model: onnx.ModelProto = dg.translate(problem).form
     helper, kind, long = onnx.helper, problem.tensors[1].dtype, onnx.TensorProto.INT64
     for name, value in (("wrong", index), ("other", 2)):
         held = np.array([value]).astype(np.int64) if value < 2**63 else np.array([value], np.uint64).view(np.int64)
@@ -106,7 +106,8 @@ def _reads_one_digit(patch: pytest.MonkeyPatch) -> None:
 
 
 def _parsed(text: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> g {text}')
+    model: onnx.ModelProto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> g {text}')
+    return model
 
 
 def _adding_zero() -> onnx.ModelProto:

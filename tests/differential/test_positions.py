@@ -22,7 +22,8 @@ DIGITS: dict[Any, int] = {
 
 
 def kind(name: Any) -> np.dtype[Any]:
-    return np.dtype(getattr(ml_dtypes, name) if isinstance(name, str) and hasattr(ml_dtypes, name) else name)
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name) if isinstance(name, str) and hasattr(ml_dtypes, name) else name)
+    return found
 
 
 @pytest.mark.parametrize("name", DIGITS, ids=str)
