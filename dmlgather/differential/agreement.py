@@ -145,9 +145,9 @@ def check_agreement(
         remark = f"one run has {size} elements, and at most {LARGEST} are tried: run it on your own inputs"
         return Agreement((), remarks=(remark,))
     libraries, remarks = judges(proto, loaded)
-    most_index = min((judge.most_index for judge in libraries if judge.most_index is not None), default=None)
+    most_index, name = min(((judge.most_index, judge.name) for judge in libraries if judge.most_index), default=(None, ""))
     if most_index is not None:
-        remarks.append(f"indices beyond {most_index} were not tried, with which {libraries[0].name} does not come to an end")
+        remarks.append(f"indices beyond {most_index} were not tried: {name} is wrong about them")
     return _Check(graph, pair, Trials(graph, pair.types, pair.known, seed, most_index)).run(libraries, [*pair.remarks, *remarks])
 
 

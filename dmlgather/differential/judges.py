@@ -29,7 +29,7 @@ class Judge:
     name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError
     where the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether
     outputs without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the
-    bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end.
+    bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end and is right.
     """
 
     name: str
@@ -128,7 +128,13 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
         run,
         misses_errors=_counts_back(model),
         inexact=_operators(model, "Where", "DepthToSpace", "SpaceToDepth"),
+        most_index=2**31 - 1 if _leaves_wide_indices(ort.__version__) and _operators(model, "Clip", "Min", "Max") else None,
     )
+
+
+def _leaves_wide_indices(version: str) -> bool:
+    """Return whether this onnxruntime leaves some integers of more than 32 bits as they are where it has to clamp them."""
+    return [int(part) for part in version.split(".")[:2]] < [1, 32]
 
 
 def _in_reference(model: Any, _: bytes | Path) -> Judge:

@@ -19,6 +19,8 @@ from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.dialects.programs import read_program
 from dmlgather.differential import Agreement, Counterexample, check_agreement, judges, trials
 from dmlgather.files import FileError
+from tests.dxdispatch.models import GATHER as LINE
+from tests.dxdispatch.models import MODEL
 
 GATHER = dg.onnx.gather.problem(((5, 4), "float32"), ((3,), "int64"))
 CLAMPED = dg.onnx.gather.problem(((5, 4), "float32"), ((3,), "int64"), out_of_bounds="clamp")
@@ -192,6 +194,16 @@ def test_what_nothing_can_run() -> None:
     assert str(found).startswith("not checked\n  onnxruntime does not load it: ")
 
 
+def test_an_older_onnxruntime_gets_no_wide_indices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which it does not clamp."""
+    wrong = judges._leaves_wide_indices
+    assert [wrong(version) for version in ("1.23.2", "1.31.0", "1.32.0", "2.0")] == [True, True, False, False]
+    monkeypatch.setattr(judges, "_leaves_wide_indices", lambda _: True)
+    found = dg.compare(CLAMPED, dg.translate(CLAMPED).form)
+    assert found.remarks[0].startswith("indices beyond 2147483647 were not tried: onnxruntime ")
+    assert dg.compare(GATHER, gather()).remarks == ()
+
+
 def test_nodes_inside_functions_and_branches_are_known() -> None:
     """onnx's evaluator may count an index of GatherElements back for ever."""
     text = (
@@ -298,6 +310,19 @@ def test_equal_in_words() -> None:
 
 
 # Files and arguments.
+
+
+def test_files_are_compared(tmp_path: Path) -> None:
+    """A DxDispatch model has its initial values; of lines, each is compared."""
+    (tmp_path / "model.json").write_text(json.dumps(MODEL))
+    (tmp_path / "dump.jsonl").write_text(f"{json.dumps(LINE)}\n" * 2)
+    for name in ("model.json", "dump.jsonl"):
+        made = dg.translate(tmp_path / name)
+        made.write(tmp_path / "m.onnx")
+        assert dg.compare(tmp_path / name, tmp_path / "m.onnx")
+        gathering = next(node for node in made.form.graph.node if node.op_type == "Gather")
+        gathering.attribute[0].i = 1
+        assert not dg.compare(tmp_path / name, made.form)
 
 
 def test_a_path_is_read_again(tmp_path: Path) -> None:
