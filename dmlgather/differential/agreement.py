@@ -29,6 +29,9 @@ LARGEST = 2**28
 SHOWN = 16
 """Elements of an index tensor that a message shows."""
 
+SHOWN_INPUTS = 3
+"""Index tensors that a message shows."""
+
 
 @dataclass(frozen=True)
 class Counterexample:
@@ -48,8 +51,9 @@ class Counterexample:
     indices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        shown = [f"{name} = {_shown(self.inputs[name])}" for name in self.indices]
-        given = f", for {', '.join(shown)}" if shown else ""
+        shown = [f"{name} = {_shown(self.inputs[name])}" for name in self.indices[:SHOWN_INPUTS]]
+        more = " and others" if len(self.indices) > SHOWN_INPUTS else ""
+        given = f", for {', '.join(shown)}{more}" if shown else ""
         if self.output is None:
             return f"{self.values[0]}, and the model {self.values[1]}{given}"
         ours, theirs = (
@@ -239,14 +243,18 @@ class _Check:
                 values = _values(ours.reshape(-1)[place], theirs.reshape(-1)[place])
                 position = unravel(place, ours.shape)
                 sources = self._sources(judge, draw, name, place) if exact else (None, None)
-                return Counterexample(judge.name, inputs, label, position, values, sources, self._indices(draw))
+                return Counterexample(judge.name, inputs, label, position, values, sources, self._indices(name))
         return None
 
     def _error(self, judge: Judge, inputs: Arrays, values: tuple[str, str]) -> Counterexample:
-        return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(inputs))
+        return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(*self.graph.outputs))
 
-    def _indices(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-        return tuple(name for name in self.trials.ranges if name in inputs)
+    def _indices(self, *outputs: str) -> tuple[str, ...]:
+        """Return the inputs that are looked up for these outputs."""
+        needed = {*outputs}
+        for step in reversed(self.graph.steps):
+            needed.update(step.inputs if needed.intersection(step.outputs) else ())
+        return tuple(name for name in self.trials.ranges if name in needed)
 
     def _sources(self, judge: Judge, draw: Arrays, output: str, place: int) -> tuple[str | None, str | None]:
         """Return the input elements that one output element is, of the program and of the model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dmlgather.dialects.programs import read_program
 from dmlgather.differential import Agreement, Counterexample, check_agreement, judges, trials
 from dmlgather.files import FileError
 from tests.dxdispatch.models import GATHER as LINE
-from tests.dxdispatch.models import MODEL
+from tests.dxdispatch.models import MODEL, changed
 
 GATHER = dg.onnx.gather.problem(((5, 4), "float32"), ((3,), "int64"))
 CLAMPED = dg.onnx.gather.problem(((5, 4), "float32"), ((3,), "int64"), out_of_bounds="clamp")
@@ -174,9 +175,9 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
         "indices beyond 65536 were not tried",
         "errors for indices out of range were not compared",
     ]
-    changed = dg.translate(elements).form
-    changed.graph.node[0].attribute[0].i = 0
-    assert dg.compare(elements, changed).verdict == "different"
+    other = dg.translate(elements).form
+    other.graph.node[0].attribute[0].i = 0
+    assert dg.compare(elements, other).verdict == "different"
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "complex64"])
@@ -261,6 +262,22 @@ def test_both_origins_are_told() -> None:
     said = "output[0, 0] must be 5.0, which is data[1, 0]; the model gives 9.0, which is data[2, 0]"
     assert str(found).partition(": ")[2] == said
     assert str(found).startswith("differs in onnxruntime ")
+
+
+def test_only_the_indices_of_an_output_are_told(tmp_path: Path) -> None:
+    """Of a dump of many descriptors."""
+    lines = [
+        changed((("desc", "IndicesTensor", "Sizes"), [1, n]), (("desc", "OutputTensor", "Sizes"), [n, 2]), start=LINE)
+        for n in range(1, 7)
+    ]
+    (tmp_path / "dump.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    model = dg.translate(tmp_path / "dump.jsonl").form
+    next(node for node in model.graph.node if "InputTensor 4" in node.input).input[0] = "InputTensor 5"
+    found = dg.compare(tmp_path / "dump.jsonl", model).difference
+    assert isinstance(found, Counterexample)
+    assert (found.output, found.indices) == ("OutputTensor 4", ("IndicesTensor 4",))
+    assert "InputTensor 5[" in str(found)
+    assert str(replace(found, output=None, indices=tuple(f"IndicesTensor {n}" for n in range(1, 7)))).endswith("]] and others")
 
 
 def test_an_error_on_one_side() -> None:
