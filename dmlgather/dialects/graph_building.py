@@ -87,13 +87,6 @@ class GraphBuilder:
         tensor = TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
         return self._step(name, Concatenation(axis), values, tensor, output)
 
-    def stacked(self, name: str, values: Sequence[str], axis: int, *, output: str = "") -> str:
-        """The values, of one shape, along a new dimension `axis`, counted from the front."""
-        shape = self.types[values[0]].shape
-        shape = (*shape[:axis], 1, *shape[axis:])
-        parts = [self.reshaped(f"{name}: part {number}", value, shape) for number, value in enumerate(values)]
-        return self.concatenated(name, parts, axis, output=output)
-
     def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str, output: str = "") -> str:
         """Integer arithmetic by NumPy's name of it; see `Elementwise`. ValueError also for another number of inputs."""
         work = Elementwise(operator, np.dtype(dtype))

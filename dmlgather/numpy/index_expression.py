@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.devices import CPU
 from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
 from dmlgather.calls.eager import kept_for
 from dmlgather.dialects.exporter import Descriptors
-from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -28,7 +26,6 @@ from dmlgather.numpy.problems.links import (
     Reshaped,
     TakenAlong,
     Transposed,
-    graph,
     is_placeholder,
     listed,
     problems,
@@ -155,14 +152,6 @@ class IndexExpression:
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
         """
         return self._made.problems(type_of("x", x))
-
-    def graph(self, x: Any) -> IndexGraph:
-        """The steps as a graph, for data like `x`. Its inputs are the data and the placeholders; what is written is a constant.
-
-        >>> dg.index[[2, 0], ((2,), "int64")].graph(((4, 3), "float32")).inputs
-        ('data', 'indices0[1]')
-        """
-        return graph(self._links, self.problems(x), lambda array: np.array(arrays.move(*arrays.adopt(array), CPU)))
 
     def problem(self, x: Any) -> Problem:
         """The problem, as `problems`. ValueError where there are several.
