@@ -284,7 +284,7 @@ def fuse(
     keep: str | Collection[str] = (),
     join: bool = True,
 ) -> Fused:
-    """A chain in as few launches as do the same: bit for bit, and under RAISE for the same indices.
+    """A chain in as few launches as plans can say: the same bits, and under RAISE errors for the same indices.
 
     what: problems, each of which reads as data what the one before it writes, or one; descriptors, of which each further one's
     InputTensor is the output of the one before, or one; the path of a DxDispatch model or a descriptor (.json), or of descriptors

@@ -218,7 +218,7 @@ class IndexExpression:
         return tuple(link.indices() for link in self._looking_up())
 
     def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
-        """The steps in as few launches as do the same, for data like `x`; its inputs are data and `indices`.
+        """The steps in as few launches as plans can say, for data like `x`; its inputs are data and `indices`.
 
         >>> len(dg.index[:, ((3,), "int64")][..., ::2].transpose(1, 0).fused(((4, 10), "float32")).launches)
         1
