@@ -17,7 +17,7 @@ from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.view_forms import FORMS, VIEW_FORMS, needed_by_indexing
+from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.plain_brackets import is_bytes, is_plain, read, ready
@@ -57,7 +57,7 @@ def _unlike(problem: Problem, _: None) -> Unlike | None:
 
 
 EXPORTER = Exporter(
-    {**FORMS, **VIEW_FORMS, TakeAlongAxis: take_along_axis_form},
+    {**VIEW_FORMS, TakeAlongAxis: take_along_axis_form},
     lambda problem: f"NumPy {problem.name}",
     needed_by_indexing,
     {"data": "x"},
