@@ -11,7 +11,7 @@ import typer
 
 from dmlgather.cli.app import run as run_application
 from dmlgather.cli.app import with_commands
-from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, with_output
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.cli.failures import say
 from dmlgather.cli.progress import progress_bar
 from dmlgather.output import put
@@ -113,7 +113,7 @@ def bench(
 
 def run(arguments: Sequence[str]) -> int:
     """Run the suite's command with these arguments; its exit code. Never raises."""
-    return run_application(with_output(arguments), lambda: with_commands("", {"benchmarks": (bench, "")}), "python -m benchmarks")
+    return run_application(arguments, lambda: with_commands("", {"benchmarks": (bench, "")}), "python -m benchmarks")
 
 
 def _saved(file: Path) -> BenchReport:

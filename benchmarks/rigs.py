@@ -34,7 +34,7 @@ from dmlgather.backends import cpu, cuda
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.directml import lower
 from dmlgather.host import cpus
-from dmlgather.selftest.selftest_report import caches, gpu, last_level
+from dmlgather.selftest.selftest_report import caches, gpu
 from dmlgather.wording import counted
 
 CLUSTER = Cluster(workers=2, threads=1, memory_bytes=900 * MIB)
@@ -133,6 +133,15 @@ class Rig(ABC):
             except UnsupportedWorkloadError as error:
                 cannot[peer.name] = str(error)
         return entrants, cannot
+
+
+LARGEST_CACHE = 64 * 2**20
+"""The most bytes that a cache is taken to have, and the default: some virtual machines report the whole cache of their host."""
+
+
+def last_level(found: dict[str, int]) -> int:
+    """Bytes of the largest cache, at most LARGEST_CACHE."""
+    return min(max(found.values(), default=LARGEST_CACHE), LARGEST_CACHE)
 
 
 class DeviceRig(Rig):

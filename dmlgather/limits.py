@@ -38,11 +38,12 @@ class LimitError(BaseException):
 
 class Limits(NamedTuple):
     """What work may take; what is None follows from the size of its files. seconds: of a processor. memory: bytes, beyond what
-    the process has when work begins.
+    the process has when work begins. least: megabytes that are counted for smaller files.
     """
 
     seconds: float | None = None
     memory: int | None = None
+    least: float = 1.0
 
     @contextmanager
     def over(self, *paths: Path) -> Iterator[None]:
@@ -55,7 +56,7 @@ class Limits(NamedTuple):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        megabytes = max(sum(map(_size, paths)) / MEGABYTE, 1.0)
+        megabytes = max(sum(map(_size, paths)) / MEGABYTE, self.least)
         seconds = SECONDS * megabytes if self.seconds is None else self.seconds
         memory = int(MEMORY * megabytes) if self.memory is None else self.memory
         room = available_memory() if memory > MEMORY else None  # looking it up takes longer than checking a small file

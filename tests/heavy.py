@@ -99,7 +99,7 @@ CHECKS = (
         9,
         "fusing, plans",
         count=("CHAINS", "chains", 2000),
-        tests="-q -m 'heavy and not torch' -k chains tests",
+        tests="-q tests/dxdispatch/test_chains_heavy.py tests/fusion/test_random_chains.py tests/numpy/test_chains_heavy.py",
         short="ci/heavy chains 200",
     ),
     Check(

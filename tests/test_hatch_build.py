@@ -63,6 +63,7 @@ def test_a_compiler_that_cannot_link_counts_as_none(tmp_path: Path) -> None:
     assert hatchling("-c", REQUIREMENTS, PATH=path).stdout == f"['{ZIG}']\n"
 
 
+@pytest.mark.slow
 def test_a_compiler_that_works_is_taken(tmp_path: Path) -> None:
     command = zig_compiler().command
     path = compiler(tmp_path, f"import os, sys; os.execv({command[0]!r}, [*{command!r}, *sys.argv[1:]])")

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import dmlgather as dg
+from ci.pages.legend_tables import CPU_LOOPS
 from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cuda.describe import describe, name_legend
-from dmlgather.picture.explanation import CPU_LOOPS, TERMS, legend
+from dmlgather.picture.explanation import TERMS, legend
 from dmlgather.plan import IndexPlan, IndexType, Lookup
 from tests.directml.examples import EXAMPLES
 from tests.picture.test_pictures import rows

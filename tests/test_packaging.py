@@ -87,6 +87,7 @@ def test_a_wheel_carries_its_kernels(wheel: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "tests").exists()
 
 
+@pytest.mark.slow
 def test_a_wheel_carries_the_engine_of_its_platform(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(LIBRARIES))

@@ -83,7 +83,8 @@ def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest
     monkeypatch.setenv("VENV", "v")
     assert main(["chains"]) == main(["chains", "7", "a/test.py::b[c d]"]) == main(["cupy", "-k", "x"]) == main(["fuzz", "9"]) == 0
     assert [command.partition("exec ")[2] for command, _ in ran[:2]] == [
-        "v/bin/python -m pytest -n 2 -m heavy -q -m 'heavy and not torch' -k chains tests",
+        "v/bin/python -m pytest -n 2 -m heavy -q tests/dxdispatch/test_chains_heavy.py "
+        "tests/fusion/test_random_chains.py tests/numpy/test_chains_heavy.py",
         "v/bin/python -m pytest -n 2 -m heavy 'a/test.py::b[c d]'",
     ]
     assert ran[0][1] == {"CHAINS": "2000", "DMLGATHER_REPEAT": "ci/heavy chains 2000"}

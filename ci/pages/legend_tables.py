@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from ci.pages.blocks import table
+from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.backends.cuda.describe import LETTERS, WORDS
 from dmlgather.backends.cuda.families import FAMILIES
-from dmlgather.picture.explanation import CPU_LOOPS, CPU_RECIPES, TERMS
+from dmlgather.picture.explanation import TERMS
 
 _NAMES = [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())]
+
+
+CPU_LOOPS = (
+    ("looked-up units", "each index moves a unit of up to 63 bytes"),
+    ("looked-up runs", "each index moves a contiguous run of 64 bytes or more"),
+    ("looked-up parts, …", "each index moves a part of the input that is not contiguous, by one of the copies below"),
+    ("index checks", "nothing is written, but RAISE checks all indices"),
+    ("constant fill", "an indexed axis is empty, so every element is the fill value"),
+    ("nothing", "nothing is written and nothing is checked"),
+    ("run", "contiguous runs of 65 bytes or more"),
+    ("short run", "contiguous runs of up to 64 bytes whose size is no power of two"),
+    ("strided", "single units, with the same step from each to the next"),
+    ("picked", "short pieces of the output, each from few places: vectors are loaded, and bytes picked from them"),
+    ("transposed", "input and output run along different dimensions: tiles are turned in registers"),
+    ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
+)
+"""The names that follow "cpu" where the compiled engine runs the plan, each with what it is for."""
 
 
 def legend_tables() -> dict[str, str]:
@@ -17,7 +35,7 @@ def legend_tables() -> dict[str, str]:
         "the parts of names": (("part", "means"), _NAMES),
         "the kernel families": (("family", "chosen because"), [(family.name, family.why) for family in FAMILIES]),
         "the loops": (("name", "for"), CPU_LOOPS),
-        "the recipes": (("name", "chosen because"), CPU_RECIPES),
+        "the recipes": (("name", "chosen because"), [(recipe.name, recipe.why) for recipe in RECIPES]),
     }
     return {
         block: table(heading, [(f"`{name}`", meaning) for name, meaning in entries]) for block, (heading, entries) in rows.items()

@@ -86,10 +86,6 @@ class ReferenceProgram:
         """A function that executes the plan on these buffers."""
         return partial(self.run, data, indices, out)
 
-    def describe(self) -> str:
-        """How the plan is executed, in words."""
-        return "the plan's pseudocode, line for line"
-
 
 prepare = ReferenceProgram
 

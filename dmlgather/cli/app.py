@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperGroup
 
 from dmlgather.cli import INTERRUPTED
-from dmlgather.cli.common import spelled_anew
 from dmlgather.cli.failures import UsageError, guarded, say
 from dmlgather.package import __version__
 from dmlgather.wording import printable
@@ -157,7 +156,7 @@ def _plainly(error: UsageError) -> str:
 def _dispatched(arguments: Sequence[str], application: Callable[[], typer.Typer] | None, name: str) -> int:
     try:
         app = build(on_use=True) if application is None else application()
-        code = app(spelled_anew(arguments), prog_name=name, standalone_mode=False)
+        code = app(list(arguments), prog_name=name, standalone_mode=False)
     except UsageError as error:
         error.message = printable(_plainly(error))
         error.show()

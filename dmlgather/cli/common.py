@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,18 +184,11 @@ OPTIONS = {
 
 
 def in_options(error: Exception) -> str:
-    """The message of an error, with the command's options where it has arguments of Python: "--inputs x=1x2" for
-    "inputs={'x': (1, 2)}".
-    """
-    text = re.sub(r"(\binputs=| or (?=\{))\{('[^']*'|\"[^\"]*\"): ([^{}]*)\}", _as_option, str(error))
+    """The message of an error, with the command's options where it has arguments of Python."""
+    text = str(error)
     for python, option in OPTIONS.items():
         text = re.sub(python, option, text)
     return text
-
-
-def _as_option(found: re.Match[str]) -> str:
-    sizes = "x".join(re.findall(r"\d+", found[3])) or "1x2:float32"
-    return f"{found[1].replace('inputs=', '--inputs ')}{ast.literal_eval(found[2])}={sizes}"
 
 
 # The values that a shell completes, beside the names of subcommands and options. Each is looked up when a shell asks.
@@ -233,34 +225,3 @@ def formats() -> list[str]:
 def devices() -> list[str]:
     """The devices of `run`."""
     return ["auto", "cpu", "cuda", "reference"]
-
-
-# Older spellings of options, which keep working: `--json FILE`, where --json takes no value now.
-
-
-VALUED = ("selftest",)
-"""The subcommands whose --json named a file. They take no arguments, so that a value behind it cannot be one."""
-
-
-def spelled_anew(arguments: Sequence[str]) -> list[str]:
-    """The command's arguments, in the spelling of today."""
-    return with_output(arguments) if arguments and arguments[0] in VALUED else list(arguments)
-
-
-def with_output(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--json FILE` as `--output FILE`, and `--json -` (standard output) as `--json`. A note on standard error
-    says so.
-    """
-    made: list[str] = []
-    left = list(arguments)
-    while left:
-        option, equals, value = left.pop(0).partition("=")
-        if option != "--json":
-            made.append(f"{option}{equals}{value}")
-            continue
-        if not equals and left and (left[0] == "-" or not left[0].startswith("-")):
-            equals, value = "=", left.pop(0)
-        if equals:
-            note("--json FILE is now spelled --output FILE, as in all commands, and --json prints; both work")
-        made += ["--output", value] if equals and value != "-" else ["--json"]
-    return made

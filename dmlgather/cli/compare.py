@@ -14,7 +14,7 @@ import typer
 from dmlgather.cli import common
 from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, ModelFile, in_options, load
 from dmlgather.cli.failures import say
-from dmlgather.cli.limiting import TimeLimit, stated, within
+from dmlgather.cli.limiting import RUNS, TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
 from dmlgather.output import flush, put
 from dmlgather.wording import printable, printable_lines
@@ -103,7 +103,7 @@ def compare(
         for option, value in (("--devices", devices), ("--trials", trials), ("--save", save)):
             if value is not None:
                 raise typer.BadParameter("does not go with an ONNX model to compare with: leave it out", param_hint=f"'{option}'")
-        with within(stated(time_limit, memory_limit), file, against):
+        with within(stated(time_limit, memory_limit, RUNS), file, against):
             return _with_model(file, against, allow_outside, seed or 0, written)
     limit = common.memory_limit(memory_limit)
     with within(stated(time_limit, memory_limit), file):

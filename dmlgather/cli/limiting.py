@@ -23,7 +23,8 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least.",
+        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least; 30 where an "
+        "ONNX model runs.",
         show_default=False,
     ),
 ]
@@ -33,19 +34,24 @@ WorkMemory = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory that this may take, such as 2GB. Default: 350MB per megabyte of the files, 350MB at least.",
+        help="Memory that this may take, such as 2GB. Default: 350MB per megabyte of the files, 350MB at least, 2.1GB where an "
+        "ONNX model runs.",
         show_default=False,
     ),
 ]
 
 
-def stated(time_limit: float | None, memory_limit: str | None) -> Limits:
-    """The limits that the options state."""
+RUNS = 6.0
+"""Megabytes that count at least for files that run on many inputs."""
+
+
+def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
+    """The limits that the options state. least: megabytes that are counted for smaller files."""
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
         )
-    return Limits(time_limit, common.memory_limit(memory_limit))
+    return Limits(time_limit, common.memory_limit(memory_limit), least)
 
 
 @contextmanager
@@ -59,14 +65,16 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def limited(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A decorator for subcommands whose whole work is limited; it adds the options. names: of the parameters that are files."""
+def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A decorator for subcommands whose whole work is limited; it adds the options. names: of the parameters that are files.
+    least: as for `stated`.
+    """
 
     def of(function: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(function)
         def call(*args: Any, time_limit: float | None = None, memory_limit: str | None = None, **kwargs: Any) -> int:
             given = signature.bind(*args, **kwargs).arguments
-            with within(stated(time_limit, memory_limit), *(given[name] for name in names)):
+            with within(stated(time_limit, memory_limit, least), *(given[name] for name in names)):
                 return function(*args, **kwargs)
 
         signature = inspect.signature(function, eval_str=True)

@@ -9,7 +9,7 @@ import typer
 
 from dmlgather.cli.common import AllowOutside, AsJson, JsonOutput, in_options, read_program_file
 from dmlgather.cli.failures import say
-from dmlgather.cli.limiting import limited
+from dmlgather.cli.limiting import RUNS, limited
 from dmlgather.output import put
 from dmlgather.wording import printable, printable_lines
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dmlgather.translation.translating import Translation
 
 
-@limited("file")
+@limited("file", least=RUNS)
 def translate(
     file: Annotated[
         Path,

@@ -185,8 +185,7 @@ class CheckedModel:
     """The content of a model file, and what is wrong with it.
 
     opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
-    each other operator, which are not judged. relatives: those of the others that are close to the family. foreign: whether the
-    file is of another kind, as its problem says. format: the version of its format, where it has one. calls: what the nodes
+    each other operator, which are not judged. relatives: those of the others that are close to the family. calls: what the nodes
     compute that are known well enough, by place.
     """
 
@@ -196,7 +195,5 @@ class CheckedModel:
     others: dict[str, int] = field(default_factory=dict)
     findings: tuple[LocatedFinding, ...] = ()
     problems: tuple[FileProblem, ...] = ()
-    foreign: bool = False
-    format: int | None = None
     relatives: tuple[Relative, ...] = ()
     calls: dict[str, KnownCall] = field(default_factory=dict)

@@ -52,10 +52,6 @@ class DescriptorProblem(Problem):
         return tensor_type(self.desc.tensor(self.desc.operator.output))
 
     @property
-    def wraps(self) -> bool:
-        return "indices" in self.inputs and self.indices.dtype.kind == "i"
-
-    @property
     def lookup_axes(self) -> tuple[int, ...]:
         return self.desc.operator.lookup_axes(self.desc)
 

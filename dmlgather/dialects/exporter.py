@@ -47,11 +47,6 @@ class Unlike(NamedTuple):
     what: str = "indices"
 
 
-def as_directml(_problem: Problem, _known: Any) -> Unlike | None:
-    """Of a dialect without differences, or one that refuses what DirectML reads."""
-    return None
-
-
 @dataclass(frozen=True, eq=False)
 class Exporter:
     """How a dialect's problems become descriptors. Compared by identity, and hashable.
@@ -59,14 +54,14 @@ class Exporter:
     forms: from a problem, whose tensors all have elements that are numbers, and a level to the descriptors; InexpressibleError
     where there are none. title: what a report calls a problem: "ONNX Gather-13". required: the tensors that must have elements,
     by name. names: what the dialect calls an input or attribute, where it is not the problem's own name: {"data": "operand"}.
-    unlike: how the dialect treats indices, from a problem and what is known of them or of their axis; None for as DirectML does.
+    unlike: how the dialect treats indices, from a problem and their values, if they are known; None for as DirectML does.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
     title: Callable[[Any], str]
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
-    unlike: Callable[[Any, Any], Unlike | None] = as_directml
+    unlike: Callable[[Any, Any], Unlike | None] | None = None
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
@@ -109,9 +104,9 @@ class Exporter:
     def differences(self, problem: Problem, known: Any = None) -> tuple[Finding, ...]:
         """The indices for which the descriptors read other elements than the dialect, at any level: warnings EXP201, EXP202.
 
-        known: what is known of the indices, or of the size of their axis; as the dialect's `unlike` takes it.
+        known: the values of the indices, if they are known.
         """
-        found, at = [], self.unlike(problem, known)
+        found, at = [], None if self.unlike is None else self.unlike(problem, known)
         if at is not None and at.outside is not None:
             got = f"{at.outside}, the nearest element in DirectML"
             expected = f"{at.what} from {at.bounds}"

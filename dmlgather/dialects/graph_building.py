@@ -12,14 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step, Work
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
-from dmlgather.wording import counted
 
 
 class GraphBuilder:
-    """Collects inputs, constants and steps. Each method that adds a step returns the name of the value that the step writes.
-
-    name: of the step, for messages; one that is taken gets a number behind it. output: the name of the value; the step's own name
-    where there is none. A view that changes nothing adds no step.
+    """Collects inputs, constants and steps. What adds a step returns the name of the value that it writes: `output`, or the
+    step's own name. Names that are taken get a number behind them. A view that changes nothing adds no step.
     """
 
     def __init__(self) -> None:
@@ -39,8 +36,7 @@ class GraphBuilder:
     def constant(self, value: ArrayLike, name: str = "") -> str:
         """A known value. Arrays with the same type, shape and bytes are one constant, under the first one's name."""
         array = np.asarray(value)
-        content = array.tolist().__repr__().encode() if array.dtype.hasobject else array.tobytes()
-        key = (str(array.dtype), array.shape, hashlib.sha256(content).digest())  # weights are not held twice
+        key = (str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._same:
             self._same[key] = self._new(name or f"constant {len(self._constants)}", TensorType(array.shape, array.dtype))
             self._constants[self._same[key]] = array
@@ -54,64 +50,52 @@ class GraphBuilder:
         """A gather, slice or view; inputs: its data, then its indices where it has any."""
         return self._step(name, problem, inputs, problem.output, output)
 
-    def reshaped(self, name: str, value: str, shape: Sequence[int], *, output: str = "") -> str:
-        """The elements of a value in row-major order under another shape: reshape, flatten, squeeze, unsqueeze.
-
-        Of a constant it is another constant, unless the result has a name.
-        """
+    def reshaped(self, name: str, value: str, shape: Sequence[int]) -> str:
+        """The elements of a value in row-major order under another shape; of a constant another constant."""
         tensor = self.types[value]
         if tensor.shape == tuple(shape):
             return value
-        if value in self._constants and not output:
+        if value in self._constants:
             return self.constant(self._constants[value].reshape(shape))
-        return self.problem(name, ReshapeView(tensor, tuple(shape)), value, output=output)
+        return self.problem(name, ReshapeView(tensor, tuple(shape)), value)
 
-    def transposed(self, name: str, value: str, order: Sequence[int], *, output: str = "") -> str:
+    def transposed(self, name: str, value: str, order: Sequence[int]) -> str:
         """Dimension i of the result is dimension order[i] of the value."""
         if list(order) == list(range(self.types[value].rank)):
             return value
-        return self.problem(name, TransposeView(self.types[value], tuple(order)), value, output=output)
+        return self.problem(name, TransposeView(self.types[value], tuple(order)), value)
 
-    def expanded(self, name: str, value: str, shape: Sequence[int], *, output: str = "") -> str:
+    def expanded(self, name: str, value: str, shape: Sequence[int]) -> str:
         """The value broadcast to a shape, as NumPy does it."""
         if self.types[value].shape == tuple(shape):
             return value
-        return self.problem(name, ExpandView(self.types[value], tuple(shape)), value, output=output)
+        return self.problem(name, ExpandView(self.types[value], tuple(shape)), value)
 
-    def concatenated(self, name: str, values: Sequence[str], axis: int, *, output: str = "") -> str:
+    def concatenated(self, name: str, values: Sequence[str], axis: int) -> str:
         """The values one after the other along `axis`, counted from the front."""
         if len(values) == 1:
             return values[0]
         first, *others = (self.types[value] for value in values)
         size = first.shape[axis] + sum(tensor.shape[axis] for tensor in others)
         tensor = TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
-        return self._step(name, Concatenation(axis), values, tensor, output)
+        return self._step(name, Concatenation(axis), values, tensor)
 
-    def stacked(self, name: str, values: Sequence[str], axis: int, *, output: str = "") -> str:
-        """The values, of one shape, along a new dimension `axis`, counted from the front."""
-        shape = self.types[values[0]].shape
-        shape = (*shape[:axis], 1, *shape[axis:])
-        parts = [self.reshaped(f"{name}: part {number}", value, shape) for number, value in enumerate(values)]
-        return self.concatenated(name, parts, axis, output=output)
-
-    def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str, output: str = "") -> str:
-        """Integer arithmetic by NumPy's name of it; see `Elementwise`. ValueError also for another number of inputs."""
+    def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str) -> str:
+        """Arithmetic by NumPy's name of it; see `Elementwise`."""
         work = Elementwise(operator, np.dtype(dtype))
-        if len(inputs) != work.operands:
-            raise ValueError(f"{operator} takes {counted(work.operands, 'input')}, got {len(inputs)}")
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
-        return self._step(name, work, inputs, TensorType(shape, work.dtype), output)
+        return self._step(name, work, inputs, TensorType(shape, work.dtype))
 
-    def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int], *, output: str = "") -> str:
+    def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
         """The same bytes as elements of another type, under a shape of as many bytes."""
         tensor = TensorType(tuple(shape), dtype)
-        return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor, output)
+        return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor)
 
     def build(self, outputs: Sequence[str]) -> IndexGraph:
         """The graph of what was added. outputs: the names of the values that it returns, in order."""
         return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants)
 
-    def _step(self, name: str, work: Work, inputs: Sequence[str], tensor: TensorType, output: str) -> str:
+    def _step(self, name: str, work: Work, inputs: Sequence[str], tensor: TensorType, output: str = "") -> str:
         written = self._new(output or name, tensor)
         self.steps.append(Step(self._free("step", name), work, tuple(inputs), (written,)))
         return written

@@ -1,4 +1,4 @@
-"""The graph of what a chain of problems or descriptors, or a DxDispatch model, does: steps between values."""
+"""Programs as steps between values: problems in a row, descriptors, DxDispatch models, and what they become in ONNX."""
 
 from __future__ import annotations
 
@@ -15,47 +15,26 @@ from dmlgather.wording import counted
 
 ELEMENTWISE: Mapping[str, Any] = {
     "add": np.add,
-    "subtract": np.subtract,
     "multiply": np.multiply,
-    "negative": np.negative,
-    "remainder": np.remainder,
     "minimum": np.minimum,
     "maximum": np.maximum,
     "less": np.less,
-    "less_equal": np.less_equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
     "equal": np.equal,
-    "not_equal": np.not_equal,
     "and": np.logical_and,
-    "or": np.logical_or,
-    "not": np.logical_not,
     "where": np.where,
 }
-"""What `Elementwise` may do, by NumPy's names, with the function that says what it means. "cast" is NumPy's astype besides."""
+"""What `Elementwise` may do, by NumPy's names, with the function that says what it means; "cast" besides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """Arithmetic on integers and bools, element by element; inputs are broadcast as NumPy does it, results wrap around.
+    """Arithmetic on indices, element by element; inputs are broadcast as NumPy does it, results wrap around.
 
-    operator: a key of ELEMENTWISE, or "cast". dtype: of the output; any type where "where" selects, which moves bits and computes
-    nothing. ValueError for another operator, TypeError for another type.
+    operator: a key of ELEMENTWISE, or "cast". dtype: of the output: integers or bools, or any type for "where", which moves bits.
     """
 
     operator: str
     dtype: np.dtype[Any]
-
-    def __post_init__(self) -> None:
-        if self.operator != "cast" and self.operator not in ELEMENTWISE:
-            raise ValueError(f"operator is {self.operator!r}, expected 'cast' or one of {sorted(ELEMENTWISE)}")
-        if self.dtype.kind not in "biu" and self.operator != "where":
-            raise TypeError(f"dtype is {self.dtype}, expected an integer type or bool")
-
-    @property
-    def operands(self) -> int:
-        """The number of its inputs."""
-        return {"cast": 1, "where": 3}.get(self.operator) or int(ELEMENTWISE[self.operator].nin)
 
     def compute(self, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The output of these arrays."""
@@ -67,7 +46,7 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Concatenation:
-    """The inputs one after the other along `axis`, counted from the front: concat, and a stack of reshaped values."""
+    """The inputs one after the other along `axis`, counted from the front."""
 
     axis: int
 

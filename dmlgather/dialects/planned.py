@@ -45,10 +45,6 @@ class Planned(Problem):
         return self.packed.fill
 
     @property
-    def wraps(self) -> bool:
-        return any(lookup.wrap for lookup in self.packed.lookups)
-
-    @property
     def lookup_axes(self) -> tuple[int, ...]:
         """For each lookup, the axis of data along which a unit of its value moves furthest."""
         steps = packed_strides(self.data.shape)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from dmlgather.record import Record
 
@@ -18,25 +17,6 @@ SOURCES = {
     "SCN": f"DML_SCATTER_ND_OPERATOR_DESC, {_API}ns-directml-dml_scatter_nd_operator_desc",
 }
 """The documents that the keys in brackets stand for, besides those of `dmlgather.directml.SOURCES`."""
-
-
-@dataclass(frozen=True, slots=True)
-class RelativeRow:
-    """One operator that gathers, slices, scatters or looks up, and is not judged.
-
-    domain: empty for ONNX's own operators. directml: what DirectML has or lacks for it, with feature levels. source: where
-    that comes from, with keys of `SOURCES`.
-    """
-
-    domain: str
-    operator: str
-    directml: str
-    source: str
-
-    @property
-    def name(self) -> str:
-        """The operator as `CheckedModel.others` calls it: "com.microsoft.GatherND"."""
-        return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
 
 class Relative(Record):
@@ -55,75 +35,55 @@ class Relative(Record):
     """Where that comes from, with a key of `SOURCES`."""
 
 
-def found(rows: Iterable[RelativeRow], others: Mapping[str, int]) -> tuple[Relative, ...]:
-    """The relatives among the other operators of a model, in the order of the rows. others: the number of nodes of each."""
-    return tuple(
-        Relative(operator=row.name, count=others[row.name], directml=row.directml, source=row.source)
-        for row in rows
-        if row.name in others
-    )
-
-
-_ML, _MICROSOFT = "ai.onnx.ml", "com.microsoft"
 _NO_REDUCTION = "; it has no reduction (add, mul, max, min)"
 _NO_KEYS = "DirectML looks up by position (GATHER), not by key"
 
-ONNX_RELATIVES = (
-    RelativeRow("", "ScatterElements", f"DirectML has SCATTER from 2_0{_NO_REDUCTION}", "[SC], [FLH]"),
-    RelativeRow("", "Scatter", "DirectML has SCATTER from 2_0", "[SC], [FLH]"),
-    RelativeRow("", "ScatterND", f"DirectML has SCATTER_ND from 2_1{_NO_REDUCTION}", "[SCN], [FLH]"),
-    RelativeRow(
-        "",
-        "TensorScatter",
-        "DirectML has SCATTER_ND from 2_1, whose indices the caller computes from write_indices",
-        "[SCN], [FLH]",
-    ),
-    RelativeRow(
-        "",
-        "Compress",
+ONNX_RELATIVES = {
+    "ScatterElements": (f"DirectML has SCATTER from 2_0{_NO_REDUCTION}", "[SC], [FLH]"),
+    "Scatter": ("DirectML has SCATTER from 2_0", "[SC], [FLH]"),
+    "ScatterND": (f"DirectML has SCATTER_ND from 2_1{_NO_REDUCTION}", "[SCN], [FLH]"),
+    "TensorScatter": ("DirectML has SCATTER_ND from 2_1, whose indices the caller computes from write_indices", "[SCN], [FLH]"),
+    "Compress": (
         "DirectML has no output whose size follows from values; NONZERO_COORDINATES (from 3_0) gives positions for a GATHER, "
         "and their number",
         "[NZ], [FLH]",
     ),
-    RelativeRow("", "OneHot", "DirectML has ONE_HOT from 2_0", "[OH], [FLH]"),
-    RelativeRow("", "CenterCropPad", "DirectML has SLICE and PADDING from 1_0, for a shape that is constant", "[S], [HDR]"),
-    RelativeRow("", "Crop", "DirectML has SLICE from 1_0, with the border as offsets", "[S]"),
-    RelativeRow(
-        "", "DynamicSlice", "DirectML has SLICE from 1_0 and SLICE1 from 2_1, for bounds that are constants", "[S], [S1]"
-    ),
-    RelativeRow(_ML, "ArrayFeatureExtractor", "DirectML has GATHER from 1_0, with the last dimension as Axis", "[G]"),
-    RelativeRow(_ML, "CategoryMapper", _NO_KEYS, "[G]"),
-    RelativeRow(_ML, "LabelEncoder", _NO_KEYS, "[G]"),
-    RelativeRow(
-        _MICROSOFT,
-        "GatherBlockQuantized",
+    "OneHot": ("DirectML has ONE_HOT from 2_0", "[OH], [FLH]"),
+    "CenterCropPad": ("DirectML has SLICE and PADDING from 1_0, for a shape that is constant", "[S], [HDR]"),
+    "Crop": ("DirectML has SLICE from 1_0, with the border as offsets", "[S]"),
+    "DynamicSlice": ("DirectML has SLICE from 1_0 and SLICE1 from 2_1, for bounds that are constants", "[S], [S1]"),
+    "ai.onnx.ml.ArrayFeatureExtractor": ("DirectML has GATHER from 1_0, with the last dimension as Axis", "[G]"),
+    "ai.onnx.ml.CategoryMapper": (_NO_KEYS, "[G]"),
+    "ai.onnx.ml.LabelEncoder": (_NO_KEYS, "[G]"),
+    "com.microsoft.GatherBlockQuantized": (
         "DirectML has no gather that dequantizes; for 8-bit data, a GATHER of data and of scales (from 2_1) and then DEQUANTIZE "
         "(from 6_3) do it; GATHER takes no 4-bit data at any level",
         "[G], [DQ], [FLH]",
     ),
-    RelativeRow(
-        _MICROSOFT,
-        "GatherND",
+    "com.microsoft.GatherND": (
         "DirectML has GATHER_ND from 2_1; written as ONNX's own GatherND, the node is judged",
         "[GN], [FLH]",
     ),
-    RelativeRow(_MICROSOFT, "TorchEmbedding", "DirectML has GATHER from 1_0, with Axis 0", "[G]"),
-    RelativeRow(
-        _MICROSOFT,
-        "EmbedLayerNormalization",
+    "com.microsoft.TorchEmbedding": ("DirectML has GATHER from 1_0, with Axis 0", "[G]"),
+    "com.microsoft.EmbedLayerNormalization": (
         "DirectML has no fused operator; a GATHER for each table, ELEMENT_WISE_ADD and MEAN_VARIANCE_NORMALIZATION1 (from 2_1) "
         "do it",
         "[G], [FLH]",
     ),
-    RelativeRow(
-        _MICROSOFT,
-        "QEmbedLayerNormalization",
+    "com.microsoft.QEmbedLayerNormalization": (
         "DirectML has no fused operator; a GATHER for each 8-bit table (from 2_1), ELEMENT_WISE_DEQUANTIZE_LINEAR, "
         "ELEMENT_WISE_ADD and MEAN_VARIANCE_NORMALIZATION1 do it",
         "[G], [FLH]",
     ),
-    RelativeRow(
-        _MICROSOFT, "CropAndResize", "DirectML has ROI_ALIGN1 from 4_0, with AlignRegionsToCorners and channels first", "[RA1]"
-    ),
-)
-"""A row per operator."""
+    "com.microsoft.CropAndResize": ("DirectML has ROI_ALIGN1 from 4_0, with AlignRegionsToCorners and channels first", "[RA1]"),
+}
+"""By operator, as `CheckedModel.others` calls it: what DirectML has or lacks, with feature levels; and keys of `SOURCES`."""
+
+
+def relatives_among(others: Mapping[str, int]) -> tuple[Relative, ...]:
+    """The relatives among the other operators of a model, in the order of the table. others: the number of nodes of each."""
+    return tuple(
+        Relative(operator=operator, count=others[operator], directml=directml, source=source)
+        for operator, (directml, source) in ONNX_RELATIVES.items()
+        if operator in others
+    )

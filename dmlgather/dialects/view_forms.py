@@ -94,16 +94,6 @@ def _whole(data: View, output: View, level: FeatureLevel) -> Descriptors:
     return slices(data, output, [Window.whole(size) for size in data.sizes], level)
 
 
-VIEW_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
-    ReshapeView: reshape_form,
-    TransposeView: transpose_form,
-    ExpandView: expand_form,
-    SliceView: slice_form,
-    StridedView: strided_form,
-}
-"""For the `forms` of an `Exporter`."""
-
-
 def indexing_form(problem: AdvancedIndexing, level: FeatureLevel) -> Descriptors:
     """GATHER for one index array; GATHER_ND for several, on views whose first dimensions are those that are looked up.
 
@@ -125,11 +115,16 @@ def indexing_form(problem: AdvancedIndexing, level: FeatureLevel) -> Descriptors
     return (*copies, *build(data, indices, output, lead, level))
 
 
-FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
+VIEW_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
+    ReshapeView: reshape_form,
+    TransposeView: transpose_form,
+    ExpandView: expand_form,
+    SliceView: slice_form,
+    StridedView: strided_form,
     BasicIndexing: slice_form,
     AdvancedIndexing: indexing_form,
 }
-"""The forms of index expressions, for a dialect's `Exporter`."""
+"""For the `forms` of an `Exporter`."""
 
 
 def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.calls.eager import execute
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
-from dmlgather.dialects.index_graph import Bitcast, Concatenation, IndexGraph
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.problem import TensorType
 from dmlgather.differential.judges import CannotRunError, Judge, RaisedError, broken, judges, read_model
 from dmlgather.differential.matching import Matched, MismatchError, matched
 from dmlgather.differential.positions import decoded, element
+from dmlgather.differential.reference_run import ReferenceRun
 from dmlgather.differential.trials import Arrays, Trials
 from dmlgather.plan import unravel
 from dmlgather.wording import alternatives, counted, shortened
@@ -27,6 +28,9 @@ LARGEST = 2**28
 
 SHOWN = 16
 """Elements of an index tensor that a message shows."""
+
+SHOWN_INPUTS = 3
+"""Index tensors that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,9 @@ class Counterexample:
     indices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        shown = [f"{name} = {_shown(self.inputs[name])}" for name in self.indices]
-        given = f", for {', '.join(shown)}" if shown else ""
+        shown = [f"{name} = {_shown(self.inputs[name])}" for name in self.indices[:SHOWN_INPUTS]]
+        more = " and others" if len(self.indices) > SHOWN_INPUTS else ""
+        given = f", for {', '.join(shown)}{more}" if shown else ""
         if self.output is None:
             return f"{self.values[0]}, and the model {self.values[1]}{given}"
         ours, theirs = (
@@ -126,9 +131,9 @@ def check_agreement(
     model: a path or an onnx.ModelProto. initial: values of inputs that the model may hold as constants, by name. seed: of the
     random draws. Of a program of descriptors, whose tensors are buffers, only the order of elements counts and not the shape.
 
-    Elements of data hold their position, in several runs where a type has too few values; one more run of the first indices has
-    random bits. Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read,
-    ModuleNotFoundError without onnx.
+    Elements of data hold their position, in several runs where a type has too few values, and random bits in one more run.
+    Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read, ModuleNotFoundError
+    without onnx.
     """
     proto, loaded = read_model(model)
     said = broken(proto)
@@ -144,9 +149,9 @@ def check_agreement(
         remark = f"one run has {size} elements, and at most {LARGEST} are tried: run it on your own inputs"
         return Agreement((), remarks=(remark,))
     libraries, remarks = judges(proto, loaded)
-    most_index = min((judge.most_index for judge in libraries if judge.most_index is not None), default=None)
+    most_index, name = min(((judge.most_index, judge.name) for judge in libraries if judge.most_index), default=(None, ""))
     if most_index is not None:
-        remarks.append(f"indices beyond {most_index} were not tried, with which {libraries[0].name} does not come to an end")
+        remarks.append(f"indices beyond {most_index} were not tried: {name} is wrong about them")
     return _Check(graph, pair, Trials(graph, pair.types, pair.known, seed, most_index)).run(libraries, [*pair.remarks, *remarks])
 
 
@@ -159,6 +164,7 @@ class _Check:
 
     def __init__(self, graph: IndexGraph, pair: Matched, trials: Trials) -> None:
         self.graph, self.pair, self.trials = graph, pair, trials
+        self.program = ReferenceRun(graph)
         self.index_values = self.elements = 0
         self.missed = set[str]()
         """Libraries that gave a result where they should have raised, as they are known to do."""
@@ -176,8 +182,8 @@ class _Check:
                 remarks.append(f"{tried} of {more} draws of indices were tried: one run has {count}")
                 break
             tried += 1
-            for number, data in enumerate(self._data(tried)):
-                expected = run_program(self.graph, {**draw, **data, **self.pair.known})
+            for number, data in enumerate(self.trials.data()):
+                expected = self.program({**draw, **data, **self.pair.known})
                 for judge in [*left]:
                     try:
                         found = self._compared(judge, draw, data, expected, exact=number < self.trials.positions.digits)
@@ -202,11 +208,6 @@ class _Check:
             which = alternatives(operators)
             remarks = [*remarks, f"{name} loses the sign of a zero, or the bits of a NaN, in {which}: these were not compared"]
         return Agreement(names, self.index_values, self.elements, tuple(remarks), found)
-
-    def _data(self, tried: int) -> Iterator[Arrays]:
-        yield from self.trials.data()
-        if tried == 1:
-            yield self.trials.random_data()
 
     def _compared(
         self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, exact: bool
@@ -242,21 +243,25 @@ class _Check:
                 values = _values(ours.reshape(-1)[place], theirs.reshape(-1)[place])
                 position = unravel(place, ours.shape)
                 sources = self._sources(judge, draw, name, place) if exact else (None, None)
-                return Counterexample(judge.name, inputs, label, position, values, sources, self._indices(draw))
+                return Counterexample(judge.name, inputs, label, position, values, sources, self._indices(name))
         return None
 
     def _error(self, judge: Judge, inputs: Arrays, values: tuple[str, str]) -> Counterexample:
-        return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(inputs))
+        return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(*self.graph.outputs))
 
-    def _indices(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-        return tuple(name for name in self.trials.ranges if name in inputs)
+    def _indices(self, *outputs: str) -> tuple[str, ...]:
+        """Return the inputs that are looked up for these outputs."""
+        needed = {*outputs}
+        for step in reversed(self.graph.steps):
+            needed.update(step.inputs if needed.intersection(step.outputs) else ())
+        return tuple(name for name in self.trials.ranges if name in needed)
 
     def _sources(self, judge: Judge, draw: Arrays, output: str, place: int) -> tuple[str | None, str | None]:
         """Return the input elements that one output element is, of the program and of the model."""
         digits: tuple[list[int], list[int]] = [], []
         number = self.graph.outputs.index(output)
-        for data in self.trials.data():
-            expected = run_program(self.graph, {**draw, **data, **self.pair.known})
+        for data in islice(self.trials.data(), self.trials.positions.digits):
+            expected = self.program({**draw, **data, **self.pair.known})
             try:
                 got = self.pair.outputs(judge.run(self.pair.feeds(draw | data)))
             except (RaisedError, CannotRunError):
@@ -267,32 +272,6 @@ class _Check:
                 found.append(int(decoded(array.reshape(-1)[place : place + 1])[0]))
         positions = self.trials.positions
         return positions.origin(digits[0]), positions.origin(digits[1])
-
-
-def run_program(graph: IndexGraph, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]] | str:
-    """Return a program's outputs, each problem by the reference backend; or what is raised for an index."""
-    values = {**inputs, **graph.constants}
-    last_read = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
-    for number, step in enumerate(graph.steps):
-        arrays, work = [values[name] for name in step.inputs], step.work
-        match work:
-            case Problem():
-                try:
-                    result = np.asarray(execute(work, arrays, device="reference"))
-                except IndexError as error:
-                    return str(error)
-            case Concatenation():
-                result = np.concatenate(arrays, work.axis)
-            case Bitcast():
-                tensor = graph.types[step.outputs[0]]
-                result = np.ascontiguousarray(arrays[0]).reshape(-1).view(tensor.dtype).reshape(tensor.shape)
-            case _:
-                result = np.broadcast_to(work.compute(arrays), graph.types[step.outputs[0]].shape)
-        values[step.outputs[0]] = result
-        for name in step.inputs:
-            if last_read[name] == number and name not in graph.outputs and name in values:
-                del values[name]
-    return [np.asarray(values[name]) for name in graph.outputs]
 
 
 def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:

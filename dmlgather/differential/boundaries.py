@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
@@ -19,8 +19,8 @@ from dmlgather.plan import IndexPlan, Lookup, OutOfBounds
 NOWHERE = -1
 """The number of an element that comes from no input."""
 
-NARROWER = (8, 16, 32)
-"""Widths to which a program may cut an index by mistake, in bits."""
+WIDTHS = (8, 16, 32, 64)
+"""Widths of types to which a program may cut an index by mistake, or whose other sign it may take, in bits."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,15 +31,16 @@ class Bounds:
     wrap: int
     raises: bool
 
-    def edges(self, dtype: np.dtype[Any]) -> set[int]:
-        """Return the indices of a type at which something changes: first and last, -1, both ends of what wraps, one past each
-        end, both extremes of the type, and those that become small where a narrower type cuts them.
+    def edges(self, dtype: np.dtype[Any]) -> list[int]:
+        """Return the indices of a type at which something changes: one past each end, first and last, both ends of what wraps,
+        -1, both extremes of the type, and those that another type takes for small or negative ones. What most programs that are
+        wrong get wrong comes first.
         """
         limit, wrap = self.limit, self.wrap
         least, most = integer_range(dtype)
-        found = {0, 1, limit - 1, limit, limit + 1, -1, -limit, -limit - 1, -wrap, -wrap - 1, least, most}
-        found |= {sign * 2**bits + 1 for bits in NARROWER for sign in (1, -1)}
-        return {value for value in found if least <= value <= most}
+        found = [limit, -wrap - 1, limit - 1, -wrap, -1, 0, least, most, -limit - 1, -limit, 1, limit + 1]
+        found += [value for bits in WIDTHS for value in (2 ** (bits - 1), 2**bits, 2**bits + 1, 1 - 2**bits)]
+        return [value for value in dict.fromkeys(found) if least <= value <= most]
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -63,27 +64,30 @@ def looked_up(graph: IndexGraph) -> dict[str, list[IndexClass]]:
     reach is taken to be looked up by every lookup that the others have.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
-    read: dict[Bounds, NDArray[np.bool_]] = {}
+    found: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
     for bounds, numbers in _reads(graph, starts):
-        read.setdefault(bounds, np.zeros(starts[-1], bool))[numbers] = True
-    found = {}
-    for name, start, stop in zip(graph.inputs, starts, starts[1:], strict=False):
-        own = {bounds: where[start:stop] for bounds, where in read.items() if where[start:stop].any()}
-        if own and graph.types[name].dtype.kind in "iu":
-            found[name] = [*_classes(own)]
-    return found
+        cuts = np.searchsorted(numbers, starts)
+        for name, start, first, last in zip(graph.inputs, starts, cuts, cuts[1:], strict=False):
+            if first < last and graph.types[name].dtype.kind in "iu":
+                found.setdefault(name, []).append((bounds, numbers[first:last] - start))
+    return {name: [*_classes(read, prod(graph.types[name].shape))] for name, read in found.items()}
 
 
-def _classes(read: Mapping[Bounds, NDArray[np.bool_]]) -> Iterator[IndexClass]:
-    known = sorted(read)
-    rows, which = np.unique(np.stack([read[bounds] for bounds in known], axis=1), axis=0, return_inverse=True)
-    for number, row in enumerate(rows):
-        bounds = [each for each, there in zip(known, row, strict=True) if there] or known
-        yield IndexClass(np.flatnonzero(which.reshape(-1) == number), frozenset(bounds))
+def _classes(read: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
+    """Yield the classes of an input with so many elements. read: the bounds of each lookup, and the elements that it reads."""
+    which = np.zeros(count, np.int64)
+    for number, (_, elements) in enumerate(read):  # equal numbers are read by the same lookups
+        there = np.zeros(count, np.int64)
+        there[elements] = 1
+        which = np.unique(2 * which + there, return_inverse=True)[1].reshape(-1) if number else there
+    for number in np.unique(which):
+        elements = np.flatnonzero(which == number)
+        bounds = [each for each, own in read if elements[0] in own] or [each for each, _ in read]
+        yield IndexClass(elements, frozenset(bounds))
 
 
 def _reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds, NDArray[np.int64]]]:
-    """Yield for each lookup of a program the numbers of the input elements that it reads."""
+    """Yield for each lookup of a program the numbers of the input elements that it reads, in order."""
     moved: dict[str, NDArray[np.int64]] = {}
     for name, start in zip(graph.inputs, starts, strict=False):
         moved[name] = np.arange(start, start + prod(graph.types[name].shape), dtype=np.int64)

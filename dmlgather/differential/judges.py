@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -28,9 +28,9 @@ class Judge:
     """A library with a model loaded.
 
     name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError
-    where the library cannot run it, MemoryError. misses_errors: whether it may give a result where ONNX has an error.
-    knows_empty: whether outputs without elements have the right shapes. inexact: operators of the model in which it loses the
-    sign of a zero and the bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end.
+    where the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether
+    outputs without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the
+    bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end and is right.
     """
 
     name: str
@@ -54,8 +54,11 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
         written = source.SerializeToString()
         return onnx.ModelProto.FromString(written), written
     path = Path(source)
-    with open_regular(path):
-        pass
+    try:
+        with open_regular(path):
+            pass
+    except FileError as error:
+        raise FileError(f"{path} {error}") from None
     try:
         model = onnx.load(path)
     except Exception as error:  # protobuf and onnx raise errors of many classes
@@ -72,6 +75,8 @@ def broken(model: Any) -> str | None:
         return None
     try:
         onnx.checker.check_model(model, full_check=True)
+    except MemoryError:
+        raise
     except Exception as error:  # of several classes
         return _first_line(error)
     return None
@@ -91,6 +96,8 @@ def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
             found.append(load(model, loaded))
         except ModuleNotFoundError:
             continue
+        except MemoryError:
+            raise
         except Exception as error:  # each library raises its own
             remarks.append(f"{title} does not load it: {_first_line(error)}")
     return found, remarks
@@ -111,10 +118,12 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
             return [np.asarray(each) for each in session.run(None, dict(inputs), options)]
         except (states.NotImplemented, TypeError, KeyError) as error:
             raise CannotRunError(_first_line(error)) from None
+        except MemoryError:
+            raise
         except Exception as error:
-            if any(words in str(error) for words in NO_MEMORY):
+            if "llocat" in str(error):  # bad allocation, failed to allocate
                 raise MemoryError(_first_line(error)) from None
-            if "Unexpected input data type" in str(error) or "is not supported" in str(error):
+            if any(words in str(error) for words in ("Unexpected input data type", "is not supported", "MLDataType")):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
 
@@ -123,7 +132,13 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
         run,
         misses_errors=_counts_back(model),
         inexact=_operators(model, "Where", "DepthToSpace", "SpaceToDepth"),
+        most_index=2**31 - 1 if _leaves_wide_indices(ort.__version__) and _operators(model, "Clip", "Min", "Max") else None,
     )
+
+
+def _leaves_wide_indices(version: str) -> bool:
+    """Return whether this onnxruntime leaves some integers of more than 32 bits as they are where it has to clamp them."""
+    return [int(part) for part in version.split(".")[:2]] < [1, 32]
 
 
 def _in_reference(model: Any, _: bytes | Path) -> Judge:
@@ -153,12 +168,8 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
     )
 
 
-NO_MEMORY = ("Failed to allocate memory", "bad_alloc")
-"""What onnxruntime says where memory does not suffice."""
-
-
 def _operators(model: Any, *names: str) -> tuple[str, ...]:
-    found = {node.op_type for node in model.graph.node}
+    found = {node.op_type for node in _nodes(model)}
     return tuple(name for name in names if name in found)
 
 
@@ -171,7 +182,7 @@ GatherND of tuples without components.
 def _counts_back(model: Any) -> bool:
     """Return whether a model has a Gather before opset 11, which takes no negative indices; both libraries count them back."""
     opset = min((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=11)
-    return opset < 11 and any(node.op_type == "Gather" for node in model.graph.node)
+    return opset < 11 and any(node.op_type == "Gather" for node in _nodes(model))
 
 
 def _misses_errors(model: Any) -> bool:
@@ -182,7 +193,17 @@ def _misses_errors(model: Any) -> bool:
 
 
 def _has_gather_elements(model: Any) -> bool:
-    return any(node.op_type == "GatherElements" for node in model.graph.node)
+    return any(node.op_type == "GatherElements" for node in _nodes(model))
+
+
+def _nodes(model: Any) -> Iterator[Any]:
+    """Yield the nodes of a model, of its functions and of graphs inside nodes."""
+    left = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while left:
+        node = left.pop()
+        yield node
+        for attribute in node.attribute:
+            left += (inner for graph in (attribute.g, *attribute.graphs) for inner in graph.node)
 
 
 def _short(version: str) -> str:

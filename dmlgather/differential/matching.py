@@ -43,7 +43,7 @@ class Matched:
         """Return the model's inputs of the program's."""
         found = {}
         for name, (own, tensor) in self.inputs.items():
-            found[own] = np.ascontiguousarray(arrays[name].astype(tensor.dtype)).reshape(tensor.shape)
+            found[own] = np.ascontiguousarray(arrays[name], tensor.dtype).reshape(tensor.shape)
         return found
 
     def outputs(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -60,7 +60,7 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
 
     buffers, initial: as of `check_agreement`.
     """
-    held = {each.name for each in model.graph.initializer}
+    held = {each.name: each for each in model.graph.initializer}
     theirs = {value.name: value for value in model.graph.input}
     open_ = [name for name in theirs if name not in held]
     labels = {name: graph.label(name) for name in graph.inputs}
@@ -90,6 +90,8 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
         if tensor.dtype != graph.types[name].dtype:
             remarks.append(_other_type(labels[name], graph.types[name], tensor))
         inputs[name], types[name] = (own, tensor), [graph.types[name].dtype, tensor.dtype]
+        if own in held and labels[name] in initial:
+            _check_default(own, held[own], initial[labels[name]])
     if len(model.graph.output) != len(graph.outputs):
         raise MismatchError(f"the model has {counted(len(model.graph.output), 'output')}, the other program {len(graph.outputs)}")
     wanted, written = output_names(graph), [value.name for value in model.graph.output]
@@ -130,6 +132,18 @@ def _stated(value: Any, own: TensorType, buffers: bool) -> TensorType:
     if kind != own.dtype and not (kind.kind in "iu" and own.dtype.kind in "iu"):
         raise MismatchError(f"{what} and {kind} in the model")
     return TensorType(shape, kind)
+
+
+def _check_default(name: str, default: Any, initial: NDArray[Any]) -> None:
+    """Raise MismatchError where the value that a model has for an input that is not given is not the initial one."""
+    import onnx
+
+    held = onnx.numpy_helper.to_array(default).reshape(-1)
+    wanted = initial.reshape(-1)
+    if held.dtype != wanted.dtype and held.dtype.kind in "iu":
+        wanted = wanted.astype(held.dtype)
+    if (held.dtype, held.tobytes()) != (wanted.dtype, wanted.tobytes()):
+        raise MismatchError(f"what the model holds for its input {name!r} are not the initial values of the other program")
 
 
 def _other_type(label: str, own: TensorType, other: TensorType) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlgather.chunks import CHUNK
 from dmlgather.dialects.problem import TensorType
 from dmlgather.plan import unravel
 
@@ -33,7 +34,7 @@ def radix(dtype: np.dtype[Any]) -> int:
 
 
 def _mantissa_bits(dtype: np.dtype[Any]) -> int:
-    if dtype.isbuiltin:
+    if dtype.isbuiltin == 1:  # 2: of ml_dtypes
         return int(np.finfo(dtype).nmant)
     import ml_dtypes
 
@@ -82,16 +83,19 @@ class Positions:
         self.end = end
         self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=WHOLE_STRING)
         self.digits = 1
-        while self.radix**self.digits < end:
+        while self.radix**self.digits <= end:  # no element has the greatest digit alone, as what is filled in may have
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
         """Return the data inputs, by name, with one digit of each element's number."""
         found = {}
         for name, tensor in self.types.items():
-            numbers = np.arange(self._starts[name], self._starts[name] + prod(tensor.shape), dtype=np.int64)
-            digits = numbers // self.radix**digit % self.radix if self.digits > 1 else numbers
-            found[name] = encoded(digits, tensor.dtype).reshape(tensor.shape)
+            first, flat = self._starts[name], np.empty(prod(tensor.shape), tensor.dtype)
+            for start in range(0, flat.size, CHUNK):
+                part = flat[start : start + CHUNK]
+                numbers = np.arange(first + start, first + start + part.size, dtype=np.int64)
+                part[...] = encoded(numbers // self.radix**digit % self.radix if self.digits > 1 else numbers, tensor.dtype)
+            found[name] = flat.reshape(tensor.shape)
         return found
 
     def origin(self, digits: Sequence[int]) -> str | None:
@@ -120,8 +124,7 @@ def random_elements(chance: np.random.Generator, tensor: TensorType) -> NDArray[
         return found.reshape(shape)
     if dtype.kind == "b":
         return chance.integers(0, 2, shape).astype(bool)
-    found = np.frombuffer(chance.bytes(prod(shape) * dtype.itemsize), np.uint8).view(dtype).reshape(shape)
-    if dtype.kind == "f" and dtype.isbuiltin and found.size > 4:
-        found = found.copy()
-        found.reshape(-1)[:4] = [0.0, -0.0, np.nan, -np.inf]
-    return found
+    found = chance.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8).view(dtype)
+    if dtype.kind == "f" and dtype.isbuiltin == 1 and found.size > 4:
+        found[:4] = [0.0, -0.0, np.nan, -np.inf]
+    return found.reshape(shape)

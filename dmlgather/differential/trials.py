@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from math import prod
 from typing import Any
 
@@ -18,11 +19,17 @@ from dmlgather.differential.positions import Positions, random_elements
 RANDOM_DRAWS = 8
 """Index arrays that mix edges with random indices, for each check."""
 
-MOST_WORK = 2**27
+MOST_WORK = 2**28
 """Elements that all runs of a check read and write."""
 
 LEAST_DRAWS = 3
 """Index arrays that are tried whatever that takes."""
+
+MOST_KEPT = 2**29
+"""Bytes of data that are kept for all runs of a program; more are made anew."""
+
+PLACES = 3
+"""Elements of a class at which indices that raise are tried."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -46,8 +53,9 @@ class IndexRange:
         least = max(-far, *(integer_range(dtype)[0] for dtype in types))
         most = min(far, *(integer_range(dtype)[1] for dtype in types))
         low, high = (max(-min(each.wrap for each in found.bounds), least), min(each.limit for each in found.bounds) - 1)
-        edges = set[int]().union(*(each.edges(dtype) for each in found.bounds for dtype in types))
-        inside = sorted((edge for edge in edges if least <= edge <= most), key=lambda edge: (abs(edge), edge))
+        every = [each.edges(dtype) for each in sorted(found.bounds) for dtype in types]
+        edges = dict.fromkeys(edge for rank in zip_longest(*every) for edge in rank if edge is not None)
+        inside = [edge for edge in edges if least <= edge <= most]
         raising = tuple(edge for edge in inside if any(_raises(each, edge) for each in found.bounds))
         return cls(found.elements, tuple(edge for edge in inside if edge not in raising), raising, low, max(min(high, most), low))
 
@@ -73,6 +81,7 @@ class Trials:
     ) -> None:
         self.graph, self.known = graph, known
         self._chance = np.random.default_rng(seed)
+        self._kept: dict[int, Arrays] = {}
         fed = [name for name in graph.inputs if name not in known]
         classes = {name: found for name, found in looked_up(graph).items() if name in fed}
         self.ranges = {
@@ -93,29 +102,42 @@ class Trials:
         return max(MOST_WORK // (self.work * (self.positions.digits + 1)), LEAST_DRAWS)
 
     def data(self) -> Iterator[Arrays]:
-        """Yield the data for one draw of indices: each digit of the positions."""
-        for digit in range(self.positions.digits):
-            yield self.positions.elements(digit)
+        """Yield the data for one draw of indices: each digit of the positions, then random bits."""
+        for number in range(self.positions.digits + 1):
+            if number not in self._kept:
+                made = self.positions.elements(number) if number < self.positions.digits else self._random_data()
+                if sum(array.nbytes for array in made.values()) * (self.positions.digits + 1) > MOST_KEPT:
+                    yield made
+                    continue
+                self._kept[number] = made
+            yield self._kept[number]
 
-    def random_data(self) -> Arrays:
-        """Return data of random bits."""
+    def _random_data(self) -> Arrays:
         return {name: random_elements(self._chance, tensor) for name, tensor in self.positions.types.items()}
 
     def draws(self) -> Iterator[Arrays]:
-        """Yield the indices of all inputs that are looked up, by name."""
+        """Yield the indices of all inputs that are looked up, by name: in range; edges that raise nothing and edges that do, in
+        turns; then random ones.
+        """
         yield self._drawn(self._inside)
-        longest = max((len(one.edges) for each in self.ranges.values() for one in each), default=0)
-        for turn in range(longest):
-            yield self._drawn(lambda one, turn=turn: _cycled(one, turn))
+        for pair in zip_longest(self._at_edges(), self._beyond()):
+            yield from (each for each in pair if each is not None)
         for turn in range(RANDOM_DRAWS if self.ranges else 0):
             yield self._drawn(lambda one, turn=turn: self._mixed(one, (0.1, 0.5)[turn % 2]))
-        for name, ranges in self.ranges.items():
-            for one in ranges:
-                for edge in one.raising:
-                    for place in self._places(one):
-                        found = self._drawn(self._inside)
-                        found[name].reshape(-1)[place] = edge
-                        yield found
+
+    def _at_edges(self) -> Iterator[Arrays]:
+        for turn in range(max((len(one.edges) for each in self.ranges.values() for one in each), default=0)):
+            yield self._drawn(lambda one, turn=turn: _cycled(one, turn))
+
+    def _beyond(self) -> Iterator[Arrays]:
+        """Yield indices of which one raises: at the last element of each class, then at others."""
+        every = [(name, one, self._places(one)) for name, ranges in self.ranges.items() for one in ranges]
+        for turn in range(PLACES):
+            for name, one, places in every:
+                for edge in one.raising if turn < len(places) else ():
+                    found = self._drawn(self._inside)
+                    found[name].reshape(-1)[places[turn]] = edge
+                    yield found
 
     def _drawn(self, values: Any) -> Arrays:
         found = {}
@@ -145,11 +167,9 @@ class Trials:
         return np.where(self._chance.random(found.size) < share / 4, np.array(anywhere, object), found)
 
     def _places(self, one: IndexRange) -> list[int]:
-        """Return the first, the last and one more element of a class."""
-        if not one.elements.size:
-            return []
-        found = {0, one.elements.size - 1, int(self._chance.integers(0, one.elements.size))}
-        return [int(one.elements[place]) for place in sorted(found)]
+        """Return the last, the first and one more element of a class, as far as these differ."""
+        size = one.elements.size
+        return [int(one.elements[place]) for place in dict.fromkeys((size - 1, 0, int(self._chance.integers(0, size))))]
 
 
 def _cycled(one: IndexRange, turn: int) -> Any:

@@ -16,10 +16,9 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical, share_memory, signature_on
 from dmlgather.calls import eager
 from dmlgather.calls.prepared import Prepared, Ready
-from dmlgather.dialects.index_graph import ELEMENTWISE, Bitcast, Concatenation, Elementwise, IndexGraph, Step
+from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.derivations import tidied
-from dmlgather.plan import OutOfBounds, packed_strides
+from dmlgather.plan import IndexPlan, OutOfBounds, packed_strides, simplify
 
 
 def check_type(what: str, found: TensorType, expected: TensorType) -> None:
@@ -146,6 +145,11 @@ def moves_nothing(problem: Problem) -> bool:
     plan = tidied(problem.plan())
     straight = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
     return straight and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
+
+
+def tidied(plan: IndexPlan) -> IndexPlan:
+    """The canonical form at the plan's own element size; plans that read nothing stay as they are."""
+    return plan if plan.in_reach is None else simplify(plan)
 
 
 # Graph routes: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches.
@@ -296,25 +300,15 @@ def _compute(
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
     """What a step without a plan makes of arrays of NumPy, or on a GPU of CuPy; a bitcast may give their memory."""
-    if on_gpu:
-        return _computed_on_gpu(work, inputs)
     if isinstance(work, Elementwise):
-        return work.compute(inputs)
+        return work.compute(inputs)  # on a GPU only casts, of indices that are joined
+    if on_gpu:
+        import cupy as library
+    else:
+        library = np
     if isinstance(work, Concatenation):
-        return np.concatenate(inputs, work.axis)
-    return np.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
-
-
-def _computed_on_gpu(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any]) -> Any:
-    import cupy
-
-    if isinstance(work, Concatenation):
-        return cupy.concatenate(inputs, work.axis)
-    if isinstance(work, Bitcast):
-        return cupy.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
-    if work.operator == "cast":
-        return inputs[0].astype(work.dtype)
-    return getattr(cupy, ELEMENTWISE[work.operator].__name__)(*inputs).astype(work.dtype)
+        return library.concatenate(inputs, work.axis)
+    return library.ascontiguousarray(inputs[0]).reshape(-1).view(work.dtype).reshape(work.shape)
 
 
 def _constants(graph: IndexGraph, memory: Device) -> dict[str, Any]:

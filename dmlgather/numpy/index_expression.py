@@ -8,19 +8,19 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
-from dmlgather.backends.devices import CPU
 from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
 from dmlgather.calls.eager import kept_for
-from dmlgather.dialects.exporter import Descriptors
-from dmlgather.dialects.index_graph import IndexGraph
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy.plain_brackets import is_bytes, is_plain, read, ready
-from dmlgather.numpy.problems import export
 from dmlgather.numpy.problems.links import (
     Brackets,
     Form,
@@ -28,13 +28,13 @@ from dmlgather.numpy.problems.links import (
     Reshaped,
     TakenAlong,
     Transposed,
-    graph,
     is_placeholder,
     listed,
     problems,
     written,
     written_array,
 )
+from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_axis_form
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 KEPT = 32
@@ -42,6 +42,43 @@ KEPT = 32
 
 EXPRESSIONS_KEPT = 128
 """Expressions for which they are kept, of which those that differ in index arrays of the same types and shapes are one."""
+
+
+# Descriptors of index expressions, or why there are none, and where DirectML and NumPy differ.
+
+
+def _unlike(problem: Problem, _: None) -> Unlike | None:
+    """The indices, of unknown values, for which the descriptors give elements and NumPy an IndexError."""
+    if not problem.lookup_axes:
+        return None
+    bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
+    mend = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    return Unlike("indices", bounds, "an IndexError in NumPy", mend)
+
+
+EXPORTER = Exporter(
+    {**VIEW_FORMS, TakeAlongAxis: take_along_axis_form},
+    lambda problem: f"NumPy {problem.name}",
+    needed_by_indexing,
+    {"data": "x"},
+    _unlike,
+)
+
+
+def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
+    """The finding about the first index that is out of range; None where there is none. indices: their values."""
+    wrong = first_out_of_range(problem, indices)
+    if wrong is None:
+        return None
+    return CODES["EXP111"].finding(
+        wrong.place,
+        expected=wrong.valid.replace("data", "x"),
+        got=str(wrong.value),
+        remedy="correct the index: NumPy raises an IndexError for it, and DirectML reads another element",
+    )
+
+
+# Expressions.
 
 
 class _Made:
@@ -156,14 +193,6 @@ class IndexExpression:
         """
         return self._made.problems(type_of("x", x))
 
-    def graph(self, x: Any) -> IndexGraph:
-        """The steps as a graph, for data like `x`. Its inputs are the data and the placeholders; what is written is a constant.
-
-        >>> dg.index[[2, 0], ((2,), "int64")].graph(((4, 3), "float32")).inputs
-        ('data', 'indices0[1]')
-        """
-        return graph(self._links, self.problems(x), lambda array: np.array(arrays.move(*arrays.adopt(array), CPU)))
-
     def problem(self, x: Any) -> Problem:
         """The problem, as `problems`. ValueError where there are several.
 
@@ -272,7 +301,7 @@ class IndexExpression:
         ['indices from -10 to 9']
         """
         pairs = zip(self._links, self.problems(x), strict=True)
-        return tuple(each for link, problem in pairs if _known(link) is None for each in export.EXPORTER.differences(problem))
+        return tuple(each for link, problem in pairs if _known(link) is None for each in EXPORTER.differences(problem))
 
     def _at_once(self, x: Any, out: Any) -> Any:
         """The result of plain brackets on NumPy's arrays, by what is kept for their key. None where the long way has to run."""
@@ -298,10 +327,10 @@ class IndexExpression:
 
     def _described(self, number: int, data: TensorType, level: FeatureLevel) -> Descriptors | Report:
         """The descriptors of one step, or why there are none."""
-        found = export.EXPORTER.to_directml(lambda: self.problems(data)[number], level, "NumPy", "index")
+        found = EXPORTER.to_directml(lambda: self.problems(data)[number], level, "NumPy", "index")
         indices = _known(self._links[number])
         with suppress(IndexError, ValueError, TypeError):  # which are findings already
-            wrong = None if indices is None else export.out_of_range(self.problems(data)[number], indices)
+            wrong = None if indices is None else out_of_range(self.problems(data)[number], indices)
             if wrong is not None:
                 others = found.findings if isinstance(found, Report) else ()
                 return Report(subject="NumPy index", level=level, findings=(wrong, *others))

@@ -57,9 +57,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         >>> [finding.expected for finding in dg.openvino.gather.differences(((5, 2), "float32"), ((3,), "uint8"), axis=0)]
         ['indices from 0 to 4']
         """
-        problem = self._call(args, kwargs)()
-        sizes = [problem.data.shape[axis] for axis in problem.lookup_axes]
-        return export.EXPORTER.differences(problem, sizes[0] if sizes else None)
+        return export.EXPORTER.differences(self._call(args, kwargs)())
 
     def _call(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
         """What makes the problem. Arguments of the wrong kind raise here; those that break the operation's rules raise there."""

@@ -21,7 +21,7 @@ from dmlgather.openvino.layer_reading import (
     version_of,
 )
 from dmlgather.openvino.layer_xml import Element, IRError, parse
-from dmlgather.openvino.problems.data_types import TYPES
+from dmlgather.openvino.problems.operation_versions import TYPES
 from dmlgather.package import missing_extra
 from dmlgather.wording import alternatives
 

@@ -108,7 +108,6 @@ def box(
     stroke: str = RULE,
     stroke_width: float = 1,
     dashed: bool = False,
-    rounded: float = 0,
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
@@ -123,7 +122,6 @@ def box(
         stroke=stroke,
         stroke_width=stroke_width,
         stroke_dasharray=[4, 2.5] if dashed else None,
-        rx=rounded or None,
         elements=[svg.Title(text=plain(hint))] if hint else None,
         data=_data(data),
     )
@@ -150,7 +148,6 @@ def path(
     curved: tuple[Point, Point],
     *,
     colour: str,
-    width: float = 1.6,
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
@@ -162,7 +159,7 @@ def path(
         parts += [svg.M(_n(first[0]), _n(first[1])), *(svg.L(_n(x), _n(y)) for x, y in others)]
     parts += [svg.M(_n(x1), _n(y1)), svg.C(_n(x1 + bend), _n(y1), _n(x2 - bend), _n(y2), _n(x2), _n(y2))]
     return svg.Path(
-        d=parts, fill="none", stroke=colour, stroke_width=width, stroke_linejoin="round", stroke_dasharray=list(dashes) or None,
+        d=parts, fill="none", stroke=colour, stroke_width=1.6, stroke_linejoin="round", stroke_dasharray=list(dashes) or None,
         data=_data(data),
     )  # fmt: skip
 

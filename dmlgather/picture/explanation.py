@@ -11,7 +11,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.backends import cpu
-from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.backends.cuda.describe import describe, name_legend
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import OperatorDesc, minimum_level
@@ -92,25 +91,6 @@ TERMS = (
     Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
 )  # fmt: skip
 """All words, in the order in which they are printed."""
-
-CPU_LOOPS = (
-    ("looked-up units", "each index moves a unit of up to 63 bytes"),
-    ("looked-up runs", "each index moves a contiguous run of 64 bytes or more"),
-    ("looked-up parts, …", "each index moves a part of the input that is not contiguous, by one of the copies below"),
-    ("index checks", "nothing is written, but RAISE checks all indices"),
-    ("constant fill", "an indexed axis is empty, so every element is the fill value"),
-    ("nothing", "nothing is written and nothing is checked"),
-    ("run", "contiguous runs of 65 bytes or more"),
-    ("short run", "contiguous runs of up to 64 bytes whose size is no power of two"),
-    ("strided", "single units, with the same step from each to the next"),
-    ("picked", "short pieces of the output, each from few places: vectors are loaded, and bytes picked from them"),
-    ("transposed", "input and output run along different dimensions: tiles are turned in registers"),
-    ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
-)
-"""The names that follow "cpu" where the compiled engine runs the plan, each with what it is for."""
-
-CPU_RECIPES = tuple((recipe.name, recipe.why) for recipe in RECIPES)
-"""The names that follow "cpu" where NumPy runs the plan, each with the reason for which it is chosen."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:

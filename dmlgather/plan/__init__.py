@@ -1,8 +1,17 @@
 """The plan: one strided copy with looked-up indices. Knows no operator, no dialect and no array library."""
 
-from dmlgather.plan.building import build, lookup
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow, simplify
-from dmlgather.plan.index_plan import ELEMENT_BYTES, BytesMoved, IndexPlan, IndexType, Lookup, OutOfBounds, bytes_moved
+from dmlgather.plan.index_plan import (
+    ELEMENT_BYTES,
+    BytesMoved,
+    IndexPlan,
+    IndexType,
+    Lookup,
+    OutOfBounds,
+    build,
+    bytes_moved,
+    lookup,
+)
 from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, packed_strides, reach, unravel
 
 __all__ = [

@@ -17,9 +17,6 @@ from dmlgather.package import __version__
 from dmlgather.record import Record
 from dmlgather.wording import counted
 
-LARGEST = 64 * 2**20
-"""The most bytes that a cache is taken to have, and the default: some virtual machines report the whole cache of their host."""
-
 L2_FETCH = 5
 """cudaLimitMaxL2FetchGranularity, which CuPy has no name for."""
 
@@ -86,11 +83,6 @@ def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[st
         scale = {"K": 2**10, "M": 2**20}.get(size[-1:], 1)
         found[f"L{level} {kind}"] = int(size.rstrip("KM")) * scale
     return found
-
-
-def last_level(found: dict[str, int]) -> int:
-    """Bytes of the largest cache, at most LARGEST."""
-    return min(max(found.values(), default=LARGEST), LARGEST)
 
 
 def gpu(cupy: Any, device: int = 0) -> Gpu:

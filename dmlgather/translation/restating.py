@@ -52,6 +52,7 @@ def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str |
 
 
 def _windows(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
+    """With bounds in range, because libraries do not agree about others: onnx's reference evaluator takes them as NumPy does."""
     if not isinstance(problem, WindowProblem):
         return None
     return target.reshaped(windows_of(target, values[0], problem.windows), problem.output.shape)
@@ -96,9 +97,9 @@ def _by_positions(target: OnnxProgram, problem: Problem, values: Sequence[str]) 
 
 
 RULES: tuple[Callable[[OnnxProgram, Problem, Sequence[str]], str | None], ...] = (
+    _windows,
     _same,
     _view,
-    _windows,
     _without_elements,
     _blocks,
     _by_axes,

@@ -15,9 +15,10 @@ from benchmarks import PEERS, BenchError, BenchReport, MismatchError, run
 from benchmarks.kinds import Take
 from benchmarks.peers import Spelling
 from benchmarks.peers.numpy_peer import NumpyPeer
+from benchmarks.rigs import last_level
 from benchmarks.suites import FEW
 from benchmarks.workload_arrays import WorkloadArrays
-from dmlgather.selftest.selftest_report import caches, last_level
+from dmlgather.selftest.selftest_report import caches
 from tests import seeds
 from tests.benchmarks.small import PRESENT, TINY
 

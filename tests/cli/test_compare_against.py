@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import onnx
 import pytest
 
 from dmlgather.cli.schema import Schema, schema_of
@@ -273,3 +274,79 @@ def test_there_is_no_tolerance(tmp_path: Path, command: Command, option: str) ->
     said = " ".join(ended.err.split())
     assert f"Invalid value for '{option}': there is no tolerance: these operators move bits and compute nothing" in said
     assert option not in command("compare", "--help").out
+
+
+# With an ONNX model.
+
+
+def _with_model(command: Command, folder: Path, *options: object, change: int | None = None) -> Any:
+    """Compare the model of a gather with what `translate` wrote, of which the last index may be another."""
+    target = folder / "model.onnx"
+    assert command("translate", write(folder, MODEL), "-o", target).code == 0
+    if change is not None:
+        model = onnx.load(target)
+        clip = next(node for node in model.graph.node if node.op_type == "Clip")
+        bound = next(each for each in model.graph.initializer if each.name == clip.input[2])
+        bound.CopyFrom(
+            onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(bound) + np.array(change).astype(np.uint32), bound.name)
+        )
+        onnx.save(model, target)
+    return command("compare", folder / "model.json", "--against", target, *options)
+
+
+def test_an_onnx_model_that_does_the_same(tmp_path: Path, command: Command) -> None:
+    ended = _with_model(command, tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("checked in onnxruntime ")
+    assert ended.out.endswith(" index values, equal\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [(-1, "output[0] must be "), (1, "the program raises nothing, and the model raises: ")]
+)
+def test_an_onnx_model_that_was_changed(change: int, said: str, tmp_path: Path, command: Command) -> None:
+    ended = _with_model(command, tmp_path, change=change)
+    assert ended.code == 1
+    assert ended.out.startswith("differs in onnxruntime ")
+    assert ", for rows = [[" in ended.out
+    report = json.loads(_with_model(command, tmp_path, "--json", "--seed", 4, change=change).out)
+    jsonschema.Draft202012Validator(schema_of(Schema.AGREEMENT)).validate(report)
+    assert (report["verdict"], report["against"]) == ("different", str(tmp_path / "model.onnx"))
+    assert report["difference"]["indices"]["rows"]
+    again = _with_model(command, tmp_path, "--json", "--seed", 4, change=change)
+    assert json.loads(again.out) == report
+
+
+@pytest.mark.parametrize("option", [("--devices", "cpu"), ("--trials", 3), ("--save", "case")])
+def test_options_that_do_not_go_with_an_onnx_model(option: tuple[object, ...], tmp_path: Path, command: Command) -> None:
+    ended = _with_model(command, tmp_path, *option)
+    assert (ended.code, ended.out) == (2, "")
+    assert "does not go with an ONNX model to compare with: leave it out" in " ".join(ended.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("m.onnx", None, "m.onnx does not exist"),
+        ("m.onnx", b"no model", "m.onnx: is no ONNX model that can be read"),
+        ("m.onnx", b"", "m.onnx: holds no graph: it is no ONNX model, or one that was cut off"),
+    ],
+)
+def test_an_onnx_model_that_cannot_be_read(
+    name: str, content: bytes | None, words: str, tmp_path: Path, command: Command
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    ended = command("compare", write(tmp_path, MODEL), "--against", tmp_path / name)
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
+    assert "internal error" not in ended.err
+
+
+def test_what_nothing_can_run_is_not_equal(tmp_path: Path, command: Command) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 13, "my" : 1]> g '
+    text += "(float[3,2] InputTensor, uint32[1,4] IndicesTensor) => (float[4,2] y) "
+    onnx.save(onnx.parser.parse_model(text + "{ y = my.Gather(InputTensor, IndicesTensor) }"), tmp_path / "m.onnx")
+    (tmp_path / "gather.json").write_text(json.dumps(GATHER))
+    ended = command("compare", tmp_path / "gather.json", "--against", tmp_path / "m.onnx")
+    assert (ended.code, ended.out.splitlines()[0]) == (1, "not checked")

@@ -146,7 +146,6 @@ def test_numbers_of_a_run_keep_their_bits(tmp_path: Path, command: Command) -> N
 
 OLDER: dict[str, Case] = {
     "check --output-format json": (Schema.REPORT, lambda folder: (write(folder, MODEL), "--no-config")),
-    "selftest --json -": (Schema.SELFTEST, lambda _: ("--device", "cpu", "--trials", 1)),
 }
 
 
@@ -159,17 +158,6 @@ def test_older_spellings_print_with_a_note(tmp_path: Path, command: Command, spe
     (note,) = [line for line in ended.err.splitlines() if line.startswith("dmlgather: note: ")]
     assert "is now spelled --" in note
     assert note.endswith("both work")
-
-
-@pytest.mark.parametrize("spelling", ["--json={}", "--json {}"])
-@pytest.mark.parametrize("name", ["benchmarks", "selftest"])
-def test_a_file_behind_json_is_written_with_a_note(tmp_path: Path, command: Command, name: str, spelling: str) -> None:
-    schema, make = CASES[name]
-    file = tmp_path / "report.json"
-    ended = command(name, *spelling.format(file).split(), *make(tmp_path))
-    jsonschema.validate(json.loads(file.read_text()), _schema(schema))
-    assert (ended.code, ended.out[:1] == "{") == (0, False)
-    assert "dmlgather: note: --json FILE is now spelled --output FILE" in ended.err
 
 
 def test_check_writes_json_to_a_file_in_the_older_way(folder: Path, command: Command) -> None:

@@ -41,6 +41,7 @@ def test_every_loop_copies_its_box_and_nothing_else(isa: str) -> None:
     all_chosen(isa, tried(program(isa), 1, 6000), 20)
 
 
+@pytest.mark.slow
 @X86_64
 @pytest.mark.parametrize("isa", SETS)
 def test_what_asks_the_processor_needs_nothing_but_the_baseline(isa: str) -> None:
@@ -78,6 +79,7 @@ def judge(change: str, seed: int) -> tuple[str, str]:
 PROGRAMS = BrokenPrograms("tests/cpu_kernels/test_copy_loops.py", BROKEN, judge)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", BROKEN)
 def test_broken_loops_are_noticed(change: str) -> None:
     """By a wrong byte, or by a sanitizer; and the same box passes through the sound loops."""

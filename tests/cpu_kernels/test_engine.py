@@ -31,6 +31,9 @@ from tests.cpu_kernels.making import (
 )
 from tests.cpu_kernels.processors import SETS
 
+pytestmark = pytest.mark.slow
+"""Compiling the engine under sanitizers takes half a minute. tests/backends judges the engine that is installed."""
+
 LOOPS = ("run", "strided", "short run", "tiled", "transposed", "picked")
 WORK = ("looked-up units", "looked-up runs", "looked-up parts", "index checks", "constant fill", "nothing", *LOOPS)
 """What `dmlgather_describe` calls the kinds of work, and the inner loops of copies."""
@@ -52,7 +55,6 @@ def test_every_kind_of_work_is_clean(rng: random.Random, tmp_path: Path) -> None
         assert any(name in line for line in said), f"no program has {name}"
 
 
-@pytest.mark.slow
 def test_small_blocks_are_clean(rng: random.Random, tmp_path: Path) -> None:
     """Stores past the cache, columns of blocks, parts of runs and tiles, which only large plans have in the engine for use."""
     plain = (replace(random_settings(rng), block_units=0) for _ in range(800))
@@ -62,7 +64,6 @@ def test_small_blocks_are_clean(rng: random.Random, tmp_path: Path) -> None:
         assert any(f"streamed {name}" in line for line in said), f"no program has streamed {name}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loops", SETS)
 def test_the_loops_of_each_instruction_set(loops: str, rng: random.Random, tmp_path: Path) -> None:
     """The engine for use: with the measured block sizes, and pages without access before and behind the buffers."""
@@ -70,19 +71,16 @@ def test_the_loops_of_each_instruction_set(loops: str, rng: random.Random, tmp_p
     run(engine_build.Driver(engine_build.FAST).path(), forced_cases(rng, loops, 150), tmp_path)
 
 
-@pytest.mark.slow
 def test_the_engine_for_use(rng: random.Random, tmp_path: Path) -> None:
     """What lies far apart, what is large, and any words."""
     cases = chain(far_cases(rng), measured_cases(rng), entry_cases(rng, 300))
     run(engine_build.Driver(engine_build.FAST).path(), cases, tmp_path)
 
 
-@pytest.mark.slow
 def test_words_are_refused_or_safe(rng: random.Random, tmp_path: Path) -> None:
     run(engine_build.Driver(engine_build.ADDRESS).path(), entry_cases(rng, 3000), tmp_path)
 
 
-@pytest.mark.slow
 def test_blocks_of_any_size_are_clean(rng: random.Random, tmp_path: Path) -> None:
     """The number of units in a block is a word of the plan like any other."""
     sizes = (2**63 - 1, 2**63 - 16, 2**62, 2**31)
@@ -92,7 +90,6 @@ def test_blocks_of_any_size_are_clean(rng: random.Random, tmp_path: Path) -> Non
         assert any(name in line for line in said), f"no program has {name}"
 
 
-@pytest.mark.slow
 def test_threads_do_not_race(rng: random.Random, tmp_path: Path) -> None:
     """Helpers of one call, and callers that share a program."""
     cases = []

@@ -25,6 +25,8 @@ from dmlgather.distributed import slice as slice_of
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin, table_of
 
+pytestmark = pytest.mark.slow
+
 X = np.arange(120_000, dtype=np.float32).reshape(3000, 40)
 INDICES = np.arange(2100).reshape(70, 30) % 1500 * 1361 % 6200 - 3100  # some repeated, some out of range
 EXPECTED = X[np.clip(np.where(INDICES < 0, INDICES + 3000, INDICES), 0, 2999)]
@@ -47,7 +49,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield found
 
 
-@pytest.mark.slow
 def test_tables_in_memory_files_and_stores(client: Client, tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", X)
     stored = zarr.create_array(tmp_path / "table.zarr", shape=X.shape, chunks=(700, 25), dtype=X.dtype)
@@ -94,7 +95,6 @@ def dies_once(chunk: NDArray[Any], marker: Path) -> NDArray[Any]:
     return chunk
 
 
-@pytest.mark.slow
 def test_a_killed_worker_changes_nothing(client: Client, tmp_path: Path) -> None:
     before = set(client.nthreads())
     table = da.from_array(X, chunks=(250, 40)).map_blocks(dies_once, tmp_path / "marker", dtype=X.dtype, meta=X[:0])
@@ -120,7 +120,6 @@ def waits(chunk: NDArray[Any], marker: Path) -> NDArray[Any]:
     return chunk
 
 
-@pytest.mark.slow
 def test_a_cancelled_gather_leaves_nothing_behind(client: Client, tmp_path: Path) -> None:
     marker, asked = tmp_path / "marker", tmp_path / "asked"
     marker.touch()

@@ -40,6 +40,7 @@ def test_the_whole_program(compiler: Callable[[], list[str]], tmp_path: Path) ->
     compiled(compiler(), "-c", HERE / "program.cpp", "-o", tmp_path / "program.o")
 
 
+@pytest.mark.slow
 def test_beside_the_header_of_windows(tmp_path: Path) -> None:
     """The macros and types of windows.h, as MinGW has it, for a 64-bit Windows."""
     command = [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-windows-gnu", "-include", "windows.h"]

@@ -15,7 +15,7 @@ from dmlgather.backends import arrays
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.devices import CPU
 from dmlgather.dialects.problem import Problem
-from dmlgather.fusion import derivations, fuse, fusing
+from dmlgather.fusion import fuse, fusing
 from dmlgather.fusion import fused as running
 from dmlgather.fusion.fusing import JoinedIndices
 from dmlgather.fusion.graph_routes import GraphCall
@@ -146,8 +146,8 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "indices that are not checked any more": (compose, "_check_coverage", unchecked),
     "a policy for another": (compose, "_check_mergeable", unchecked),
     "an index of an index": (compose, "_check_values", unchecked),
-    "a policy that is dropped": (derivations, "unchecked", always),
-    "indices from the start of their view": (derivations, "compose_indices", from_the_start),
+    "a policy that is dropped": (fusing, "unchecked", always),
+    "indices from the start of their view": (fusing, "compose_indices", from_the_start),
     "known indices that are not in range": (fusing, "with_known_indices", clamping),
     "the wrong one of joined indices": (JoinedIndices, "read_by", from_the_start),
 }

@@ -1,5 +1,5 @@
-"""Check mutated files as a user does, in processes; run, explain, translate and compare some of them; compare mutated functions
-of JAX; read mutated folders of conformance cases; and keep those at which the command fails.
+"""Check mutated files as a user does, in processes; run, explain, translate some of them, and compare them with ONNX models;
+read mutated folders of conformance cases; and keep those at which the command fails.
 
     python -m tests.fuzzing [SECONDS [SEED]]
 
@@ -36,6 +36,9 @@ MEMORY = 500_000_000
 
 PYTHON = sys.executable
 
+RUNNING = (25.0, 1_750_000_000)
+"""Seconds and bytes more that a command may take that runs a model: so much more its limits allow."""
+
 WAIT = 120
 """Seconds after which a process that waits is ended."""
 
@@ -47,11 +50,8 @@ FORMATS = ("text", "concise", "json", "sarif", "junit", "github")
 PICKED = 3
 """Files of a batch that are also run, explained, translated and compared with another one."""
 
-TARGETS = {"onnx": "onnx", "openvino": "xml", "jax": "jax", "directml": "json"}
-"""The libraries that are translated to, with the suffix of what is written."""
-
-SIZES = {".onnx": ("n=3", "x=4x3x8")}
-"""What models leave open before they are mutated."""
+RUNS = ("translate", "compare")
+"""The commands that load libraries which run models."""
 
 
 def checking(target: Path, form: str) -> list[str]:
@@ -66,15 +66,13 @@ def using(target: Path, scratch: Path) -> list[list[str]]:
 
 
 def translating(draw: random.Random, target: Path, others: list[Path]) -> list[list[str]]:
-    """The arguments that translate a file, to a place beside it that may be its own, and that compare it with another one."""
-    to = draw.choice(list(TARGETS))
-    place = target.with_name(f"{draw.choice((target.stem, 'new'))}.{TARGETS[to]}")
-    sizes = SIZES.get(target.suffix, ())
-    stated = ["--inputs", draw.choice(sizes)] if sizes and draw.random() < 0.8 else []
-    given = ["--given", draw.choice(("any", "valid"))]
+    """The arguments that translate a file, to a place beside it that may be its own, and that compare it with a model."""
+    place = target.with_name(f"{draw.choice((target.stem, 'new'))}.onnx")
+    models = [path for path in [target, *others] if path.suffix == ".onnx"]
+    form = draw.choice(([], ["--json"]))
     return [
-        ["translate", str(target), "--to", to, *(["-o", str(place)] if draw.random() < 0.8 else []), *stated],
-        ["equivalent", str(target), str(draw.choice([target, *others])), *given, *stated],
+        ["translate", str(target), *(["-o", str(place)] if draw.random() < 0.8 else []), *form],
+        *(["compare", str(target), "--against", str(model), *form] for model in draw.sample(models, min(len(models), 1))),
     ]
 
 
@@ -92,24 +90,14 @@ def harm(folder: Path, before: dict[str, str]) -> str:
     return next((f"changed {Path(name).suffix or name}" for name, content in before.items() if after.get(name) != content), "")
 
 
-def loading(scratch: Path) -> dict[str, float]:
-    """Seconds of a processor that translating a small model takes, by library: nearly all of it loads that library."""
-    small = str(ROOT / "examples/directml/slice.json")
-    found = {}
-    for to in TARGETS:
-        command = [sys.executable, "-m", "dmlgather.cli", "translate", small, "--to", to]
-        with (scratch / "out").open("wb") as out:
-            code, found[to], _ = _measured(command, scratch / "used", out, out)
-        assert code == 0, to
-    return found
-
-
-def exported(scratch: Path) -> bytes:
-    """A function that `jax.export` wrote."""
-    path = scratch / "function.jax"
-    command = [sys.executable, "-m", "dmlgather.cli", "translate", str(ROOT / "examples/directml/slice.json"), "--to", "jax"]
-    subprocess.run([*command, "-o", str(path)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return path.read_bytes()
+def written(scratch: Path) -> tuple[float, bytes]:
+    """Seconds of a processor that translating a small model takes, nearly all of which loads libraries; and its ONNX file."""
+    small, path = ROOT / "examples/directml/gather_2.json", scratch / "small.onnx"
+    with (scratch / "out").open("wb") as out:
+        command = [sys.executable, "-m", "dmlgather.cli", "translate", str(small), "-o", str(path)]
+        code, seconds, _ = _measured(command, scratch / "used", out, out)
+    assert code == 0
+    return seconds, path.read_bytes()
 
 
 def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: float = 0.0) -> str:
@@ -126,9 +114,10 @@ def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: flo
         return "traceback"
     if "internal error" in said:
         return said[said.index("internal error") :].splitlines()[0][:200]
-    if seconds > SECONDS + loaded:
+    runs = arguments[0] in RUNS
+    if seconds > SECONDS + loaded + RUNNING[0] * runs:
         return f"{seconds:.1f} seconds"
-    if memory > MEMORY:
+    if memory > MEMORY + RUNNING[1] * runs:
         return f"{memory // 10**6} MB"
     if steering := {character for character in told + said if not (character.isprintable() or character in "\n\t")}:
         return f"control characters {sorted(map(ascii, steering))}"
@@ -181,7 +170,7 @@ def main(seconds: float, seed: int) -> int:
     print(f"seed {seed}, {seconds:g} seconds", flush=True)
     with tempfile.TemporaryDirectory(prefix="dmlgather-fuzz-") as temporary:
         folder, scratch = Path(temporary, "files"), Path(temporary)
-        cases, loaded, function = whole_cases(Path(temporary, "whole")), loading(scratch), exported(scratch)
+        cases, (loaded, model) = whole_cases(Path(temporary, "whole")), written(scratch)
         while time.monotonic() - start < seconds:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -193,16 +182,14 @@ def main(seconds: float, seed: int) -> int:
             tries = [(path, checking(path, form)) for path in files] if failure(checking(folder, form), scratch, form) else []
             for path in draw.sample(files, PICKED):
                 tries += [(path, arguments) for arguments in (*using(path, scratch), *translating(draw, path, files))]
-            damaged = folder / "function.jax"
-            damaged.write_bytes(flipped(draw, function))
-            tries.append((damaged, ["equivalent", str(damaged), str(draw.choice([damaged, *files]))]))
+            damaged = folder / "damaged.onnx"
+            damaged.write_bytes(flipped(draw, model))
+            tries.append((damaged, ["compare", str(ROOT / "examples/directml/gather_2.json"), "--against", str(damaged)]))
             mutated_cases(draw, cases, folder / "cases")
             tries.append((folder / "cases", ["conformance", "read", str(folder / "cases"), *draw.choice(([], ["--json"]))]))
             before = digests(folder)
             for path, arguments in tries:
-                libraries = max(loaded.values()) if arguments[0] in ("translate", "equivalent") else min(loaded.values())
-                libraries += 2 * loaded["jax"] * (path == damaged)  # each is read by a process that loads JAX
-                how = failure(arguments, scratch, _form(arguments, form), libraries)
+                how = failure(arguments, scratch, _form(arguments, form), loaded)
                 if how := how or harm(folder, before):
                     kept.mkdir(exist_ok=True)
                     if path.is_dir():

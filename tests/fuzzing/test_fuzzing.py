@@ -9,9 +9,8 @@ import pytest
 
 from conformance.case_reading import read_results
 from dmlgather.files import FileError
-from dmlgather.translation.writing import KINDS
 from tests import seeds
-from tests.fuzzing.__main__ import TARGETS, digests, failure, harm, translating
+from tests.fuzzing.__main__ import digests, failure, harm, translating
 from tests.fuzzing.mutating_cases import mutated_cases, whole_cases
 
 
@@ -46,13 +45,12 @@ def test_whole_cases_are_equal_and_mutated_ones_are_read_or_refused(tmp_path: Pa
     assert digests(whole) == kept
 
 
-def test_what_is_translated_goes_to_each_library(tmp_path: Path) -> None:
-    rng, path = seeds.rng(), tmp_path / "1.onnx"
-    assert {to: kind.suffix[1:] for to, kind in KINDS.items()} == TARGETS
-    commands = [translating(rng, path, [path]) for _ in range(100)]
-    assert {first[3] for first, _ in commands} == {*TARGETS}
-    assert any(str(path) in first[4:] for first, _ in commands)  # over itself
-    assert {second[0] for _, second in commands} == {"equivalent"}
+def test_what_is_translated_is_compared_with_models(tmp_path: Path) -> None:
+    rng, path, model = seeds.rng(), tmp_path / "1.json", tmp_path / "1.onnx"
+    commands = [translating(rng, path, [path, model]) for _ in range(100)]
+    assert {first[0] for first, _ in commands} == {"translate"}
+    assert any(str(model) in first for first, _ in commands)  # over another input
+    assert {tuple(second[:4]) for _, second in commands} == {("compare", str(path), "--against", str(model))}
 
 
 @pytest.mark.parametrize(

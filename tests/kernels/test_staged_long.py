@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dmlgather.backends import reference
-from dmlgather.backends.cuda import staged_cost
+from dmlgather.backends.cuda import staged
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
@@ -115,7 +115,7 @@ def test_random_reads_touch_as_many_sectors_as_the_cost_says(units: int, reads: 
     """On average over 1000 draws: within a fiftieth, which is more than ten times what chance makes of such a mean."""
     drawn = seeds.numpy_rng().integers(0, units, (1000, reads))
     touched = float(np.mean([len(set(row)) for row in drawn.tolist()]))
-    assert touched == pytest.approx(staged_cost._touched(units, reads), rel=0.02)
+    assert touched == pytest.approx(staged._touched(units, reads), rel=0.02)
 
 
 def test_a_description_says_why() -> None:

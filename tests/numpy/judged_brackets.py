@@ -111,8 +111,6 @@ def _stepped(chain: IndexExpression, data: NDArray[Any], choice: str | Fill | No
 
 def _known(chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None) -> Fused:
     """The brackets fused, with indices that are constants of the graph."""
-    if choice is None:
-        return fuse(chain.graph(data))
     graph = GraphBuilder()
     value = graph.input("x", TensorType(data.shape, data.dtype))
     for problem, indices in _steps(chain, data, choice):

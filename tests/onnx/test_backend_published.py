@@ -89,6 +89,7 @@ def names(*devices: str) -> list[str]:
     return sorted(f"test_{name}_{device}" for name in published() for device in devices)
 
 
+@pytest.mark.slow
 def test_no_test_of_the_family_is_left_out() -> None:
     assert published() >= PUBLISHED
 

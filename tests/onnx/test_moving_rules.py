@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ValueInfoProto, helper
 
+from dmlgather.onnx.model.moving_rules import ShapeArray
 from dmlgather.onnx.model.operators import compute
-from dmlgather.onnx.model.shape_arrays import ShapeArray
 from tests.onnx.auxiliary_drafts import draft, versions
 
 Array = np.ndarray[Any, Any]

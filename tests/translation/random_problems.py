@@ -214,11 +214,11 @@ def random_problem(seed: int) -> Problem:
             return rng.choice(KINDS)(Maker(rng))
 
 
-def random_inputs(problem: Problem, seed: int, *, valid: bool, extreme: bool = True) -> list[Array] | None:
+def random_inputs(problem: Problem, seed: int, *, valid: bool) -> list[Array] | None:
     """Arrays for a problem: random bits, and indices at the edges of what is in range.
 
-    valid: no index is out of range; None where there is no such index. extreme: else also the ends of the index type, and
-    what has more than 32 bits.
+    valid: no index is out of range; None where there is no such index. Else there are also the ends of the index type, and what
+    has more than 32 bits.
     """
     rng = np.random.default_rng(seed)
     data = problem.data
@@ -237,7 +237,7 @@ def random_inputs(problem: Problem, seed: int, *, valid: bool, extreme: bool = T
     edges = {low, low + 1, -1, 0, 1, high - 1, high}
     usable = [value for value in edges if max(low, info.min) <= value <= min(high, info.max)]
     found = rng.choice(np.array(usable, tensor.dtype), tensor.shape).astype(tensor.dtype)
-    if not valid and extreme and found.size:
+    if not valid and found.size:
         place = np.unravel_index(rng.integers(found.size), found.shape)
         found[place] = rng.choice(np.array([each for each in (info.min, info.max, 2**32 + 1) if each <= info.max], tensor.dtype))
     return [*arrays, np.asarray(found)]

@@ -9,9 +9,8 @@ from pathlib import Path
 import onnx
 
 import dmlgather as dg
+from dmlgather.differential.sources import program_of
 from dmlgather.directml.dxdispatch.model_file import check_file
-from dmlgather.translation.directml_sources import of_checked
-from dmlgather.translation.writing import write
 from tests.dialects.test_descriptor_graph import shown_by_running
 from tests.dxdispatch.random_chains import random_model
 from tests.peers.onnxruntime import CLAMPS, clamps
@@ -32,15 +31,16 @@ def judge_model(source: int | Path, folder: Path, opset: int = NEWEST) -> str:
     else:
         path = source
     checked = check_file(path)
-    file = of_checked(checked)
-    made = dg.translate(file.graph, "onnx", opset=opset)
+    file = program_of(checked)
+    made = dg.translate(file.graph, "onnx", opset=opset, initial=file.initial)
     if made.form is None:
         assert REFUSED in made.reason or "no BitCast" in made.reason, (source, made.reason)
         return "elements of another size" if REFUSED in made.reason else "no BitCast"
     target = folder / "model.onnx"
-    write(made, file.initial, target, ())
+    made.write(target)
     ort = import_module("onnxruntime")
     onnx.checker.check_model(str(target), full_check=True)
+    assert made.check, (source, str(made.check))
     if clamps(onnx.load(target)) and any(
         array.dtype.kind in "iu" and CLAMPS.known_fault(array) for array in file.initial.values()
     ):

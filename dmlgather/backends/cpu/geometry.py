@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, packed_strides, reach
+from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, reach
 
 WORDS = (1, 2, 4, 8)
 """Bytes of NumPy's unsigned integers."""
@@ -98,11 +98,6 @@ class Geometry:
         """Bytes per step of an offset. If it equals the unit, the source is contiguous."""
         step = gcd(*self.in_strides, *(one.in_stride for one in self.lookups))
         return self.unit if step % self.unit == 0 else step
-
-    @property
-    def packed(self) -> bool:
-        """Whether the output is C-contiguous."""
-        return self.out_strides == tuple(self.unit * step for step in packed_strides(self.shape))
 
     def moves(self, axis: int) -> bool:
         """Whether any lookup moves along `axis`."""

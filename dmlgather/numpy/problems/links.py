@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask, indexing, stacked, stacked_type
+from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask, indexing, stacked
 from dmlgather.dialects.element_types import is_type
-from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType, check_axes, whole
 from dmlgather.dialects.views import ReshapeView, TransposeView
 from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis
@@ -143,9 +141,6 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
 MOST_DIMENSIONS = 64
 """Of NumPy's arrays."""
 
-Copied = Callable[[Any], np.ndarray[Any, Any]]
-"""Copies an index array, wherever it lies, into NumPy's memory."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Brackets:
@@ -183,25 +178,6 @@ class Brackets:
         """The problem's `indices`. There is no placeholder. IndexError for index arrays that cannot be broadcast."""
         return stacked(self._entries, [array for each in self.written for array in each.arrays or ()])
 
-    def indices_in(self, graph: GraphBuilder, name: str, copied: Copied) -> str:
-        """The problem's `indices` as a value of a graph: each placeholder is an input, and all that is written a constant."""
-        if not self.has_placeholder:
-            return graph.constant(copied(self.indices()), name)
-        kind, values = stacked_type(self._entries), list[str]()
-        several = sum(each.arrays is None or len(each.arrays) for each in self.written if each.is_array) > 1
-        positions = kind.shape[:-1] if several else kind.shape
-        for number, each in enumerate(self.written):
-            own = f"{name}[{number}]" if several else name
-            if each.arrays is None:
-                assert isinstance(each.entry, TensorType)
-                values.append(graph.expanded(f"{own}: broadcast", graph.input(own, each.entry), positions))
-                if each.entry.dtype != kind.dtype:
-                    values[-1] = graph.elementwise(f"{own}: cast", "cast", kind.dtype, values[-1])
-            elif each.is_array:
-                spread = (np.broadcast_to(copied(array), positions) for array in each.arrays)
-                values += (graph.constant(array.astype(kind.dtype), own) for array in spread)
-        return graph.stacked(f"{name}: stack", values, len(positions)) if several else values[0]
-
     @property
     def _entries(self) -> list[Entry]:
         return [each.entry for each in self.written]
@@ -236,13 +212,6 @@ class TakenAlong:
     def indices(self) -> Any:
         """The problem's `indices`. There is no placeholder."""
         return (self.written.arrays or ())[0]
-
-    def indices_in(self, graph: GraphBuilder, name: str, copied: Copied) -> str:
-        """As of `Brackets`."""
-        if self.has_placeholder:
-            assert isinstance(self.written.entry, TensorType)
-            return graph.input(name, self.written.entry)
-        return graph.constant(copied(self.indices()), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,18 +310,3 @@ def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
     for link in links:
         found.append(link.problem(found[-1].output if found else data))
     return tuple(found)
-
-
-def graph(links: Sequence[Link], found: Sequence[Problem], copied: Copied) -> IndexGraph:
-    """The graph of links, of which each has a problem. Inputs: the data, then every placeholder, in order; index arrays and masks
-    are constants, for which they are `copied`.
-    """
-    builder = GraphBuilder()
-    value = builder.input("data", found[0].data)
-    for number, (link, problem) in enumerate(zip(links, found, strict=True)):
-        inputs = [value]
-        if len(problem.inputs) > 1:
-            assert isinstance(link, Brackets | TakenAlong)
-            inputs.append(link.indices_in(builder, f"indices{number}", copied))
-        value = builder.problem(f"step {number} ({problem.name})", problem, *inputs, output=f"result{number}")
-    return builder.build([value])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, KnownCall, Unknown, Verdict
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.dialects.relatives import ONNX_RELATIVES, found
+from dmlgather.dialects.relatives import relatives_among
 from dmlgather.dialects.sizes import KnownSize, Sizes, has_names, with_numbers
 from dmlgather.dialects.sliced_axes import SlicedAxis
 from dmlgather.dialects.unknown_sizes import Named, NodeSizes, TrialSizes, named, trial_sizes
@@ -323,7 +323,7 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         opsets=contents.opsets,
         nodes=tuple(_checked(*pair) for pair in judged),
         others=dict(sorted(contents.others.items())),
-        relatives=found(ONNX_RELATIVES, contents.others),
+        relatives=relatives_among(contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
     )

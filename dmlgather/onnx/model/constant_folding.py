@@ -16,11 +16,10 @@ import numpy as np
 from dmlgather.dialects.checked_model import Unknown
 from dmlgather.dialects.element_arithmetic import Element, array_of, objects
 from dmlgather.dialects.sizes import KEPT_ELEMENTS
-from dmlgather.onnx.model.moving_rules import LargeResultError
+from dmlgather.onnx.model.moving_rules import LargeResultError, ShapeArray
 from dmlgather.onnx.model.operator_rows import KnownNode, Shape
 from dmlgather.onnx.model.operators import compute, row_of
 from dmlgather.onnx.model.partial_types import PartialType, Size, Value, first_unknown, is_known, is_partly
-from dmlgather.onnx.model.shape_arrays import ShapeArray
 from dmlgather.onnx.model.subgraphs import operator_name
 from dmlgather.onnx.problems.node_reading import in_family
 from dmlgather.wording import printable, shortened

@@ -8,9 +8,6 @@ import numpy as np
 
 from dmlgather.dialects.element_types import ElementTypes
 
-STRING = np.dtype(object)
-"""NumPy's type for tensors of strings."""
-
 TYPES = ElementTypes(
     {
         "float": "float32",

@@ -49,20 +49,15 @@ def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, 
     )
 
 
-def _unlike(problem: Problem, size: int | None) -> Unlike | None:
-    """Only Gather has differences: the others look nothing up, or have no elements for an index out of range.
-
-    size: of the axis; None where it is not known before the model runs.
-    """
+def _unlike(problem: Problem, _: None) -> Unlike | None:
+    """Only Gather has differences: the others look nothing up, or have no elements for an index out of range."""
     if not isinstance(problem, OpenVINOGather):
         return None
-    signed = problem.indices.dtype.kind == "i"
-    end = "n - 1, n being the size of the axis" if size is None else str(size - 1)
-    first = "0" if not signed or problem.version < 8 else "-n" if size is None else str(-size)
+    signed, size = problem.indices.dtype.kind == "i", problem.data.shape[problem.axis]
     zeros = f"zeros in {problem}"
     return Unlike(
         "indices",
-        f"{first} to {end}",
+        f"{0 if not signed or problem.version < 8 else -size} to {size - 1}",
         zeros,
         "mask the elements that indices out of range give, as docs/openvino.md shows, unless all are in range",
         zeros if signed and problem.version < 8 else None,

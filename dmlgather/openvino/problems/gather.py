@@ -9,8 +9,7 @@ from typing import Any
 
 from dmlgather.dialects.gathers import GatherElementsProblem, GatherNDProblem
 from dmlgather.dialects.problem import TensorType, check_axis, check_batch, gather, whole
-from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
-from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
+from dmlgather.openvino.problems.operation_versions import INTEGERS, TYPES, OpenVINOProblem
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 

@@ -6,9 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dmlgather.dialects.element_types import ElementTypes
 from dmlgather.dialects.problem import Problem, check_data_rank
-from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
 from dmlgather.wording import alternatives
+
+TYPES = ElementTypes(
+    {
+        "boolean": "bool",
+        "bf16": "bfloat16",
+        "f16": "float16",
+        "f32": "float32",
+        "f64": "float64",
+        "f8e4m3": "float8_e4m3fn",
+        "f8e5m2": "float8_e5m2",
+        "f8e8m0": "float8_e8m0fnu",
+        "i8": "int8",
+        "i16": "int16",
+        "i32": "int32",
+        "i64": "int64",
+        "u8": "uint8",
+        "u16": "uint16",
+        "u32": "uint32",
+        "u64": "uint64",
+        "string": "object",
+    }
+)
+"""OpenVINO's element types of whole bytes, and its strings: name in OpenVINO -> name in NumPy."""
+
+INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+"""What indices, axes and bounds may be."""
+
 
 NEWEST_OPSET = 16
 """The newest operation set that the table was written against."""

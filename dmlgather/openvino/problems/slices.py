@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from dmlgather.dialects.problem import TensorType, check_axes
 from dmlgather.dialects.windows import Window, WindowProblem, integers, window
-from dmlgather.openvino.problems.data_types import INTEGERS, TYPES
-from dmlgather.openvino.problems.operation_versions import OpenVINOProblem
+from dmlgather.openvino.problems.operation_versions import INTEGERS, TYPES, OpenVINOProblem
 from dmlgather.wording import counted
 
 MOST = 2**64 - 1

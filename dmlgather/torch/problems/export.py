@@ -12,7 +12,7 @@ from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, index_bounds, views
 from dmlgather.dialects.problem import Problem
-from dmlgather.dialects.view_forms import FORMS, VIEW_FORMS, indexing_form, needed_by_indexing
+from dmlgather.dialects.view_forms import VIEW_FORMS, indexing_form, needed_by_indexing
 from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Report
 from dmlgather.torch.problems.gathers import (
     TorchEmbedding,
@@ -102,7 +102,6 @@ EXPORTER = Exporter(
         PixelShuffle: _shuffle,
         PixelUnshuffle: _unshuffle,
         TorchIndexing: indexing_form,
-        **FORMS,
         **VIEW_FORMS,
     },
     lambda problem: f"PyTorch {problem.name}",
