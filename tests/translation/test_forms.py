@@ -160,9 +160,3 @@ def test_a_wrong_clamp_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not made.ok
     with pytest.raises(AssertionError):
         judge(range(40))
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlgather.translation.translating.find_spec", lambda _: None)
-    with pytest.raises(ModuleNotFoundError, match="translating to 'onnx' needs the package onnx, which is not installed"):
-        dg.translate(dg.onnx.gather.problem(TABLE, IDS))
