@@ -41,23 +41,15 @@ def is_bound(graph: IndexGraph, step: Step, *operators: str) -> bool:
 
 OPERATORS = {
     "add": "Add",
-    "subtract": "Sub",
     "multiply": "Mul",
-    "negative": "Neg",
-    "remainder": "Mod",
     "minimum": "Min",
     "maximum": "Max",
     "less": "Less",
-    "less_equal": "LessOrEqual",
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
     "equal": "Equal",
     "and": "And",
-    "or": "Or",
-    "not": "Not",
     "where": "Where",
 }
-"""ONNX's operators for integer arithmetic, by NumPy's names. "not_equal" is two nodes."""
+"""ONNX's operators for integer arithmetic, by NumPy's names."""
 
 SELECTED_AS = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
 """The types that onnxruntime's Where lacks, and types with the same values, or bits, that it has."""
@@ -176,10 +168,6 @@ class OnnxForm:
             return  # a part of the Clip behind it
         if work.operator == "cast":
             self.node("Cast", inputs, [output], to=type_number(work.dtype))
-        elif work.operator == "not_equal":
-            equal = self.between(output, "equal")
-            self.node("Equal", inputs, [equal])
-            self.node("Not", [equal], [output])
         elif output in self.clamped:
             self.node("Clip", [*self.clamped[output].inputs, inputs[1]], [output])
         elif is_bound(self.graph, step, "minimum", "maximum"):
