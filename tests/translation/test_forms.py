@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,6 @@ def test_a_wrong_clamp_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlgather.translation.translating.find_spec", lambda _: None)
-    with pytest.raises(ModuleNotFoundError, match="translating to 'onnx' needs the package onnx, which is not installed"):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ModuleNotFoundError, match="an ONNX model needs the package onnx, which is not installed"):
         dg.translate(dg.onnx.gather.problem(TABLE, IDS))
