@@ -23,8 +23,8 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Time of a processor that reading, planning and running against an ONNX model may take. Default: 5 per megabyte of "
-        "the files, 5 at least, 30 where an ONNX model runs.",
+        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least, 30 where an "
+        "ONNX model runs.",
         show_default=False,
     ),
 ]

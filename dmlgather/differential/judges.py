@@ -28,9 +28,10 @@ class Judge:
     """A library with a model loaded.
 
     name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError
-    where the library cannot run it. misses_errors: whether it may give a result where ONNX has an error. knows_empty: whether
-    outputs without elements have the right shapes. inexact: operators of the model in which it loses the sign of a zero and the
-    bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end and is right.
+    where the library cannot run it, MemoryError. misses_errors: whether it may give a result where ONNX has an error.
+    knows_empty: whether outputs without elements have the right shapes. inexact: operators of the model in which it loses the
+    sign of a zero and the bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end and is
+    right.
     """
 
     name: str
@@ -121,9 +122,9 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
         except MemoryError:
             raise
         except Exception as error:
-            if "llocat" in str(error):  # bad allocation, failed to allocate
+            if any(words in str(error) for words in NO_MEMORY):
                 raise MemoryError(_first_line(error)) from None
-            if any(words in str(error) for words in ("Unexpected input data type", "is not supported", "MLDataType")):
+            if any(words in str(error) for words in NO_CODE):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
 
@@ -166,6 +167,13 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
         inexact=_operators(model, "Expand"),
         most_index=2**16 if _has_gather_elements(model) else None,
     )
+
+
+NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+"""What onnxruntime says where memory does not suffice."""
+
+NO_CODE = ("Unexpected input data type", "is not supported", "MLDataType")
+"""What it says of types that it does not have."""
 
 
 def _operators(model: Any, *names: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -161,9 +160,3 @@ def test_a_wrong_clamp_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not made.ok
     with pytest.raises(AssertionError):
         judge(range(40))
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ModuleNotFoundError, match="an ONNX model needs the package onnx, which is not installed"):
-        dg.translate(dg.onnx.gather.problem(TABLE, IDS))
