@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ci.pages.blocks import table
@@ -15,7 +15,7 @@ WORDS = ("workload", "layout", "kernel", "misses")
 Rows = dict[str, dict[str, dict[str, Any]]]
 
 
-def traffic_tables(before: Rows, now: Rows) -> str:
+def traffic_tables(rows: Rows) -> str:
     """Both tables as Markdown: memory, and instructions with occupancy."""
     memory = table(
         (
@@ -33,11 +33,11 @@ def traffic_tables(before: Rows, now: Rows) -> str:
         (
             (
                 name,
-                *_compared(before, now, name, "fetched", _short),
-                *_compared(before, now, name, "used", _percent),
-                *(_changed(before, now, name, figure, _short) for figure in ("index_lines", "load_lines", "store_lines")),
+                *_of_each(row, "fetched", _short),
+                *_of_each(row, "used", _percent),
+                *(_short(row["ours"][figure]) for figure in ("index_lines", "load_lines", "store_lines")),
             )
-            for name in now
+            for name, row in rows.items()
         ),
         WORDS,
     )
@@ -46,11 +46,11 @@ def traffic_tables(before: Rows, now: Rows) -> str:
         (
             (
                 name,
-                _changed(before, now, name, "kernel", lambda kernel: f"`{kernel}`"),
-                *_compared(before, now, name, "instructions", _short),
-                *(_changed(before, now, name, figure, _short) for figure in ("passes", "resident", "blocks")),
+                f"`{row['ours']['kernel']}`",
+                *_of_each(row, "instructions", _short),
+                *(_short(row["ours"][figure]) for figure in ("passes", "resident", "blocks")),
             )
-            for name in now
+            for name, row in rows.items()
         ),
         WORDS,
     )
@@ -58,37 +58,29 @@ def traffic_tables(before: Rows, now: Rows) -> str:
 
 
 def sweep_table(rows: Rows, goals: Goals) -> str:
-    """How many layouts meet the goals, and a table of all of them, as Markdown."""
+    """How many layouts meet the goals, and a table of those that do not, as Markdown."""
     ours = {name: row["ours"] for name, row in rows.items()}
-    misses = goals.misses(ours)
     made = table(
         ("layout", "kernel", "fetched", "used", "load lines", "store lines", "instructions", "misses"),
         (
             (
                 re.sub(r"\[.*[\])]", r"`\g<0>`", name),
-                f"`{figures['kernel']}`",
-                _short(figures["fetched"]),
-                _percent(figures["used"]),
-                *(_short(figures[each]) for each in ("load_lines", "store_lines", "instructions")),
-                ": ".join(filter(None, (", ".join(misses[name].figures), misses[name].reason))) if name in misses else "",
+                f"`{ours[name]['kernel']}`",
+                _short(ours[name]["fetched"]),
+                _percent(ours[name]["used"]),
+                *(_short(ours[name][each]) for each in ("load_lines", "store_lines", "instructions")),
+                ": ".join(filter(None, (", ".join(miss.figures), miss.reason))),
             )
-            for name, figures in ours.items()
+            for name, miss in goals.misses(ours).items()
         ),
         WORDS,
     )
     return f"{goals.summary(ours)}\n\n{made}"
 
 
-def _compared(before: Rows, now: Rows, name: str, figure: str, shown: Callable[[Any], str]) -> tuple[str, ...]:
+def _of_each(row: dict[str, dict[str, Any]], figure: str, shown: Callable[[Any], str]) -> Iterator[str]:
     """Ours, the naive kernel's and the row kernel's."""
-    plain = (shown(now[name][kind][figure]) if kind in now[name] else "-" for kind in ("naive", "row"))
-    return _changed(before, now, name, figure, shown), *plain
-
-
-def _changed(before: Rows, now: Rows, name: str, figure: str, shown: Callable[[Any], str]) -> str:
-    """Ours, with what it was before."""
-    values = [shown(rows[name]["ours"][figure]) for rows in (before, now) if name in rows]
-    return " → ".join(dict.fromkeys(values))
+    return (shown(row[kind][figure]) if kind in row else "-" for kind in ("ours", "naive", "row"))
 
 
 def _short(value: float) -> str:

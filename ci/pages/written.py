@@ -46,14 +46,14 @@ def written() -> Iterator[tuple[str, str]]:
 
 def blocks() -> dict[str, dict[str, str]]:
     """The blocks of each page: name -> content."""
-    before, now, sweep = (_record(f"tests/kernels/{name}.json") for name in ("traffic_before", "traffic", "sweep"))
+    traffic, sweep = (_record(f"tests/kernels/{name}.json") for name in ("traffic", "sweep"))
     results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
     return {
         "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
         "docs/conformance.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
         "docs/kernels.md": {
-            "traffic": traffic_tables(before["rows"], now["rows"]),
+            "traffic": traffic_tables(traffic["rows"]),
             "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
         },
         "docs/onnx-check.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},

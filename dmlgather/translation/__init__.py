@@ -1,4 +1,4 @@
-"""Translation of problems and of whole programs between libraries."""
+"""Translation of problems, descriptors and DxDispatch models to ONNX."""
 
 from dmlgather.translation.translating import Translation, translate
 

@@ -20,8 +20,6 @@ from tests.kernels.sweep_cases import sweep_groups
 from tests.kernels.traffic import KernelRun, figures_of, rounded, shared_bytes
 from tests.kernels.traffic_cases import SEED, CaseGroup, TrafficCase, groups
 
-BEFORE = Path(__file__).with_name("traffic_before.json")
-"""The first record: of the kernels before any was chosen by these figures. Never written again."""
 REGISTERS = Path(__file__).with_name("registers.json")
 ARCHITECTURE = "sm_90"
 

@@ -13,19 +13,14 @@ def row(kernel: str, **figures: Any) -> dict[str, Any]:
     return {"kernel": kernel, **dict.fromkeys(names, 1.0), **figures}
 
 
-def test_a_figure_that_changed_shows_what_it_was() -> None:
-    before = {"rows": {"ours": row("span", used=0.25, resident=1536)}}
-    now = {"rows": {"ours": row("gather", used=0.994, resident=2048, passes=0.0), "naive": row("naive", fetched=1.06)}}
-    lines = traffic_tables(before, now).splitlines()
-    assert "| rows | 1 | 1.06 | - | 25 % → 99 % | 100 % | - | 1 | 1 | 1 |" in lines
-    assert "| rows | `span` → `gather` | 1 | 1 | - | 1 → - | 1,536 → 2,048 | 1 |" in lines
+def test_a_workload_shows_the_plain_kernels_beside_ours() -> None:
+    rows = {"rows": {"ours": row("gather", used=0.994, resident=2048, passes=0.0), "naive": row("naive", fetched=1.06)}}
+    lines = traffic_tables(rows).splitlines()
+    assert "| rows | 1 | 1.06 | - | 99 % | 100 % | - | 1 | 1 | 1 |" in lines
+    assert "| rows | `gather` | 1 | 1 | - | - | 2,048 | 1 |" in lines
 
 
-def test_a_case_that_the_first_record_lacks_shows_one_figure() -> None:
-    assert "→" not in traffic_tables({}, {"rows": {"ours": row("gather")}})
-
-
-def test_a_layout_shows_what_it_misses() -> None:
+def test_a_layout_that_misses_a_goal_is_shown_with_what_it_misses() -> None:
     rows = {
         "heads: [2, 3, 4].transpose(1, 0, 2), uint8": {"ours": row("copy")},
         "flip: [2, 3][:, ::-1], uint8": {"ours": row("copy", fetched=2.0, used=0.5, reason="many flips")},
@@ -36,8 +31,8 @@ def test_a_layout_shows_what_it_misses() -> None:
         "1 of 3 cases (33 %) meet both goals: used is at least 0.95, and 1 / fetched at least 0.9. The aim is 80 %."
     )
     assert lines[0].endswith("1 of the 2 others have a reason.")
-    assert lines[-3:] == [
-        "| heads: `[2, 3, 4].transpose(1, 0, 2)`, uint8 | `copy` | 1 | 100 % | 1 | 1 | 1 |  |",
+    assert lines[-3].startswith("| ---")
+    assert lines[-2:] == [
         "| flip: `[2, 3][:, ::-1]`, uint8 | `copy` | 2 | 50 % | 1 | 1 | 1 | fetched, used |",
         "| rows of 4 | `gather` | 1.12 | 100 % | 1 | 1 | 1 | fetched: few rows |",
     ]
