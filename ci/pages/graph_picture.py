@@ -141,9 +141,7 @@ def _frames(boxes: dict[Any, _Box]) -> Iterator[svg.Element]:
     for each in boxes.values():
         if each.kind == "take":
             chunk = boxes[each.needs[0]]
-            yield box(
-                chunk.x - 8, each.y - 7, each.x + each.width - chunk.x + 16, HEIGHT + 14, fill=SHADE, stroke=RULE, rounded=6
-            )
+            yield box(chunk.x - 8, each.y - 7, each.x + each.width - chunk.x + 16, HEIGHT + 14, fill=SHADE, stroke=RULE)
 
 
 def _edges(target: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterator[svg.Element]:
@@ -160,7 +158,7 @@ def _drawn(each: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterat
     if each.kind == "chunk":
         wanted = {row for other in boxes.values() for row in other.rows if other.kind == "take"}
     untouched = not wanted & set(each.rows)
-    yield box(each.x, each.y, each.width, HEIGHT, stroke=RULE if untouched else SOFT, dashed=untouched, rounded=4)
+    yield box(each.x, each.y, each.width, HEIGHT, stroke=RULE if untouched else SOFT, dashed=untouched)
     label = f"{each.label}: not loaded" if untouched else each.label
     yield text(each.x + 7, each.y + 14, label, size=10, colour=SOFT if untouched else INK)
     for number, row in enumerate(each.rows):

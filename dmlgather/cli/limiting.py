@@ -23,7 +23,7 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least; 30 where an "
+        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least, 30 where an "
         "ONNX model runs.",
         show_default=False,
     ),
