@@ -108,7 +108,6 @@ def box(
     stroke: str = RULE,
     stroke_width: float = 1,
     dashed: bool = False,
-    rounded: float = 0,
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
@@ -123,7 +122,6 @@ def box(
         stroke=stroke,
         stroke_width=stroke_width,
         stroke_dasharray=[4, 2.5] if dashed else None,
-        rx=rounded or None,
         elements=[svg.Title(text=plain(hint))] if hint else None,
         data=_data(data),
     )
