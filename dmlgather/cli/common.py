@@ -17,7 +17,7 @@ from dmlgather.output import flush, put
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
-    from dmlgather.differential.sources import Program
+    from dmlgather.dialects.programs import Program
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
@@ -130,8 +130,7 @@ def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut
     """The program of a DxDispatch model, a descriptor or descriptors on lines, and what is left out of the lines. What is said of
     these is shown on standard error. FileError for another file; otherwise ends the command as `load`.
     """
-    from dmlgather.dialects.programs import FILES
-    from dmlgather.differential.sources import Program, program_of
+    from dmlgather.dialects.programs import FILES, Program, program_of
     from dmlgather.files import STREAMS, FileError
 
     suffix = path.suffix.lower()

@@ -199,10 +199,10 @@ def compare(
     if len(inputs) == 1 and is_model(inputs[0]):
         if (devices, out_of_bounds, buffers, against) != (None, None, False, None):
             raise TypeError("an ONNX model in the place of inputs takes no devices, out_of_bounds, buffers or against")
+        from dmlgather.dialects.programs import read_program
         from dmlgather.differential import check_agreement
-        from dmlgather.differential.sources import program
 
-        source = program(desc, "what is compared")
+        source = read_program(desc, "what is compared")
         return check_agreement(source.graph, inputs[0], initial=source.initial)
     given = () if against is None else (_given(desc, against),)
     if devices is None:

@@ -1,23 +1,54 @@
-"""What users call a program, as a graph: problems, descriptors, and files that hold descriptors."""
+"""What users call a program: problems, descriptors, and files that hold descriptors; as a graph, with initial values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph, chain
 from dmlgather.dialects.problem import Problem
 from dmlgather.files import STREAMS, FileError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dmlgather.directml.dxdispatch.model_file import CheckedFile
+
 FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS, "descriptors on lines")}
 """What files hold, by their suffixes."""
 
 
-def read_program(source: Any, argument: str = "source") -> IndexGraph:
-    """A program as a graph.
+@dataclass(frozen=True)
+class Program:
+    """A program. model: the DxDispatch model that it was read from."""
+
+    graph: IndexGraph
+    model: CheckedFile | None = None
+
+    @cached_property
+    def initial(self) -> dict[str, NDArray[Any]]:
+        """Values of inputs that its file states, by the names that users know. FileError where they cannot be read."""
+        if self.model is None:
+            return {}
+        import numpy as np
+
+        from dmlgather.directml.dxdispatch.writing import initial_values
+
+        found = {}
+        for value in self.graph.inputs:
+            name, tensor = self.graph.label(value), self.graph.types[value]
+            raw = initial_values(self.model, self.model.resources[name]).view(np.uint8)
+            found[name] = raw.view(tensor.dtype).reshape(tensor.shape)
+        return found
+
+
+def read_program(source: Any, argument: str = "source") -> Program:
+    """Return a program.
 
     source: a problem, whose graph has the problem's names of the inputs and one output "output"; problems, of which each reads
     what the one before it wrote (`chain`); a descriptor, or descriptors in a row (`descriptor_graph`); the path of a DxDispatch
@@ -30,11 +61,11 @@ def read_program(source: Any, argument: str = "source") -> IndexGraph:
 
     match source:
         case IndexGraph():
-            return source
+            return Program(source)
         case Problem():
-            return graph_of_problem(source)
+            return Program(graph_of_problem(source))
         case OperatorDesc():
-            return _of_descriptors([source])
+            return Program(_of_descriptors([source]))
         case str() | PathLike():
             return _of_file(Path(source))
     given = f"of type {type(source).__name__}"
@@ -43,9 +74,9 @@ def read_program(source: Any, argument: str = "source") -> IndexGraph:
         if not items:
             raise ValueError(f"{argument} is empty: expected at least one problem or descriptor")
         if all(isinstance(each, Problem) for each in items):
-            return chain(items)
+            return Program(chain(items))
         if all(isinstance(each, OperatorDesc) for each in items):
-            return _of_descriptors(items)
+            return Program(_of_descriptors(items))
         given += f" and holds {', '.join(dict.fromkeys(type(each).__name__ for each in items))}"
     raise TypeError(
         f"{argument} is {given}, which is no program: expected a problem or a descriptor, a list of either, or the path of a "
@@ -66,7 +97,7 @@ def _of_descriptors(descriptors: list[Any]) -> IndexGraph:
     return descriptor_graph(descriptors)
 
 
-def _of_file(path: Path) -> IndexGraph:
+def _of_file(path: Path) -> Program:
     from dmlgather.dialects.descriptor_graph import stream_graph
 
     suffix = path.suffix.lower()
@@ -74,21 +105,27 @@ def _of_file(path: Path) -> IndexGraph:
         known = ", ".join(f"{what} ({suffix})" for suffix, what in FILES.items())
         raise FileError(f"{path}: its name does not say what it is: expected {known}")
     try:
-        return stream_graph(path) if suffix in STREAMS else _of_json(path)
+        return Program(stream_graph(path)) if suffix in STREAMS else _of_json(path)
     except FileError:
         raise
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _of_json(path: Path) -> IndexGraph:
-    from dmlgather.dialects.descriptor_graph import model_graph
+def _of_json(path: Path) -> Program:
     from dmlgather.directml.dxdispatch.model_file import check_file
 
     checked = check_file(path)
-    if checked.kind == "model" and checked.ok and not checked.refusals:
-        return model_graph(checked)
-    if checked.kind == "descriptor" and checked.ok:
-        return _of_descriptors([each.desc for each in checked.dispatchables.values()])
+    if checked.ok and not (checked.kind == "model" and checked.refusals) and checked.kind in ("model", "descriptor"):
+        return program_of(checked)
     first = next(iter((*checked.problems, *checked.errors, *checked.refusals)), None)
     raise FileError(str(first) if first is not None else f"{path}: is neither a DxDispatch model nor a descriptor")
+
+
+def program_of(checked: CheckedFile) -> Program:
+    """Return the program of a model, or of a single descriptor, without errors."""
+    from dmlgather.dialects.descriptor_graph import model_graph
+
+    if checked.kind == "descriptor":
+        return Program(_of_descriptors([found.desc for found in checked.dispatchables.values()]))
+    return Program(model_graph(checked), checked)

@@ -305,7 +305,7 @@ def fuse(
     >>> len(fused.launches)
     1
     """
-    graph = read_program(what, "what")
+    graph = read_program(what, "what").graph
     keep = _names(keep, graph)
     kept = tuple(name for name in keep if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, whole
+from dmlgather.dialects.programs import read_program
 from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.differential import Agreement, check_agreement
 from dmlgather.differential.matching import output_names
-from dmlgather.differential.sources import program
 from dmlgather.files import FileError, writing
 from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
 from dmlgather.package import missing_extra
@@ -191,7 +191,7 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
     except ImportError as error:
         raise missing_extra("an ONNX model", "onnx", error) from None
     chosen = _opset(DEFAULT_OPSET if opset is None else opset)
-    read = program(source)
+    read = read_program(source)
     graph, initial = read.graph, {**read.initial, **(initial or {})}
     try:
         stated = restated(graph, chosen)

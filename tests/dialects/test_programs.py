@@ -35,20 +35,20 @@ def shape(graph: IndexGraph) -> tuple[Any, ...]:
 
 def test_problems() -> None:
     gather = dg.onnx.gather.problem(((5, 2), "float32"), ((3,), "int64"))
-    assert shape(read_program(gather)) == (("data", "indices"), ("output",), ["Gather"])
-    assert shape(read_program([TURN, FLAT])) == shape(read_program(iter((TURN, FLAT)))) == shape(chain([TURN, FLAT]))
-    assert read_program(graph := chain([TURN])) is graph
+    assert shape(read_program(gather).graph) == (("data", "indices"), ("output",), ["Gather"])
+    assert shape(read_program([TURN, FLAT]).graph) == shape(read_program(iter((TURN, FLAT))).graph) == shape(chain([TURN, FLAT]))
+    assert read_program(graph := chain([TURN])).graph is graph
 
 
 def test_descriptors(tmp_path: Path) -> None:
     gather = dg.parse_descriptor(GATHER)
     own = (("InputTensor", "IndicesTensor"), ("OutputTensor",), ["GATHER"])
-    assert shape(read_program(gather)) == shape(read_program([gather])) == own
-    assert shape(read_program(file(tmp_path, "one.json", GATHER))) == own
-    assert shape(read_program((EVERY, EVERY)))[2] == ["SLICE", "SLICE"]
+    assert shape(read_program(gather).graph) == shape(read_program([gather]).graph) == own
+    assert shape(read_program(file(tmp_path, "one.json", GATHER)).graph) == own
+    assert shape(read_program((EVERY, EVERY)).graph)[2] == ["SLICE", "SLICE"]
     lines = f"{json.dumps(GATHER)}\n{json.dumps(EVERY.document())}\n"
-    assert read_program(str(file(tmp_path, "dump.jsonl", lines))).outputs == ("OutputTensor 1", "OutputTensor 2")
-    assert read_program(file(tmp_path, "model.json", MODEL)).inputs == ("table", "rows")
+    assert read_program(str(file(tmp_path, "dump.jsonl", lines))).graph.outputs == ("OutputTensor 1", "OutputTensor 2")
+    assert read_program(file(tmp_path, "model.json", MODEL)).graph.inputs == ("table", "rows")
 
 
 @pytest.mark.parametrize(

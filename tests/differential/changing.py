@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 import dmlgather as dg
-from dmlgather.differential.sources import Program, program
+from dmlgather.dialects.programs import Program, read_program
 from tests.directml.making import make
 from tests.dxdispatch.random_chains import random_model
 from tests.translation.random_problems import random_problem
@@ -53,7 +53,7 @@ def written(seed: int, folder: Path) -> tuple[Program, onnx.ModelProto] | None:
     elif seed % 4 == 3:
         source = folder / "model.json"
         source.write_text(json.dumps(random_model(seed)))
-    read = program(source)
+    read = read_program(source)
     form = dg.translate(read.graph, opset=rng.choice((13, 17, 21)), initial=read.initial).form
     return None if form is None else (read, form)
 

@@ -140,7 +140,7 @@ def folded(values: list[float], *, as_input: bool) -> onnx.ModelProto:
 
 def test_initial_values() -> None:
     """A model may hold them as constants, or as defaults, and these may not be others."""
-    graph, values = read_program(GATHER), [*map(float, range(20))]
+    graph, values = read_program(GATHER).graph, [*map(float, range(20))]
     initial = {"data": np.arange(20, dtype=np.float32).reshape(5, 4)}
     wrong = [*values[:-1], 7.0]
     assert check_agreement(graph, folded(values, as_input=True), initial=initial).remarks == ()
@@ -251,7 +251,7 @@ def test_few_draws_of_a_large_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counterexample(what: Any, model: onnx.ModelProto, **more: Any) -> Counterexample:
-    found = check_agreement(read_program(what), model, **more).difference
+    found = check_agreement(read_program(what).graph, model, **more).difference
     assert isinstance(found, Counterexample)
     return found
 

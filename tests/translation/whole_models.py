@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 import dmlgather as dg
-from dmlgather.differential.sources import program_of
+from dmlgather.dialects.programs import program_of
 from dmlgather.directml.dxdispatch.model_file import check_file
 from tests.dialects.test_descriptor_graph import shown_by_running
 from tests.dxdispatch.random_chains import random_model
