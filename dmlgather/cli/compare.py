@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dmlgather.cli import common
-from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, ModelFile, in_options, load
+from dmlgather.cli.common import AllowOutside, AsJson, JsonFile, JsonOutput, MemoryLimit, in_options, load
 from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import RUNS, TimeLimit, stated, within
 from dmlgather.cli.progress import reference_progress
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 
 def compare(
-    file: ModelFile,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A DxDispatch model, or a single descriptor; with --against MODEL.onnx also descriptors on lines.",
+            show_default=False,
+        ),
+    ],
     *,
     devices: Annotated[
         str | None,
@@ -96,7 +103,7 @@ def compare(
                 "one is wrong; the report says how far apart the worst elements are",
                 param_hint=f"'{name}'",
             )
-    with_model = against is not None and against.suffix.lower() == ".onnx" and not against.is_dir()
+    with_model = against is not None and against.suffix.lower() == ".onnx"
     made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), _files(against))
     written = JsonOutput(as_json, output, made_from)
     if against is not None and with_model:

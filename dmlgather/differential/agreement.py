@@ -129,7 +129,8 @@ def check_agreement(
     bit, and errors.
 
     model: a path or an onnx.ModelProto. initial: values of inputs that the model may hold as constants, by name. seed: of the
-    random draws. Of a program of descriptors, whose tensors are buffers, only the order of elements counts and not the shape.
+    random draws. Of a program of descriptors, whose tensors are buffers, only the order of elements counts; another
+    shape is a remark.
 
     Elements of data hold their position, in several runs where a type has too few values, and random bits in one more run.
     Indices take every boundary of each lookup, and random values. FileError for a file that cannot be read, ModuleNotFoundError

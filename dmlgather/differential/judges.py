@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -115,8 +118,12 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
     def run(inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         options = ort.RunOptions()
         options.log_severity_level = 4
+
+        def stop() -> None:
+            options.terminate = True
+
         try:
-            return [np.asarray(each) for each in session.run(None, dict(inputs), options)]
+            return [np.asarray(each) for each in _interruptible(lambda: session.run(None, dict(inputs), options), stop)]
         except (states.NotImplemented, TypeError, KeyError) as error:
             raise CannotRunError(_first_line(error)) from None
         except MemoryError:
@@ -135,6 +142,50 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
         inexact=_operators(model, "Where", "DepthToSpace", "SpaceToDepth"),
         most_index=2**31 - 1 if _leaves_wide_indices(ort.__version__) and _operators(model, "Clip", "Min", "Max") else None,
     )
+
+
+ENDING = 10.0
+"""Seconds that work has to come to an end: a process that ends before its threads is aborted."""
+
+
+def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
+    """Return what native work gives, in a thread of its own: signals, such as that of a time limit, are heeded meanwhile. stop:
+    ends the work, where one of them raises.
+    """
+    done: list[Callable[[], Any]] = []
+    over = threading.Event()  # an interrupted join takes the thread for stopped
+
+    def call() -> None:
+        try:
+            value = work()
+        except Exception as error:  # it is raised below
+            failed = error
+            done.append(lambda: _raise(failed))
+        else:
+            done.append(lambda: value)
+        over.set()
+
+    threading.Thread(target=call, daemon=True).start()
+    try:
+        while not over.wait(0.1):
+            pass
+    except BaseException:
+        _wait_for_end(over, stop)
+        raise
+    return done[0]()
+
+
+def _wait_for_end(over: threading.Event, stop: Callable[[], None]) -> None:
+    """Stop work, and wait for its end: a limit that is passed raises again and again."""
+    last = time.monotonic() + ENDING
+    while not over.is_set() and time.monotonic() < last:
+        with suppress(BaseException):
+            stop()
+            over.wait(0.1)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _leaves_wide_indices(version: str) -> bool:

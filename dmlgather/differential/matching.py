@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from math import prod
 from typing import Any
 
@@ -89,14 +90,21 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
         tensor = _stated(theirs[own], graph.types[name], buffers)
         if tensor.dtype != graph.types[name].dtype:
             remarks.append(_other_type(labels[name], graph.types[name], tensor))
+        remarks += _other_shape("input", labels[name], graph.types[name].shape, tensor.shape)
         inputs[name], types[name] = (own, tensor), [graph.types[name].dtype, tensor.dtype]
         if own in held and labels[name] in initial:
             _check_default(own, held[own], initial[labels[name]])
     if len(model.graph.output) != len(graph.outputs):
         raise MismatchError(f"the model has {counted(len(model.graph.output), 'output')}, the other program {len(graph.outputs)}")
+    for value in model.graph.output:
+        if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            raise MismatchError(f"output {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     wanted, written = output_names(graph), [value.name for value in model.graph.output]
     order = [written.index(name) for name in wanted] if set(wanted) == set(written) else [*range(len(written))]
     shapes = [graph.types[name].shape for name in graph.outputs]
+    for place, name, shape in zip(order, wanted, shapes, strict=True):
+        sizes = [dim.dim_value for dim in model.graph.output[place].type.tensor_type.shape.dim]
+        remarks += _other_shape("output", name, shape, sizes) if buffers and prod(sizes) == prod(shape) else []
     return Matched(inputs, types, known, shapes, order, buffers, tuple(remarks))
 
 
@@ -114,8 +122,17 @@ def output_names(graph: IndexGraph) -> list[str]:
     return names
 
 
+def _other_shape(what: str, name: str, own: Sequence[int], other: Sequence[int]) -> list[str]:
+    """Return what is said of a shape that differs in more than leading 1s, which mean nothing."""
+    first, second = ([*dropwhile(lambda size: size == 1, shape)] for shape in (own, other))
+    said = f"{what} {name!r} is {[*own]} in the program and {[*other]} in the model: compared in row-major order"
+    return [said] if first != second else []
+
+
 def _stated(value: Any, own: TensorType, buffers: bool) -> TensorType:
     """Return the type that is fed to an input: what the model states, and of what it leaves open the program's."""
+    if not value.type.HasField("tensor_type"):
+        raise MismatchError(f"input {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     stated = value.type.tensor_type
     kind = data_type(stated.elem_type) or own.dtype
     dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in stated.shape.dim]

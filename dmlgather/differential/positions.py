@@ -115,8 +115,14 @@ def element(name: str, place: Sequence[int]) -> str:
     return f"{name}[{', '.join(map(str, place))}]" if place else name
 
 
+EXPONENT = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
+"""The bits of the exponent, by type."""
+
+
 def random_elements(chance: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
-    """Return elements of random bits: NaNs with payloads, zeros of both signs, subnormals; strings are random numbers."""
+    """Return elements of random bits; of floats, a third are NaNs, quiet and signalling ones with payloads, and a sixth are zeros
+    of both signs. Strings are random numbers.
+    """
     shape, dtype = tensor.shape, tensor.dtype
     if dtype.hasobject:
         found = np.empty(prod(shape), object)
@@ -124,7 +130,12 @@ def random_elements(chance: np.random.Generator, tensor: TensorType) -> NDArray[
         return found.reshape(shape)
     if dtype.kind == "b":
         return chance.integers(0, 2, shape).astype(bool)
-    found = chance.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8).view(dtype)
-    if dtype.kind == "f" and dtype.isbuiltin == 1 and found.size > 4:
-        found[:4] = [0.0, -0.0, np.nan, -np.inf]
-    return found.reshape(shape)
+    found = chance.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8)
+    part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    if part.name in EXPONENT:
+        kind = np.dtype(f"u{part.itemsize}").type
+        bits, exponent, sign = found.view(kind), kind(EXPONENT[part.name]), kind(1 << 8 * part.itemsize - 1)
+        which = chance.integers(0, 6, bits.size)
+        bits[which < 2] |= exponent
+        bits[which == 2] &= sign
+    return found.view(dtype).reshape(shape)

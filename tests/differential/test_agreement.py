@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import dmlgather as dg
+from dmlgather import limits
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.dialects.programs import read_program
 from dmlgather.differential import Agreement, Counterexample, check_agreement, judges, trials
@@ -49,7 +51,6 @@ def gather(types: str = TYPES, nodes: str = "output = Gather(data, indices)") ->
         (GATHER, gather("(float[5,4] a, int64[3] b) => (float[3,4] c)", "c = Gather(a, b)")),  # in order
         (GATHER, gather("(float[5,4] data, int64[3] indices) => (float[3,4] other)", "other = Gather(data, indices)")),
         (GATHER, gather("(float[N,4] data, int64[M] indices) => (float[M,4] output)")),
-        (DESC, parsed("(float[20] x) => (float[8] y) <int64[1] a = {4}, int64[1] b = {12}> { y = Slice(x, a, b) }")),
         ([DESC], dg.translate(DESC).form),
     ],
 )
@@ -369,3 +370,77 @@ def test_arguments_that_do_not_go_together() -> None:
         dg.compare(GATHER, gather(), devices=("cpu", "reference"))  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="what is compared is of type int, which is no program"):
         dg.compare(3, gather())
+
+
+# What an enemy writes.
+
+
+def rows(nodes: str, output: str = "float[6,4] OutputTensor") -> onnx.ModelProto:
+    """A model of Gather-13, and of nodes that make the output of what it finds."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[10,4] InputTensor, int64[1,6] IndicesTensor) => '
+    constants = "<int64[1] n = {6}, int64 low = {-10}, int64 high = {9}>"
+    clamped = "flat = Reshape(IndicesTensor, n) index = Clip(flat, low, high) found = Gather(InputTensor, index)"
+    model: onnx.ModelProto = onnx.parser.parse_model(f"{text} ({output}) {constants} {{ {clamped} {nodes} }}")
+    return model
+
+
+ROWS = dg.GatherOperatorDesc(
+    input_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(10, 4)),
+    indices_tensor=dg.BufferTensorDesc(data_type="INT64", sizes=(1, 6)),
+    output_tensor=dg.BufferTensorDesc(data_type="FLOAT32", sizes=(6, 4)),
+    axis=0,
+    index_dimensions=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "output", "verdict"),
+    [
+        ("OutputTensor = Identity(found)", "float[6,4] OutputTensor", "equal"),
+        ("wide = Cast<to = 11>(found) OutputTensor = Cast<to = 1>(wide)", "float[6,4] OutputTensor", "different"),  # quiet NaNs
+        ("size = Shape(found) OutputTensor = SequenceConstruct(found)", "seq(float[6,4]) OutputTensor", "different"),
+        (
+            "n2 = Constant<value_ints = [4, 6]>() OutputTensor = Reshape(found, n2)",
+            "float[4,6] OutputTensor",
+            "equal, and a line",
+        ),
+        ("two = Constant<value_ints = [1, 6, 4]>() OutputTensor = Reshape(found, two)", "float[1,6,4] OutputTensor", "equal"),
+    ],
+)
+def test_models_that_are_nearly_right(nodes: str, output: str, verdict: str) -> None:
+    found = dg.compare(ROWS, rows(nodes, output))
+    assert found.verdict + ", and a line" * len(found.remarks) == verdict
+
+
+def test_a_flat_model_of_buffers_is_equal() -> None:
+    found = dg.compare(DESC, parsed("(float[20] x) => (float[8] y) <int64[1] a = {4}, int64[1] b = {12}> { y = Slice(x, a, b) }"))
+    shapes = ("'InputTensor' is [5, 4] in the program and [20]", "'OutputTensor' is [2, 4] in the program and [8]")
+    said = [
+        f"{what} {each} in the model: compared in row-major order" for what, each in zip(("input", "output"), shapes, strict=True)
+    ]
+    assert (found.verdict, [*found.remarks]) == ("equal", said)
+
+
+def test_a_loop_without_an_end_is_ended() -> None:
+    """onnxruntime runs it in native code, which no signal interrupts."""
+    found = rows("OutputTensor = Identity(found)")
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["more"]), helper.make_node("Identity", ["held"], ["kept"])],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("held", onnx.TensorProto.FLOAT, [6, 4]),
+        ],
+        [
+            helper.make_tensor_value_info("more", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("kept", onnx.TensorProto.FLOAT, [6, 4]),
+        ],
+    )
+    del found.graph.node[-1]
+    found.graph.initializer.append(numpy_helper.from_array(np.array(True), "ever"))
+    found.graph.node.append(helper.make_node("Loop", ["", "ever", "found"], ["OutputTensor"], body=body))
+    before = threading.active_count()
+    with pytest.raises(limits.LimitError, match=r"takes more than its limit of 0\.5 seconds"), limits.Limits(0.5, 2**40).over():
+        dg.compare(ROWS, found)
+    assert threading.active_count() == before
