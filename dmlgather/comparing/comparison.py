@@ -197,7 +197,7 @@ def compare(
     'equal'
     """
     if len(inputs) == 1 and is_model(inputs[0]):
-        if (devices, out_of_bounds, buffers, against) != (None, None, False, None):
+        if buffers or not (devices is out_of_bounds is against is None):
             raise TypeError("an ONNX model in the place of inputs takes no devices, out_of_bounds, buffers or against")
         from dmlgather.dialects.programs import read_program
         from dmlgather.differential import check_agreement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -167,17 +167,7 @@ def _with_outputs_named(graph: IndexGraph, wanted: Sequence[str]) -> IndexGraph:
                 free += "'"
             names[value] = free
 
-    def named(values: Iterable[str]) -> tuple[str, ...]:
-        return tuple(names.get(value, value) for value in values)
-
-    return replace(
-        graph,
-        inputs=named(graph.inputs),
-        outputs=named(graph.outputs),
-        steps=tuple(replace(step, inputs=named(step.inputs), outputs=named(step.outputs)) for step in graph.steps),
-        types={names.get(value, value): tensor for value, tensor in graph.types.items()},
-        constants={names.get(value, value): array for value, array in graph.constants.items()},
-    )
+    return graph.renamed(names)
 
 
 def _restate(target: OnnxProgram, step: Step, inputs: list[str], outputs: Sequence[TensorType]) -> Sequence[str]:

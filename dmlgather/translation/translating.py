@@ -99,9 +99,6 @@ def _shown(graph: IndexGraph, name: str) -> str:
 DEFAULT_OPSET = 13
 """Of ONNX, where none is stated."""
 
-LARGEST_FILE = 2**31 - 1
-"""Bytes of a protobuf message."""
-
 Initial = Mapping[str, NDArray[Any]]
 """Values of inputs, by the names that users know."""
 
@@ -150,6 +147,8 @@ class Translation:
         """Write the form to a file. FileError where it cannot be written, would be too large, or would replace one of
         `made_from`.
         """
+        from dmlgather.onnx.model.file import LARGEST_FILE
+
         size = self.form.ByteSize()
         if size > LARGEST_FILE:
             raise FileError(f"{path} would have {size} bytes, and a protobuf message at most {LARGEST_FILE}: split the model")
@@ -162,8 +161,8 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
 
     source: a problem, as `dg.onnx.gather.problem(…)` gives, or problems of which each reads what the one before it wrote; a
     descriptor, or descriptors that run in order; the path of a DxDispatch model, of a descriptor, or of descriptors on lines. to:
-    "onnx". opset: of ONNX, 13 by default. initial: values of inputs, by name, which become their
-    defaults, as those of a DxDispatch model do.
+    "onnx". opset: of ONNX, 13 by default. initial: values of inputs, by name, which become their defaults, as those of a
+    DxDispatch model do.
 
     The result's `form` is an onnx.ModelProto, whose inputs and outputs have the names of the source's. Where ONNX cannot say it,
     `form` is None and `reason` says why. `check` runs both, and says whether they do the same.

@@ -366,8 +366,9 @@ def test_a_file_that_is_no_model(content: bytes | None, words: str, tmp_path: Pa
 
 
 def test_arguments_that_do_not_go_together() -> None:
-    with pytest.raises(TypeError, match="an ONNX model in the place of inputs takes no devices"):
-        dg.compare(GATHER, gather(), devices=("cpu", "reference"))  # type: ignore[call-overload]
+    for more in ({"devices": ("cpu", "reference")}, {"against": np.zeros((3, 4), np.float32)}):
+        with pytest.raises(TypeError, match="an ONNX model in the place of inputs takes no devices"):
+            dg.compare(GATHER, gather(), **more)
     with pytest.raises(TypeError, match="what is compared is of type int, which is no program"):
         dg.compare(3, gather())
 
