@@ -37,6 +37,20 @@ def late() -> bool:
     return os.environ.get("SIMCUDA_LATE") == "1"
 
 
+@contextmanager
+def same_streams() -> Iterator[None]:
+    """What happens meanwhile leaves the current GPU, and CuPy's current streams, as they were."""
+    cuda = driver.require(0).cuda
+    count = cuda.runtime.getDeviceCount()
+
+    def now() -> list[int]:
+        return [cuda.runtime.getDevice(), *(cuda.get_current_stream(number).ptr for number in range(count))]
+
+    before = now()
+    yield
+    assert now() == before
+
+
 def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
     """A copy on GPU `number`, in the order of its current stream, that lies there as `array` does here: strides, and the address
     modulo 16.
