@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from dmlgather.backends import prepared_call
 from dmlgather.backends.cuda import families, program
 from tests import seeds
 from tests.kernels.host_driver import installed
@@ -139,7 +140,7 @@ def test_the_device_it_was_compiled_for(gpu: ArrayDriver, planned: list[Any], id
 def test_the_cpu_is_prepared_likewise(device: str, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     op = dg.compile(gather(), device=device)
     op.prepare(layouts=[[(*PACKED, (4, 4 * ROWS)), IDS]])
-    monkeypatch.setattr(op._routes._executor, "_prepared", lambda *_: pytest.fail("prepared again"))
+    monkeypatch.setattr(prepared_call, "_host_program", lambda *_: pytest.fail("prepared again"))
     assert op(np.asfortranarray(TABLE), ids).tobytes() == TABLE[ids[0]].tobytes()
 
 

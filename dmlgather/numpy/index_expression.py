@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
-from dmlgather.calls.eager import kept_for
+from dmlgather.calls.prepared import known, repeats
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
 from dmlgather.dialects.planned import under
@@ -20,7 +20,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
-from dmlgather.numpy.plain_brackets import is_bytes, is_plain, read, ready
+from dmlgather.numpy.plain_brackets import is_plain, prepared_for, read
 from dmlgather.numpy.problems.links import (
     Brackets,
     Form,
@@ -131,8 +131,10 @@ class IndexExpression:
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
         if items and not self._read and not self._plain and is_plain(items):
             return IndexExpression((), items)
-        brackets = Brackets(written(_adopted(number, item) for number, item in enumerate(items)))
-        return IndexExpression((*self._links, brackets))
+        adopted = tuple(_adopted(number, item) for number, item in enumerate(items))
+        if items and not self._read and not self._plain and is_plain(adopted):
+            return IndexExpression((), adopted)
+        return IndexExpression((*self._links, Brackets(written(adopted))))
 
     def take_along_axis(self, indices: Any, axis: int | None = -1) -> IndexExpression:
         """`numpy.take_along_axis` behind this expression: along `axis`, the elements at `indices`.
@@ -247,11 +249,11 @@ class IndexExpression:
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
         """
+        if self._plain and out_of_bounds is None and device is None and stream is None:
+            found = self._at_once(x, out)
+            if found is not None:
+                return found
         if type(x) is np.ndarray and out_of_bounds is None:
-            if self._plain and device is None and stream is None and (out is None or type(out) is np.ndarray):
-                found = self._at_once(x, out)
-                if found is not None:
-                    return found
             fused = self._made.fused_at_once(x.dtype, x.shape)
         else:
             fused = self.fused(x, out_of_bounds=out_of_bounds)
@@ -304,18 +306,19 @@ class IndexExpression:
         return tuple(each for link, problem in pairs if _known(link) is None for each in EXPORTER.differences(problem))
 
     def _at_once(self, x: Any, out: Any) -> Any:
-        """The result of plain brackets on NumPy's arrays, by what is kept for their key. None where the long way has to run."""
-        key, given = read(self._plain, x, out)
-        kept = kept_for(IndexExpression, key)
+        """The result of plain brackets by what is kept for their key. None where the long way has to run."""
+        found = read(self._plain, x, out)
+        if found is None:
+            return None
+        key, given = found
+        kept = known(IndexExpression, key)
         if not kept:
-            if not is_bytes(x.dtype):
+            call = prepared_for(lambda data: self._made.problems(data)[0], given)
+            now = read(self._plain, x, out)
+            if call is None or now is None or now[0] != key:  # an array was changed meanwhile
                 return None
-            (problem,) = self._made.problems(type_of("x", (x.shape, x.dtype)))
-            found = ready(problem, given)
-            if found is None or read(self._plain, x, out)[0] != key:  # an array was changed meanwhile
-                return None
-            kept[:] = [found.again]
-        return kept[0](given)
+            kept[:] = repeats(call, given)
+        return kept[0](given) if kept else None
 
     @cached_property
     def _made(self) -> _Made:

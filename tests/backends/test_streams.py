@@ -92,7 +92,9 @@ def called(call: Call, **more: Any) -> Any:
 def on_buffers(call: Call, **more: Any) -> Any:
     operator = dg.compile(gather())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operator, "_buffer_route", operator._route)  # the arrays are no buffers, and this is not about them
+        patch.setattr(
+            operator, "_prepared", lambda *given, buffers: operator._tensors.prepared(*given)
+        )  # the arrays are no buffers, and this is not about them
         operator.run_buffers(call.data, call.ids, out=call.out, **more)
     return call.out
 

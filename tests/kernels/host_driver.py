@@ -20,7 +20,7 @@ from dmlgather.backends import streams
 from dmlgather.backends.cuda import driver
 from dmlgather.backends.cuda.driver import OPTIONS
 from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED
-from dmlgather.calls import eager
+from dmlgather.calls import prepared
 from tests.kernels.ptx.machine import Module
 from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 
@@ -196,5 +196,5 @@ def forget() -> None:
     """Let the next preparation look for CuPy and compile again."""
     driver.require.cache_clear()
     driver._compiled.cache_clear()
-    eager.forget()
+    prepared.forget()
     streams.KEPT.finish()
