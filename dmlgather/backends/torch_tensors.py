@@ -144,7 +144,10 @@ class TorchTensors(ExchangedArrays):
             pointer = array.data_ptr()  # which a tensor inside of vmap has not
             if array.is_cpu:
                 return array.dtype, array.shape, array.stride(), WRITEABLE
-            return (array.dtype, array.shape, array.stride(), array.device.index << 4 | pointer & 15) if array.is_cuda else None
+            place = array.device
+            if place.type != "cuda":
+                return None
+            return array.dtype, array.shape, array.stride(), place.index << 4 | pointer & 15
         except RuntimeError:
             return None
 
@@ -170,7 +173,7 @@ class TorchTensors(ExchangedArrays):
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
         """As declared; None while PyTorch traces, where tensors have no elements."""
-        out = like.new_empty(sizes)
+        out = empty(like, sizes)
         return out if type(out) is type(like) else None
 
     def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:

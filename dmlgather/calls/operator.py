@@ -214,18 +214,16 @@ class CompiledOperator:
         tensors = self._tensors.tensors
         if len(pointers) != len(tensors):
             raise TypeError(f"launch takes {len(tensors)} addresses ({', '.join(tensors)}), got {len(pointers)}")
+        data, *others, out = pointers
+        indices = others[0] if others else 0
+        if (data | indices | out) % 16:
+            name, pointer = next(each for each in zip(tensors, pointers, strict=True) if each[1] % 16)
+            raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
         call = self._addressed(device)
-        if not call.reports and (stream is None or type(stream) is int):
-            data, *indices, out = pointers
-            first = indices[0] if indices else 0
-            if not (data | first | out) & 15 and call.run_at(data, first, out, stream):
-                self._last = None
-                return
-        for pointer in pointers:
-            if pointer % 16:
-                name = list(tensors)[pointers.index(pointer)]
-                raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
-        self._last = call.launch(pointers[:-1], pointers[-1], stream)
+        if (stream is None or type(stream) is int) and not call.reports and call.run_at(data, indices, out, stream):
+            self._last = None
+        else:
+            self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
         """Under "raise": IndexError for the first bad index (in memory order) of the last call. Waits for a GPU's stream."""
