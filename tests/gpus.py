@@ -32,6 +32,11 @@ NUMBERS = [np.dtype(kind) for kind in "?bhilBHILefdFD"] + [np.dtype(ml_dtypes.bf
 """Types of elements that every supported CuPy has."""
 
 
+def late() -> bool:
+    """Whether work is done as late as CUDA allows."""
+    return os.environ.get("SIMCUDA_LATE") == "1"
+
+
 def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
     """A copy on GPU `number`, in the order of its current stream, that lies there as `array` does here: strides, and the address
     modulo 16.
