@@ -48,8 +48,7 @@ def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
         room = cupy.empty(size + 16, np.uint8)
         start = (low - room.data.ptr) % 16
         if size:
-            here = (ctypes.c_uint8 * size).from_address(low)
-            room[start : start + size] = cupy.asarray(np.frombuffer(here, np.uint8))
+            room[start : start + size] = cupy.asarray(np.frombuffer(ctypes.string_at(low, size), np.uint8))
         first = room.data + start + (array.ctypes.data - low if size else 0)
         return cupy.ndarray(array.shape, array.dtype, memptr=first, strides=array.strides)
 

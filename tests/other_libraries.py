@@ -176,7 +176,7 @@ class Torch:
 
     def equal(self, left: Tensor, right: Tensor) -> bool:
         with self.now:
-            return left.held.get().tobytes() == right.held.get().tobytes()
+            return bool(left.held.get().tobytes() == right.held.get().tobytes())
 
 
 class JaxArray:

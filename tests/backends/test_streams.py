@@ -51,9 +51,13 @@ class Call:
 
     def __init__(self, rig: Rig, *names: str | None) -> None:
         self.rig, self.names, rng = rig, names, seeds.numpy_rng()
-        given = rng.random((ROWS, WIDTH), np.float32), rng.integers(-ROWS, ROWS, (1, COUNT)), np.zeros((COUNT, WIDTH), np.float32)
+        given: list[Any] = [
+            rng.random((ROWS, WIDTH), np.float32),
+            rng.integers(-ROWS, ROWS, (1, COUNT)),
+            np.zeros((COUNT, WIDTH), np.float32),
+        ]
         self.owners = [None if name is None else rig.libraries[name] for name in names]
-        self.arrays = [None if owner is None else owner.made(array) for owner, array in zip(self.owners, given, strict=True)]
+        self.arrays: list[Any] = [owner and owner.made(array) for owner, array in zip(self.owners, given, strict=True)]
         self.expected = given[0][given[1][0]].tobytes()
         if "interface, no stream" in names:
             rig.libraries["interface, no stream"].stream.synchronize()

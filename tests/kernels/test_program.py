@@ -63,7 +63,14 @@ class Arrays:
         if bad is not None:
             self.indices[bad:] = 77
         cupy.cuda.get_current_stream().synchronize()
-        return program.launch(*self.pointers, stream)
+        return word_of(program, self, stream)
+
+
+def word_of(program: CudaProgram, arrays: Arrays, stream: int) -> BadWord:
+    """The word of a launch with whatever indices there are."""
+    word = program.launch(*arrays.pointers, stream)
+    assert word is not None
+    return word
 
 
 @pytest.fixture
@@ -85,7 +92,8 @@ def test_random_plans(rng: random.Random) -> None:
     buffers = random_buffers(plan, rng)
     expected = buffers.out.copy()
     bad = reference.run(plan, buffers.data, buffers.indices, expected)
-    data, indices, out = (None if each is None else placed(each, 1) for each in (buffers.data, buffers.indices, buffers.out))
+    data, out = placed(buffers.data, 1), placed(buffers.out, 1)
+    indices = None if buffers.indices is None else placed(buffers.indices, 1)
     untouched, pointers = placed(buffers.out, 1), (pointer(data), pointer(indices), pointer(out))
     alignment = next(width for width in (16, 8, 4, 2, 1) if not (pointers[0] | pointers[2]) % width)
     assume(not unwritable_fill(plan, alignment))
@@ -178,11 +186,11 @@ def test_a_word_serves_again_only_when_its_launch_has_run(allocations: list[int]
     """Else a kernel of the other stream could still write it. Nothing waits for that."""
     program, held = prepare(raising(), 0), Arrays()
     many = streams(MANY)
-    addresses = [program.launch(*held.pointers, stream).address for stream in many]
+    addresses = [word_of(program, held, stream).address for stream in many]
     assert len({*addresses}) == len(many)
     cupy.cuda.Device(0).synchronize()
     before = len(allocations)
-    assert {*addresses} & {program.launch(*held.pointers, stream).address for stream in streams(WORDS)}
+    assert {*addresses} & {word_of(program, held, stream).address for stream in streams(WORDS)}
     assert len(allocations) == before
 
 
@@ -196,7 +204,7 @@ def test_a_word_comes_back_behind_its_launch() -> None:
     good.indices.fill(4)
     cupy.cuda.get_current_stream().synchronize()
     many = streams(4 * WORDS)
-    words = [program.launch(*good.pointers, stream) for stream in many]
+    words = [word_of(program, good, stream) for stream in many]
     for stream in (*OPEN[-4 * WORDS :], OPEN[-4 * WORDS - 1]):
         stream.synchronize()
     assert [program.bad_at(word, stream) for word, stream in zip(words, many, strict=True)] == [None] * len(many)
@@ -208,9 +216,9 @@ def test_a_word_that_a_graph_writes_serves_no_other_stream() -> None:
     stream = OPEN[-1]
     with stream:
         stream.begin_capture()
-        captured = program.launch(*held.pointers, ptr).address
+        captured = word_of(program, held, ptr).address
         stream.end_capture()
-    assert captured not in {program.launch(*held.pointers, each).address for each in streams(8 * WORDS)}
+    assert captured not in {word_of(program, held, each).address for each in streams(8 * WORDS)}
 
 
 @gpu
