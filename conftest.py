@@ -1,8 +1,8 @@
 """The seed of the run; README and docs as tests: Python blocks with their doctest output, console blocks with what they print.
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
-are written; other pages run in the checkout. CuPy and torch are stand-ins over host memory on docs/gpu.md (tests/gpu_page.py),
-unless DMLGATHER_REAL_GPU is set. The blocks of docs/torch.md have the marker torch.
+are written; other pages run in the checkout. The blocks of docs/gpu.md have the marker gpu, and those of docs/torch.md the marker
+torch. On docs/gpu.md torch is a stand-in (tests/other_libraries.py), unless DMLGATHER_REAL_GPU is set.
 """
 
 from __future__ import annotations
@@ -62,6 +62,26 @@ def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver("13.0", (), None))
     driver.require.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def cupy() -> Any:
+    """CuPy's module, for a test that is marked gpu."""
+    import cupy  # noqa: PLC0415 - most runs have none
+
+    return cupy
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that is marked gpu, or gpu(devices=2), is skipped where there are fewer."""
+    marker = item.get_closest_marker("gpu")
+    if marker is not None:
+        from dmlgather.backends.cuda import DeviceError, require  # noqa: PLC0415 - only such tests load it
+
+        try:
+            require(marker.kwargs.get("devices", 1) - 1)
+        except DeviceError as error:
+            pytest.skip(str(error))
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -173,16 +193,16 @@ def run_console(example: Example) -> str | None:
 
 
 def enter_gpu_page(namespace: dict[str, Any]) -> None:
-    """Put the stand-ins in place."""
+    """Put the stand-in for torch in place."""
     namespace["stand_ins"] = stack = ExitStack()
     if not os.environ.get("DMLGATHER_REAL_GPU"):
-        from tests.gpu_page import stand_in  # noqa: PLC0415 - it imports much, and most runs have no use for it
+        from tests.other_libraries import torch_in_place  # noqa: PLC0415 - most runs have no use for it
 
-        stand_in(stack)
+        stack.enter_context(torch_in_place())
 
 
 def leave_gpu_page(namespace: dict[str, Any]) -> None:
-    """Take the stand-ins away."""
+    """Take it away."""
     namespace["stand_ins"].close()
 
 
@@ -192,15 +212,16 @@ PARSERS = (
     parse_files,
 )
 GPU_PAGE = "docs/gpu.md"
-TORCH_PAGE = ROOT / "docs" / "torch.md"
+MARKED_PAGES = {ROOT / GPU_PAGE: pytest.mark.gpu, ROOT / "docs" / "torch.md": pytest.mark.torch}
+"""Pages whose blocks need what not every machine has."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The blocks of the page about PyTorch need it. --quick leaves out slow tests."""
+    """Blocks of pages get their markers. --quick leaves out slow tests."""
     for item in items:
-        if item.path == TORCH_PAGE:
-            item.add_marker(pytest.mark.torch)
+        if item.path in MARKED_PAGES:
+            item.add_marker(MARKED_PAGES[item.path])
     if config.getoption("--quick"):
         slow = {item for item in items if item.get_closest_marker("slow")}
         config.hook.pytest_deselected(items=list(slow))

@@ -5,7 +5,7 @@ The judge is the same call on the same bytes as uint8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import dask.array as da
@@ -14,12 +14,11 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds
-from tests.kernels.host_driver import installed
-from tests.test_operator_devices import ArrayDriver, DeviceArray
+from tests.gpus import SECOND, host, placed
 
 Array = np.ndarray[Any, Any]
 
-DEVICES = ("cpu", "reference", "cuda:1")
+DEVICES = ("cpu", "reference", SECOND)
 TABLE, BLOCKS, IMAGE = (6, 5), (1, 4, 2, 3), (1, 1, 4, 6)
 ROWS = np.array([3, -1, 0, 3])
 WIDE = np.array([[2, 0, -1, 5, 5], [1, 1, 1, 0, 4]])
@@ -61,20 +60,13 @@ DESCRIPTORS: dict[str, Callable[[Array], tuple[dg.OperatorDesc, tuple[Array, ...
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def gpu() -> Iterator[None]:
-    with installed(ArrayDriver()):
-        yield
-
-
 def raw(shape: tuple[int, ...]) -> Array:
     return seeds.numpy_rng().integers(2, 256, shape, np.uint8)
 
 
 def bits(found: Any) -> bytes:
     """The bytes of an array; a comparison of bools would see less."""
-    array = found.held if isinstance(found, DeviceArray) else np.asarray(found)
-    return bytes(array.view(np.uint8).tobytes())
+    return bytes(host(found.view(np.uint8)).tobytes())
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -96,7 +88,7 @@ def test_operators_move_bytes(name: str, device: str, policy: Any) -> None:
     data = raw(desc.tensor("input_tensor").sizes)
     right = dg.compile(desc, "cpu")(data, *indices)
     assert set(np.unique(right)) <= set(np.unique(data))
-    place: Callable[[Array], Any] = (lambda array: DeviceArray(array, 1)) if device == "cuda:1" else np.asarray
+    place: Callable[[Array], Any] = (lambda array: placed(array, 1)) if device == "cuda:1" else np.asarray
     inputs = [*map(place, (data.view(bool), *indices))]
     operator = dg.compile(desc, device, out_of_bounds=policy)
     assert bits(operator(*inputs)) == bits(right)

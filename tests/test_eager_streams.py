@@ -1,18 +1,16 @@
-"""`stream=` of the eager functions, over a driver that is not one (tests/kernels/host_driver.py). Judged by NumPy's indexing."""
+"""`stream=` of the eager functions. Judged by NumPy's indexing, on streams that wait for no other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import SimpleNamespace
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlgather as dg
-from tests.kernels.host_driver import installed
+from tests.gpus import placed
 from tests.test_eager import EVERY
-from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 DATA = np.arange(32, dtype=np.float32).reshape(4, 8)
 ROWS, EACH, PAIRS = np.array([3, 0]), np.array([[1], [0], [3], [2]]), np.array([[3, 1], [0, 7]])
@@ -50,28 +48,29 @@ CALLS: dict[Any, tuple[list[Any], dict[str, Any], Any]] = {
 """Arguments that lie on a GPU or are none, other arguments, and the result."""
 
 
-@pytest.fixture
-def gpu() -> Iterator[ArrayDriver]:
-    with installed(ArrayDriver()) as stand_in:
-        yield stand_in
-
-
 def test_every_function_has_a_call() -> None:
     assert {*map(repr, CALLS)} == {*map(repr, EVERY)}
 
 
+@pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("function", CALLS, ids=repr)
-def test_a_call_runs_on_its_stream(gpu: ArrayDriver, function: Any) -> None:
+def test_a_call_runs_on_its_stream(cupy: Any, function: Any) -> None:
+    """It sees what the stream writes late, and has read it before the stream writes again."""
     given, others, expected = CALLS[function]
-    arrays = [DeviceArray(each, 1) if isinstance(each, np.ndarray) else each for each in given]
-    for stream, pointer in ((SimpleNamespace(ptr=55), 55), (56, 56), (None, 1001)):
-        gpu.streams, gpu.used = [], []
-        result = function(*arrays, **others, stream=stream)
-        assert isinstance(result, DeviceArray)
-        assert (result.device.id, result.held.tobytes()) == (1, expected.tobytes())
-        assert gpu.streams == [pointer]
-        assert set(gpu.used) == {("empty", pointer)}
-    assert not gpu.current
+    with cupy.cuda.Device(1):
+        stream = cupy.cuda.Stream(non_blocking=True)
+    for named in (stream, stream.ptr, None):
+        with cupy.cuda.Device(1), stream:
+            arrays = [placed(each, 1) if isinstance(each, np.ndarray) else each for each in given]
+        with cupy.cuda.Device(1), stream if named is None else nullcontext():
+            result = function(*arrays, **others, stream=named)
+        with cupy.cuda.Device(1), stream:
+            for array in arrays:
+                if isinstance(array, cupy.ndarray):
+                    array.fill(0)
+            assert isinstance(result, cupy.ndarray)
+            assert (result.device.id, result.get().tobytes()) == (1, expected.tobytes())
+    assert cupy.cuda.get_current_stream(1) == cupy.cuda.Stream.null
 
 
 @pytest.mark.parametrize("function", CALLS, ids=repr)
@@ -89,28 +88,30 @@ def test_the_cpu_has_no_streams(function: Any) -> None:
     assert str(same.value) == str(refused.value)
 
 
-def test_copies_to_a_gpu_and_back_are_on_the_stream_too(gpu: ArrayDriver) -> None:
-    result = dg.onnx.gather(DATA, ROWS, device="cuda:1", stream=55)
+@pytest.mark.gpu(devices=2)
+def test_copies_to_a_gpu_and_back_are_on_the_stream_too(cupy: Any) -> None:
+    with cupy.cuda.Device(1):
+        stream = cupy.cuda.Stream(non_blocking=True)
+    result = dg.onnx.gather(DATA, ROWS, device="cuda:1", stream=stream)
     assert isinstance(result, np.ndarray)
     assert result.tobytes() == DATA[ROWS].tobytes()
-    assert gpu.used == [("copy", 55), ("copy", 55), ("empty", 55)]
-    assert (gpu.streams, gpu.launched_on) == ([55], [1])
     with pytest.raises(TypeError, match="the CPU, which has no streams"):
-        dg.onnx.gather(DeviceArray(DATA), DeviceArray(ROWS), device="cpu", stream=55)
+        dg.onnx.gather(placed(DATA), placed(ROWS), device="cpu", stream=stream)
 
 
-def test_a_bad_index_is_asked_for_on_the_stream(gpu: ArrayDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    waited = list[int]()
-    monkeypatch.setattr(gpu, "streamSynchronize", waited.append)
+@pytest.mark.gpu
+def test_a_bad_index_is_asked_for_on_the_stream(cupy: Any) -> None:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        data, indices = placed(DATA), placed(np.array([0, 4]))
     with pytest.raises(IndexError, match=r"indices\[1\] = 4 is out of range"):
-        dg.onnx.gather(DeviceArray(DATA), DeviceArray(np.array([0, 4])), stream=55)
-    assert 55 in waited
+        dg.onnx.gather(data, indices, stream=stream)
 
 
-def test_what_is_no_stream_is_refused(gpu: ArrayDriver) -> None:
+@pytest.mark.gpu
+def test_what_is_no_stream_is_refused() -> None:
     with pytest.raises(TypeError, match="stream is str, expected a stream of CuPy or torch"):
-        dg.onnx.gather(DeviceArray(DATA), DeviceArray(ROWS), stream="55")
-    assert not gpu.streams
+        dg.onnx.gather(placed(DATA), placed(ROWS), stream="55")
 
 
 def test_a_plan_needs_no_stream() -> None:

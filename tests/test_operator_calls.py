@@ -1,6 +1,6 @@
 """Calls of one operator, one after another: whatever came before, each gives what a fresh operator gives.
 
-Judged by NumPy's indexing and by operators compiled anew for each call; on stand-ins for CUDA arrays as in test_operator_devices.
+Judged by NumPy's indexing and by operators compiled anew for each call.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import gc
 import pickle
 import random
+import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +21,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.backends import prepared_call
+from dmlgather.backends import arrays, prepared_call
 from dmlgather.backends.cpu.engine import EngineProgram
 from dmlgather.backends.prepared_call import CALLS_KEPT, PROGRAMS_KEPT
-from dmlgather.calls import operator
 from tests import seeds
 from tests.at_once import at_once
 from tests.backends.ways import ENGINE_EXPECTED
-from tests.kernels.host_driver import installed
+from tests.gpus import host, placed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
-from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 Array = np.ndarray[Any, Any]
-
-
-@pytest.fixture
-def gpu() -> Iterator[ArrayDriver]:
-    with installed(ArrayDriver()) as stand_in:
-        yield stand_in
 
 
 ARRAY_OBJECTS, ADDRESSES, NUMPY = "the engine, on array objects", "the engine, on addresses", "NumPy"
@@ -58,7 +52,7 @@ def plain(array: Array) -> Any:
     return array
 
 
-KINDS = [plain, DeviceArray]
+KINDS = [plain, pytest.param(placed, marks=pytest.mark.gpu)]
 
 
 def fresh(rng: np.random.Generator | None = None) -> tuple[Array, Array]:
@@ -150,7 +144,7 @@ def test_a_call_like_the_one_before_it(policy: str, way: str, monkeypatch: pytes
     for out in (empty(), None):
         op(*fresh(), out=out)
         if way == ARRAY_OBJECTS:
-            monkeypatch.setattr(operator.arrays, "view_signatures", lambda _: pytest.fail("signatures are made"))
+            monkeypatch.setattr(arrays, "view_signatures", lambda _: pytest.fail("signatures are made"))
         results = []
         for _ in range(3):
             table, ids = fresh()
@@ -202,22 +196,17 @@ def test_what_is_wrong_is_said_after_a_call_that_was_right(way: str) -> None:
             call()
 
 
-def test_an_array_that_changes_in_place_is_taken_as_it_is_now(gpu: ArrayDriver) -> None:
-    """The object, its id and its memory stay; the layout does not."""
+@pytest.mark.gpu
+def test_an_array_that_changes_in_place_is_taken_as_it_is_now() -> None:
+    """The object, its id and its memory stay; the shape does not."""
     table, ids = fresh()
-    op, x, out = dg.compile(gather()), DeviceArray(table), DeviceArray(empty())
-    op(x, DeviceArray(ids), out=out)
-    wide = np.repeat(table, 2, axis=1)
-    for held in (wide[:, ::2], wide[::-1, ::2], np.asfortranarray(table)):
-        x.held = held
-        op(x, DeviceArray(ids), out=out)
-        assert out.held.tobytes() == held[ids[0]].tobytes()
-    for held, error in ((table.T, ValueError), (table.view(np.int32), TypeError), (table[1:], ValueError)):
-        x.held = held
-        with pytest.raises(error, match=r"^input_tensor: expected"):
-            op(x, DeviceArray(ids), out=out)
-    x.held = table
-    assert op(x, DeviceArray(ids), out=out).held.tobytes() == table[ids[0]].tobytes()
+    op, x, i, out = dg.compile(gather()), placed(table), placed(ids), placed(empty())
+    op(x, i, out=out)
+    x.shape = (WIDTH, ROWS)
+    with pytest.raises(ValueError, match=r"^input_tensor: expected"):
+        op(x, i, out=out)
+    x.shape = (ROWS, WIDTH)
+    assert op(x, i, out=out).get().tobytes() == table[ids[0]].tobytes()
 
 
 def test_numpy_arrays_change_in_place_too() -> None:
@@ -236,92 +225,94 @@ def test_numpy_arrays_change_in_place_too() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_and_ids_that_return_carry_nothing_over(gpu: ArrayDriver, kind: Any) -> None:
+def test_memory_and_ids_that_return_carry_nothing_over(kind: Any) -> None:
     op, rng, seen = dg.compile(gather()), seeds.rng(), set()
     for _ in range(200):
         table, ids = fresh()
-        x = kind(lying(rng, table))
+        x, out = kind(lying(rng, table)), kind(lying(rng, empty()))
         seen.add(id(x))
-        result = op(x, kind(ids), out=kind(out := lying(rng, empty())))
-        assert out.tobytes() == table[ids[0]].tobytes()
+        result = op(x, kind(ids), out=out)
+        assert host(out).tobytes() == table[ids[0]].tobytes()
         del x, result
     assert len(seen) < 200, "ids return"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_output_that_comes_to_overlap_an_input_is_refused(gpu: ArrayDriver, kind: Any) -> None:
+def test_an_output_that_comes_to_overlap_an_input_is_refused(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     room = np.zeros((3 * ROWS, WIDTH), np.float32)
     room[:ROWS] = table
+    room, i = kind(room), kind(ids)
     for first in (ROWS, 2 * ROWS):
-        assert op(kind(room[:ROWS]), kind(ids), out=kind(room[first : first + COUNT])) is not None
-        assert room[first : first + COUNT].tobytes() == table[ids[0]].tobytes()
+        assert op(room[:ROWS], i, out=room[first : first + COUNT]) is not None
+        assert host(room[first : first + COUNT]).tobytes() == table[ids[0]].tobytes()
     for first in (ROWS - 1, ROWS - COUNT, 0):
         with pytest.raises(ValueError, match="out overlaps input 0"):
-            op(kind(room[:ROWS]), kind(ids), out=kind(room[first : first + COUNT]))
-    assert room[:ROWS].tobytes() == table.tobytes()
-    shared = np.zeros(COUNT * WIDTH + 2 * COUNT, np.float32)
+            op(room[:ROWS], i, out=room[first : first + COUNT])
+    assert host(room[:ROWS]).tobytes() == table.tobytes()
+    shared = kind(np.zeros(COUNT * WIDTH + 2 * COUNT, np.float32))
     with pytest.raises(ValueError, match="out overlaps input 1"):
-        op(kind(table), kind(shared[-2 * COUNT :].view(np.int64)[None]), out=kind(shared[1:][: COUNT * WIDTH].reshape(COUNT, -1)))
+        op(kind(table), shared[-2 * COUNT :].view(np.int64)[None], out=shared[1:][: COUNT * WIDTH].reshape(COUNT, -1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_interleaved_arrays_of_one_buffer_are_no_overlap(gpu: ArrayDriver, kind: Any) -> None:
+def test_interleaved_arrays_of_one_buffer_are_no_overlap(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
-    room = np.zeros((ROWS, 2 * WIDTH), np.float32)
+    room, held, i = kind(np.zeros((ROWS, 2 * WIDTH), np.float32)), kind(table), kind(ids)
     for x, out in ((room[:, :WIDTH], room[:COUNT, WIDTH:]), (room[:, ::2], room[ROWS - COUNT :, 1::2])):
-        x[...] = table
+        x[...] = held
         for _ in range(2):
             out[...] = np.nan
-            op(kind(x), kind(ids), out=kind(out))
-            assert out.tobytes() == table[ids[0]].tobytes()
-            assert x.tobytes() == table.tobytes()
+            op(x, i, out=out)
+            assert host(out).tobytes() == table[ids[0]].tobytes()
+            assert host(x).tobytes() == table.tobytes()
 
 
-def test_pointers_of_every_alignment_in_turn(gpu: ArrayDriver) -> None:
+@pytest.mark.gpu
+def test_pointers_of_every_alignment_in_turn() -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     for source in (0, 4, 8, 12, 0):
         for target in (0, 12, 4, 0, 8):
-            out = at(target, empty())
-            op(DeviceArray(at(source, table)), DeviceArray(at(0, ids)), out=DeviceArray(out))
-            assert out.tobytes() == table[ids[0]].tobytes()
+            out = placed(at(target, empty()))
+            op(placed(at(source, table)), placed(at(0, ids)), out=out)
+            assert out.get().tobytes() == table[ids[0]].tobytes()
     for offset in (4, 12, 1):
         with pytest.raises(ValueError, match=rf"indices_tensor: the elements lie {offset % 8} bytes? past a multiple of 8"):
-            op(DeviceArray(table), DeviceArray(at(offset, ids)), out=DeviceArray(empty()))
+            op(placed(table), placed(at(offset, ids)), out=placed(empty()))
 
 
-def test_each_device_gets_its_own_program(gpu: ArrayDriver) -> None:
+@pytest.mark.gpu(devices=2)
+def test_each_device_gets_its_own_program(cupy: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     for number in (0, 1, 0, 1):
-        out = DeviceArray(empty(), number)
-        op(DeviceArray(table, number), DeviceArray(ids, number), out=out)
-        assert out.held.tobytes() == table[ids[0]].tobytes()
-        assert (gpu.launched_on[-1], gpu.streams[-1]) == (number, 1000 + number)
+        out = placed(empty(), number)
+        with cupy.cuda.Device(1 - number):  # which is current does not matter
+            op(placed(table, number), placed(ids, number), out=out)
+            assert cupy.cuda.runtime.getDevice() == 1 - number
+        assert out.get().tobytes() == table[ids[0]].tobytes()
     assert op(table, ids).tobytes() == table[ids[0]].tobytes()
-    assert len(gpu.launched_on) == 4
-    with pytest.raises(TypeError, match="different devices"):
-        op(DeviceArray(table, 0), DeviceArray(ids, 0), out=DeviceArray(empty(), 1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_indices_are_read_anew(gpu: ArrayDriver, kind: Any) -> None:
+def test_indices_are_read_anew(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
-    x, i, out = kind(table), kind(ids), empty()
+    x, i, out = kind(table), kind(ids.copy()), kind(empty())
     for bad in (None, 2, None, 7, 0, None):
-        ids[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape)
-        good = ids.copy()
-        if bad is None:
-            op(x, i, out=kind(out))
-            op.raise_if_bad()
-            assert out.tobytes() == table[good[0]].tobytes()
-        else:
+        ids = fresh()[1]
+        if bad is not None:
             ids[0, bad] = ROWS
+        i[...] = kind(ids)
+        if bad is None:
+            op(x, i, out=out)
+            op.raise_if_bad()
+            assert host(out).tobytes() == table[ids[0]].tobytes()
+        else:
             message = rf"IndicesTensor\[0, {bad}\] = {ROWS} is out of range"
             if kind is plain:  # a GPU is asked
                 with pytest.raises(IndexError, match=message):
                     op(x, i, out=out)
             else:
-                op(x, i, out=kind(out))
+                op(x, i, out=out)
             for _ in range(2):
                 with pytest.raises(IndexError, match=message):
                     op.raise_if_bad()
@@ -340,7 +331,7 @@ def test_classes_of_their_own_are_taken_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tensors_without_elements(gpu: ArrayDriver, kind: Any) -> None:
+def test_tensors_without_elements(kind: Any) -> None:
     """Descriptors have no such tensors; problems do."""
     data, none = np.zeros((4, 3)), np.zeros((0, 3))
     for _ in range(2):
@@ -351,17 +342,18 @@ def test_tensors_without_elements(gpu: ArrayDriver, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_with_arrays_of_their_own(gpu: ArrayDriver, kind: Any) -> None:
+def test_threads_with_arrays_of_their_own(kind: Any) -> None:
     op = dg.compile(gather())
 
     def right(number: int) -> bool:
         rng = random.Random(number)
-        for _ in range(40):
-            table, ids = fresh(np.random.default_rng(rng.getrandbits(64)))
-            out = lying(rng, empty())
-            op(kind(lying(rng, table)), kind(ids), out=kind(out), stream=None if kind is plain else number)
-            if out.tobytes() != table[ids[0]].tobytes():
-                return False
+        with nullcontext() if kind is plain else sys.modules["cupy"].cuda.Stream(non_blocking=True):
+            for _ in range(40):
+                table, ids = fresh(np.random.default_rng(rng.getrandbits(64)))
+                out = kind(lying(rng, empty()))
+                op(kind(lying(rng, table)), kind(ids), out=out)
+                if host(out).tobytes() != table[ids[0]].tobytes():
+                    return False
         return True
 
     assert all(at_once(right, range(1, 5)))
@@ -399,9 +391,10 @@ def flat(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize(("policy", "kept"), [("clamp", [False, False, False]), ("raise", [False, True, False])])
-def test_on_a_gpu_only_the_indices_are_kept_where_one_may_be_asked_for(gpu: ArrayDriver, policy: str, kept: list[bool]) -> None:
-    op, arrays = dg.compile(gather(), out_of_bounds=policy), [DeviceArray(array) for array in (*fresh(), empty())]
+def test_on_a_gpu_only_the_indices_are_kept_where_one_may_be_asked_for(policy: str, kept: list[bool]) -> None:
+    op, arrays = dg.compile(gather(), out_of_bounds=policy), [*map(placed, (*fresh(), empty()))]
     held = [weakref.ref(array) for array in arrays]
     op(*arrays[:2], out=arrays[2])
     del arrays
@@ -410,7 +403,7 @@ def test_on_a_gpu_only_the_indices_are_kept_where_one_may_be_asked_for(gpu: Arra
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_operators_go_with_their_last_reference(gpu: ArrayDriver, kind: Any) -> None:
+def test_operators_go_with_their_last_reference(kind: Any) -> None:
     """Without a collection of cycles, because they hold memory of the device."""
     gc.disable()
     try:
@@ -426,31 +419,50 @@ def test_operators_go_with_their_last_reference(gpu: ArrayDriver, kind: Any) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_binding_stays_with_the_memory_it_was_given(gpu: ArrayDriver, kind: Any) -> None:
-    op, (table, ids), out = dg.compile(gather()), fresh(), empty()
-    x, i, y = kind(table), kind(ids), kind(out)
-    bound = op.bind(x, i, out=y)
-    if kind is DeviceArray:
-        x.held, y.held = np.zeros((3, 3)), np.zeros((3, 3))
+def test_a_binding_stays_with_the_memory_it_was_given(kind: Any) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    x, i, y = kind(table.copy()), kind(ids.copy()), kind(empty())
+    bound, indices, out = op.bind(x, i, out=y), i[:], y[:]
+    x.shape, y.shape = (WIDTH, ROWS), (WIDTH, COUNT)
     del x, i, y
     for _ in range(3):
-        ids[...], out[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape), np.nan
+        ids = fresh()[1]
+        indices[...], out[...] = kind(ids), np.nan
         bound()
-        assert out.tobytes() == table[ids[0]].tobytes()
+        assert host(out).tobytes() == table[ids[0]].tobytes()
 
 
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_binding_keeps_its_memory_alive_and_no_longer(gpu: ArrayDriver, kind: Any, policy: str) -> None:
+def test_a_binding_keeps_its_memory_alive_and_no_longer(policy: str) -> None:
     arrays = [*fresh(), empty()]
     memories = [weakref.ref(array) for array in arrays]
     gc.disable()
     try:
-        bound = dg.compile(gather(), out_of_bounds=policy).bind(*map(kind, arrays[:2]), out=kind(arrays[2]))
+        bound = dg.compile(gather(), out_of_bounds=policy).bind(*arrays[:2], out=arrays[2])
         bound()
         del arrays
         assert all(memory() is not None for memory in memories)
         del bound
         assert [memory() for memory in memories] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+def test_a_binding_keeps_memory_of_a_gpu_alive_and_no_longer(cupy: Any, policy: str) -> None:
+    in_use = cupy.get_default_memory_pool().used_bytes
+    gc.collect()
+    gc.disable()
+    try:
+        before = in_use()
+        arrays = [*map(placed, (*fresh(), empty()))]
+        held = in_use()
+        bound = dg.compile(gather(), out_of_bounds=policy).bind(*arrays[:2], out=arrays[2])
+        bound()
+        del arrays
+        assert in_use() == held > before
+        del bound
+        assert in_use() == before
     finally:
         gc.enable()

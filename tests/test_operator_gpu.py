@@ -1,4 +1,4 @@
-"""Compiled operators on a GPU (ci/gpu): CuPy and DLPack arrays, streams, and CUDA graphs, through the public interface."""
+"""Compiled operators on a GPU: CuPy and DLPack arrays, devices, streams, and CUDA graphs, through the public interface."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, require
 from tests import seeds
+from tests.gpus import host, nothing_new, placed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
 pytestmark = pytest.mark.gpu
+two_gpus = pytest.mark.gpu(devices=2)
 
 ROUNDS = 20
-
-
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    try:
-        return require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 class DLPackOnly:
@@ -175,6 +168,140 @@ def test_memory_that_goes_back_to_the_pool_is_no_trouble(cupy: Any) -> None:
         result = op(cupy.asarray(table), cupy.asarray(ids))
         _ = cupy.full((ROWS, WIDTH), np.nan, np.float32)
         assert result.get().tobytes() == table[ids[0]].tobytes()
+
+
+@two_gpus
+def test_arrays_say_on_which_gpu_a_call_runs(cupy: Any) -> None:
+    table, ids = fresh()
+    result: Any = dg.compile(gather())(placed(table, 1), placed(ids, 1))
+    assert (result.device.id, result.get().tobytes()) == (1, table[ids[0]].tobytes())
+    assert cupy.cuda.runtime.getDevice() == 0
+
+
+@two_gpus
+def test_arrays_on_different_devices_are_refused(cupy: Any) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    for pair in ((placed(table), ids), (table, placed(ids)), (placed(table), placed(ids, 1))):
+        with pytest.raises(TypeError, match=r"different devices \((cuda:0|cpu), (cuda:[01]|cpu)\)"):
+            op(*pair)
+    for out in (np.empty((COUNT, WIDTH), np.float32), placed(np.empty((COUNT, WIDTH), np.float32), 1)):
+        with pytest.raises(TypeError, match="different devices"):
+            op(placed(table), placed(ids), out=out)
+
+
+@two_gpus
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "cpu"])
+def test_device_moves_arrays_there_and_the_result_back(cupy: Any, device: str) -> None:
+    """Each kind in the place of each input; views as well, which are no packed memory that is copied as it is."""
+    op, (table, ids) = dg.compile(gather(), device=device), fresh()
+    wide = np.zeros((ROWS, 2 * WIDTH), np.float32)
+    wide[:, ::2] = table
+    for data in (table, wide[:, ::2], placed(wide[:, ::2]), placed(table, 1)):
+        for indices in (ids, placed(ids), placed(ids, 1)):
+            result: Any = op(data, indices)
+            assert type(result) is type(data)
+            assert isinstance(data, np.ndarray) or result.device == data.device
+            assert host(result).tobytes() == table[ids[0]].tobytes()
+    out = np.empty((COUNT, WIDTH), np.float32)
+    assert op(table, ids, out=out) is out
+    assert out.tobytes() == table[ids[0]].tobytes()
+    if device != "cpu":
+        with pytest.raises(TypeError, match="bind takes arrays that lie on cuda:"):
+            op.bind(table, ids, out=out)
+
+
+def test_a_call_with_out_allocates_nothing(cupy: Any) -> None:
+    op, (table, ids) = dg.compile(gather()), fresh()
+    arrays, out = [placed(table), placed(ids)], placed(np.zeros((COUNT, WIDTH), np.float32))
+    op(*arrays, out=out)
+    out.fill(np.nan)
+    with nothing_new():
+        assert op(*arrays, out=out) is out
+    assert out.get().tobytes() == table[ids[0]].tobytes()
+
+
+def test_a_launch_on_addresses_is_checked_as_far_as_it_can_be(cupy: Any) -> None:
+    table, ids = fresh()
+    ids[0, 5] = ROWS + 3
+    op, held = dg.compile(gather(), out_of_bounds="raise"), [*map(placed, (table, ids)), cupy.zeros((COUNT, WIDTH), np.float32)]
+    op.launch(*(array.data.ptr for array in held))
+    with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 5\] = {ROWS + 3} is out of range"):
+        op.raise_if_bad()
+    with pytest.raises(ValueError, match="addresses on a GPU, and the device is cpu"):
+        op.launch(0, 16, 32, device="cpu")
+    with pytest.raises(ValueError, match="out overlaps input 0"):
+        op.launch(held[0].data.ptr, held[1].data.ptr, held[0].data.ptr)
+
+
+class Protocol:
+    """A stream that is known by the protocol of `cuda.core` alone."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._stream.ptr
+
+
+@two_gpus
+@pytest.mark.parametrize("given", [lambda stream: stream, lambda stream: stream.ptr, Protocol])
+def test_a_given_stream_orders_copies_allocations_and_the_launch(cupy: Any, given: Any) -> None:
+    """What is written late on a stream that waits for no other is seen by a call there, and read before it is written again."""
+    table, ids = fresh()
+    expected = table[ids[0]].tobytes()
+    with cupy.cuda.Device(1):
+        stream = cupy.cuda.Stream(non_blocking=True)
+    assert dg.compile(gather(), device="cuda:1")(table, ids, stream=given(stream)).tobytes() == expected
+    out = placed(np.full((COUNT, WIDTH), np.nan, np.float32), 1)
+    cupy.cuda.runtime.deviceSynchronize()
+    op = dg.compile(gather())
+    op(placed(table, 1), placed(ids, 1))  # compiles
+    for more in ({}, {"out": out}):
+        with cupy.cuda.Device(1), stream:
+            arrays = placed(table, 1), placed(ids, 1)
+        result: Any = op(*arrays, **more, stream=given(stream))
+        with cupy.cuda.Device(1), stream:
+            for array in arrays:
+                array.fill(0)
+            assert result.get().tobytes() == expected
+    assert cupy.cuda.get_current_stream() == cupy.cuda.Stream.null
+    with pytest.raises(TypeError, match="the CPU, which has no streams"):
+        dg.compile(gather())(table, ids, stream=given(stream))
+
+
+def test_indices_at_an_odd_address_are_refused(cupy: Any) -> None:
+    table, ids = fresh()
+    room = cupy.zeros(ids.nbytes + 4, np.uint8)
+    odd = room[4:].view(np.int64).reshape(ids.shape)
+    with pytest.raises(ValueError, match=r"^indices_tensor: the elements lie 4 bytes past a multiple of 8, but a GPU reads"):
+        dg.compile(gather())(placed(table), odd)
+
+
+def test_bindings_on_one_stream_report_their_own_bad_index(cupy: Any) -> None:
+    table, ids = fresh()
+    op, x, good, bad = dg.compile(gather(), out_of_bounds="raise"), placed(table), placed(ids), placed(ids)
+    bad[0, 3] = ROWS
+    first, second = (op.bind(x, i, out=cupy.zeros((COUNT, WIDTH), np.float32)) for i in (bad, good))
+    with nothing_new():
+        first()
+        second()
+    second.raise_if_bad()
+    with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 3\] = {ROWS} is out of range"):
+        first.raise_if_bad()
+    bad[0, 3] = 1
+    with pytest.raises(IndexError, match=r"IndicesTensor\[0, 3\] was out of range \(it is 1 by now\) for axis 0"):
+        first.raise_if_bad()
+
+
+@two_gpus
+def test_compare_runs_on_every_device(cupy: Any) -> None:
+    table, ids = fresh()
+    ids[0, 0] = 2**40
+    found = dg.compare(gather(), table, ids, devices=("cuda", "cuda:1", "cpu", "reference"))
+    assert str(found) == f"equal on cuda, cuda:1, cpu, reference: {COUNT * WIDTH} elements, bit for bit"
+    found = dg.compare(gather(), table, ids, devices=("cuda", "cpu"), out_of_bounds="raise")
+    assert found.equal
+    assert "IndicesTensor[0, 0] = 1099511627776" in str(found)
 
 
 def test_a_bad_index_is_asked_for(cupy: Any) -> None:

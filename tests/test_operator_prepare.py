@@ -1,10 +1,11 @@
-"""Kernels that are planned and compiled ahead of the first call, over a driver that is not one (tests/kernels/host_driver.py):
-what a call finds ready is what it does not compile, plan or allocate.
+"""Kernels that are planned and compiled ahead of the first call: what a call finds ready is what it does not compile, plan or
+allocate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,10 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends import prepared_call
-from dmlgather.backends.cuda import families, program
+from dmlgather.backends.cuda import driver, program
 from tests import seeds
-from tests.kernels.host_driver import installed
+from tests.gpus import nothing_new, placed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
-from tests.test_operator_devices import ArrayDriver, DeviceArray, aligned
 
 TABLE = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
 PACKED = ((ROWS, WIDTH), "float32")
@@ -24,114 +24,97 @@ IDS = ((1, COUNT), "int64")
 
 
 @pytest.fixture
-def gpu() -> Iterator[ArrayDriver]:
-    with installed(ArrayDriver()) as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The plans that were planned for a GPU."""
-    found, plan = list[Any](), families.launches_for
-
-    def launches_for(*arguments: Any) -> Any:
-        found.append(arguments[0])
-        return plan(*arguments)
-
-    monkeypatch.setattr(program, "launches_for", launches_for)
-    return found
-
-
-@pytest.fixture
 def ids() -> Any:
     return seeds.numpy_rng().integers(-ROWS, ROWS, (1, COUNT))
 
 
-class Before:
-    """What was done on a stand-in by now."""
-
-    def __init__(self, gpu: ArrayDriver, planned: list[Any]) -> None:
-        self._gpu, self._planned = gpu, planned
-        self._counts = self._now()
-
-    def _now(self) -> tuple[int, int, int]:
-        return self._gpu.compiled, self._gpu.allocations, len(self._planned)
-
-    def more(self) -> tuple[int, ...]:
-        """Kernels compiled, memory allocated, and plans planned since."""
-        return tuple(now - then for now, then in zip(self._now(), self._counts, strict=True))
+@contextmanager
+def ready() -> Iterator[None]:
+    """Nothing is planned, compiled or allocated meanwhile, but for results."""
+    with pytest.MonkeyPatch.context() as patch, nothing_new(results=True):
+        patch.setattr(program, "launches_for", lambda *arguments: pytest.fail("planned"))
+        yield
 
 
-def test_the_first_call_compiles_and_plans_nothing(gpu: ArrayDriver, planned: list[Any], ids: Any) -> None:
+@contextmanager
+def unready() -> Iterator[None]:
+    """It is noticed that something was not prepared."""
+    with pytest.raises(pytest.fail.Exception), ready():
+        yield
+
+
+@pytest.fixture
+def forgotten() -> None:
+    """No kernel has been compiled in this process."""
+    driver._compiled.cache_clear()
+
+
+@pytest.mark.gpu(devices=2)
+def test_the_first_call_compiles_and_plans_nothing(forgotten: None, ids: Any) -> None:
     op = dg.compile(gather())
     assert op.prepare("cuda:1") is None  # type: ignore[func-returns-value]
-    assert not gpu.streams
-    assert gpu.compiled
-    assert planned
-    before = Before(gpu, planned)
-    result = op(DeviceArray(TABLE, 1), DeviceArray(ids, 1))
-    out = DeviceArray(np.empty((COUNT, WIDTH), np.float32), 1)
-    op(DeviceArray(TABLE, 1), DeviceArray(ids, 1), out=out)
-    assert before.more() == (0, 0, 0)
-    assert result.held.tobytes() == out.held.tobytes() == TABLE[ids[0]].tobytes()
-    assert set(gpu.launched_on) == {1}
-    op(DeviceArray(TABLE, 0), DeviceArray(ids, 0))  # which was not prepared
-    assert before.more() != (0, 0, 0)
+    x, i, out = placed(TABLE, 1), placed(ids, 1), placed(np.empty((COUNT, WIDTH), np.float32), 1)
+    with ready():
+        result: Any = op(x, i)
+        op(x, i, out=out)
+    assert result.get().tobytes() == out.get().tobytes() == TABLE[ids[0]].tobytes()
+    with unready():
+        op(placed(TABLE), placed(ids))
 
 
-def test_buffers_and_addresses_are_prepared_too(gpu: ArrayDriver, planned: list[Any], ids: Any) -> None:
+@pytest.mark.gpu
+def test_buffers_and_addresses_are_prepared_too(forgotten: None, ids: Any) -> None:
     room = 4 * ROWS * (WIDTH + 3)
     op = dg.compile(gather(data={"strides": (WIDTH + 3, 1), "total_tensor_size_in_bytes": room}))
     op.prepare()
-    before = Before(gpu, planned)
     wide = np.zeros(ROWS * (WIDTH + 3), np.float32)
     wide.reshape(ROWS, WIDTH + 3)[:, :WIDTH] = TABLE
-    out = np.zeros(COUNT * WIDTH, np.float32)
-    op.run_buffers(*(DeviceArray(each.reshape(-1).view(np.uint8)) for each in (wide, ids)), out=DeviceArray(out.view(np.uint8)))
-    assert before.more() == (0, 0, 0)
-    assert out.tobytes() == TABLE[ids[0]].tobytes()
-    held = [aligned(each) for each in (wide, ids, out)]
-    held[2][...] = 0
-    op.launch(*(each.ctypes.data for each in held))
-    assert held[2].tobytes() == out.tobytes()
-    assert before.more() == (0, 0, 0)
+    held = [
+        placed(aligned(each)) for each in (wide.view(np.uint8), ids.reshape(-1).view(np.uint8), np.zeros(COUNT * WIDTH * 4, "u1"))
+    ]
+    with ready():
+        op.run_buffers(*held[:2], out=held[2])
+    assert held[2].get().tobytes() == TABLE[ids[0]].tobytes()
+    held[2].fill(0)
+    with ready():
+        op.launch(*(each.data.ptr for each in held))
+    assert held[2].get().tobytes() == TABLE[ids[0]].tobytes()
 
 
-def test_layouts_are_those_of_the_calls_to_come(gpu: ArrayDriver, planned: list[Any], ids: Any) -> None:
+@pytest.mark.gpu
+def test_layouts_are_those_of_the_calls_to_come(forgotten: None, ids: Any) -> None:
     wide = np.zeros((ROWS, 2 * WIDTH), np.float32)
     wide[:, ::2] = TABLE
     strided = (*PACKED, wide[:, ::2].strides)
-    out = np.zeros((COUNT, WIDTH), np.float32)
+    out = placed(aligned(np.zeros((COUNT, WIDTH), np.float32)))
     op = dg.compile(gather())
     op.prepare("cuda", layouts=[[strided, IDS], [PACKED, IDS, ((COUNT, WIDTH), "float32", out[::-1].strides)]])
-    before = Before(gpu, planned)
-    assert op(DeviceArray(wide[:, ::2]), DeviceArray(ids)).held.tobytes() == TABLE[ids[0]].tobytes()
-    op(DeviceArray(TABLE), DeviceArray(ids), out=DeviceArray(out[::-1]))
-    assert out[::-1].tobytes() == TABLE[ids[0]].tobytes()
-    assert before.more() == (0, 0, 0)
-    op(DeviceArray(TABLE), DeviceArray(ids))  # packed, with a packed result: not in the list
-    assert before.more()[2] == 1
+    x, packed, i = placed(aligned(wide)), placed(aligned(TABLE)), placed(aligned(ids))
+    with ready():
+        found: Any = op(x[:, ::2], i)
+        op(packed, i, out=out[::-1])
+    assert found.get().tobytes() == out[::-1].get().tobytes() == TABLE[ids[0]].tobytes()
+    with unready():
+        op(packed, i)  # packed, with a packed result: not in the list
 
 
-def test_an_array_stands_for_arrays_like_it(gpu: ArrayDriver, planned: list[Any], ids: Any) -> None:
-    room = np.zeros(TABLE.nbytes + 32, np.uint8)
-    at = -room.ctypes.data % 16 + 4
-    odd = room[at : at + TABLE.nbytes].view(np.float32).reshape(TABLE.shape)
-    odd[...] = TABLE
+@pytest.mark.gpu
+def test_an_array_stands_for_arrays_like_it(forgotten: None, ids: Any) -> None:
+    odd, backwards, i = placed(aligned(TABLE, 4)), placed(aligned(TABLE))[::-1], placed(aligned(ids))
     op = dg.compile(gather())
-    op.prepare("cuda", layouts=[[DeviceArray(odd), DeviceArray(ids)], [TABLE[::-1], ids]])
-    before = Before(gpu, planned)
-    for data, expected in ((odd, TABLE), (TABLE[::-1], TABLE[::-1])):
-        assert op(DeviceArray(data), DeviceArray(ids)).held.tobytes() == expected[ids[0]].tobytes()
-    assert before.more() == (0, 0, 0)
+    op.prepare("cuda", layouts=[[odd, i], [aligned(TABLE)[::-1], ids]])
+    for data, expected in ((odd, TABLE), (backwards, TABLE[::-1])):
+        with ready():
+            found: Any = op(data, i)
+        assert found.get().tobytes() == expected[ids[0]].tobytes()
 
 
-def test_the_device_it_was_compiled_for(gpu: ArrayDriver, planned: list[Any], ids: Any) -> None:
+@pytest.mark.gpu(devices=2)
+def test_the_device_it_was_compiled_for(forgotten: None, ids: Any) -> None:
     op = dg.compile(gather(), device="cuda:1")
     op.prepare(layouts=[[(*PACKED, (4, 4 * ROWS)), IDS]])
-    before = Before(gpu, planned)
-    assert op(np.asfortranarray(TABLE), ids).tobytes() == TABLE[ids[0]].tobytes()
-    assert before.more() == (0, 0, 0)
+    with ready():
+        assert op(np.asfortranarray(TABLE), ids).tobytes() == TABLE[ids[0]].tobytes()
     with pytest.raises(ValueError, match="device is cuda:0, but the operator was compiled for cuda:1"):
         op.prepare("cuda")
 
@@ -175,20 +158,18 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", REFUSED)
-def test_layouts_that_do_not_fit_the_descriptor(gpu: ArrayDriver, device: str, name: str) -> None:
+def test_layouts_that_do_not_fit_the_descriptor(device: str, name: str) -> None:
     layout, error, words = REFUSED[name]
     with pytest.raises(error, match=rf"^layouts\[1\]: .*(?:{words})"):
         dg.compile(gather()).prepare(device, layouts=[[PACKED, IDS], layout])
 
 
-def test_indices_at_an_odd_address_are_refused(gpu: ArrayDriver, ids: Any) -> None:
-    room = np.zeros(ids.nbytes + 32, np.uint8)
-    at = -room.ctypes.data % 16 + 4
-    odd = room[at : at + ids.nbytes].view(np.int64).reshape(ids.shape)
+@pytest.mark.gpu
+def test_indices_at_an_odd_address_are_refused(ids: Any) -> None:
     with pytest.raises(ValueError, match=r"^layouts\[0\]: indices_tensor: the elements lie 4 bytes past a multiple of 8"):
-        dg.compile(gather()).prepare("cuda", layouts=[[TABLE, DeviceArray(odd)]])
+        dg.compile(gather()).prepare("cuda", layouts=[[TABLE, placed(aligned(ids, 4))]])
 
 
 def test_where_no_call_runs() -> None:
@@ -203,3 +184,17 @@ def test_without_a_gpu_it_says_what_is_missing(no_cupy: None) -> None:
     for layouts in (None, [[PACKED, IDS]]):
         with pytest.raises(dg.DeviceError, match=r"^CuPy cannot be imported .*pip install"):
             dg.compile(gather()).prepare("cuda", layouts=layouts)
+
+
+def test_without_a_gpu_compiling_for_one_says_so_too(no_cupy: None) -> None:
+    with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
+        dg.compile(gather(), device="cuda")
+
+
+def aligned(array: np.ndarray[Any, Any], past: int = 0) -> np.ndarray[Any, Any]:
+    """A packed copy that lies so many bytes past a multiple of 16."""
+    room = np.empty(array.nbytes + 32, np.uint8)
+    start = -room.ctypes.data % 16 + past
+    copy: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from tests.kernels.host_driver import installed
-from tests.test_operator_devices import ArrayDriver, DeviceArray
+from tests.gpus import placed
 
 X = np.arange(20, dtype=np.float32).reshape(5, 4)
 IDS = np.array([4, 0, -1])
@@ -48,12 +47,11 @@ def test_leading_ones_may_be_left_out(rng: random.Random) -> None:
     assert out.tobytes() == X[IDS].tobytes()
 
 
+@pytest.mark.gpu
 def test_on_a_gpu_as_well() -> None:
-    with installed(ArrayDriver()):
-        op = dg.compile(four_dimensions())
-        found = op(DeviceArray(X), DeviceArray(np.repeat(IDS, 2)[::2]))
-        assert found.get().shape == (1, 1, 3, 4)
-        assert found.get().tobytes() == X[IDS].tobytes()
+    found = dg.compile(four_dimensions())(placed(X), placed(np.repeat(IDS, 2)[::2])).get()
+    assert found.shape == (1, 1, 3, 4)
+    assert found.tobytes() == X[IDS].tobytes()
 
 
 def test_other_sizes_may_not() -> None:

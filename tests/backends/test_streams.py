@@ -1,6 +1,7 @@
-"""In what order calls ask streams and events of a GPU, and when they let memory go, over stand-ins that write it down.
+"""In what order calls use the streams of a GPU, and when they let memory go.
 
-Judged by `stream_order`: each launch comes behind those who wrote its arrays, and before those who use them next.
+Judged by NumPy's indexing: all work is as late as it may be, and memory that nobody needs is spoilt at once
+(tests/other_libraries.py), so that a result shows whether all was in order.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,90 +20,100 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends import streams, torch_tensors
-from dmlgather.backends.streams import QUEUE
 from dmlgather.distributed import chunk_operators
 from tests import seeds
-from tests.backends.stream_order import XLA, Interfaced, JaxArray, check, jax_of
-from tests.gpu_page import PageDriver, Tensor, stand_in
+from tests.gpus import as_late_as_allowed, late, placed
+from tests.other_libraries import Interfaced, JaxArray, Rig, Storage, Tensor, TorchStream, lane
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
-from tests.test_operator_devices import DeviceArray
 
-CUPY, TORCH, SIDE, OTHER = 1000, 7, 9, 31
-"""CuPy's current stream, PyTorch's, one that a caller gives, and one of a third library."""
+gpu = pytest.mark.gpu
+Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture
-def gpu() -> Iterator[PageDriver]:
+def rig() -> Iterator[Rig]:
     chunk_operators.compiled.cache_clear()
     with ExitStack() as stack:
         stack.callback(chunk_operators.compiled.cache_clear)
-        driver = stand_in(stack)
-        stack.enter_context(pytest.MonkeyPatch.context()).setitem(sys.modules, "jax", jax_of(driver))
-        yield driver
+        stack.callback(streams.KEPT.finish)
+        yield Rig(stack)
 
 
-class Library:
-    """Whose arrays: how one is made, and the stream on which they are written and used, None where there is none to know."""
-
-    def __init__(self, make: Callable[[PageDriver, Any], Any], stream: int | None) -> None:
-        self.make, self.stream = make, stream
-
-
-LIBRARIES = {
-    "cupy": Library(lambda gpu, held: DeviceArray(held), CUPY),
-    "torch": Library(lambda gpu, held: Tensor(held), TORCH),
-    "jax": Library(lambda gpu, held: JaxArray(held, gpu), None),
-    "interface, stream 31": Library(lambda gpu, held: Interfaced(held, OTHER), OTHER),
-    "interface, legacy": Library(lambda gpu, held: Interfaced(held, 1), 0),
-    "interface, per thread": Library(lambda gpu, held: Interfaced(held, 2), 2),
-    "interface, no stream": Library(lambda gpu, held: Interfaced(held, None), None),
-}
+@pytest.fixture
+def per_thread() -> Iterator[Rig]:
+    """CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1: CuPy's current stream is 2, which PyTorch's DLPack refuses; in CuPy's, 0 means 2."""
+    with ExitStack() as stack:
+        stack.callback(streams.KEPT.finish)
+        yield Rig(stack, per_thread=True)
 
 
 class Call:
     """A call of a row gather on arrays of these libraries: data, indices, output (None: a new one)."""
 
-    def __init__(self, gpu: PageDriver, *libraries: str | None) -> None:
-        self.gpu = gpu
-        rng = seeds.numpy_rng()
-        held = rng.random((ROWS, WIDTH), np.float32), rng.integers(-ROWS, ROWS, (1, COUNT)), np.zeros((COUNT, WIDTH), np.float32)
-        self.libraries = [LIBRARIES[name] for name in libraries if name is not None]
-        self.data, self.ids, self.out = (
-            None if name is None else LIBRARIES[name].make(gpu, array) for name, array in zip(libraries, held, strict=True)
-        )
-        self.expected = held[0][held[1][0]].tobytes()
+    def __init__(self, rig: Rig, *names: str | None) -> None:
+        self.rig, self.names, rng = rig, names, seeds.numpy_rng()
+        given: list[Any] = [
+            rng.random((ROWS, WIDTH), np.float32),
+            rng.integers(-ROWS, ROWS, (1, COUNT)),
+            np.zeros((COUNT, WIDTH), np.float32),
+        ]
+        self.owners = [None if name is None else rig.libraries[name] for name in names]
+        self.arrays: list[Any] = [owner and owner.made(array) for owner, array in zip(self.owners, given, strict=True)]
+        self.expected = given[0][given[1][0]].tobytes()
+        if "interface, no stream" in names:
+            rig.libraries["interface, no stream"].stream.synchronize()
 
-    def made(self) -> None:
-        """The owners write the arrays."""
-        for number, each in enumerate(self.libraries):
-            if each.stream is not None:
-                self.gpu.order.append(("work", each.stream, f"made {number}"))
+    data = property(lambda self: self.arrays[0])
+    ids = property(lambda self: self.arrays[1])
+    out = property(lambda self: self.arrays[2])
+
+    def run(self, way: Callable[..., Any], **more: Any) -> Any:
+        """The result. Late, the host has waited for nothing."""
+        way(Call(self.rig, *self.names), **more)  # what is compiled waits
+        marks = []
+        for owner in self.owners:
+            if owner is not None and owner.known:
+                marks.append(sys.modules["cupy"].cuda.Event(disable_timing=True))
+                marks[-1].record(owner.stream)
+        result = way(self, **more)
+        assert not late() or not any(mark.done for mark in marks), "the host waited"
+        return result
 
     def used(self, result: Any) -> None:
-        """The owners use the arrays and the result."""
-        assert result.held.tobytes() == self.expected
-        for number, each in enumerate(self.libraries):
-            if each.stream is not None:
-                self.gpu.order.append(("work", each.stream, f"next {number}"))
+        """Those who own the arrays use them for something else, or drop them; then the result holds what it should."""
+        used = [(array, each.stream) for array, each in zip(self.arrays, self.owners[:2], strict=False) if each and each.known]
+        for array, stream in used:
+            with stream:
+                getattr(array, "held", array).fill(1)
+        for _, stream in reversed(used):  # a call runs on the stream of the first array, or of CuPy: the others are to wait
+            stream.synchronize()
+        used, self.arrays, array = [], [], None
+        self.rig.spoil()
+        owner = self.owners[2] or self.owners[0]
+        assert owner is not None
+        theirs = self.owners[2] is not None or isinstance(result, Tensor | JaxArray)
+        with (self.rig.jax.xla if isinstance(result, JaxArray) else owner.stream) if theirs else self.rig.now:
+            assert getattr(result, "held", result).get().tobytes() == self.expected
 
 
 def called(call: Call, **more: Any) -> Any:
     return dg.compile(gather())(call.data, call.ids, out=call.out, **more)
 
 
+def _no_buffers(prepared: Any, *found: Any, buffers: bool) -> Any:
+    return prepared(*found)  # the arrays are no buffers, and this is not about them
+
+
 def on_buffers(call: Call, **more: Any) -> Any:
     operator = dg.compile(gather())
     with pytest.MonkeyPatch.context() as patch:
-        prepared = operator._prepared
-        patch.setattr(operator, "_prepared", lambda *found, buffers: prepared(*found))  # the arrays are no buffers
+        patch.setattr(operator, "_prepared", partial(_no_buffers, operator._prepared))
         operator.run_buffers(call.data, call.ids, out=call.out, **more)
     return call.out
 
 
 def bound(call: Call) -> Any:
-    run = dg.compile(gather()).bind(call.data, call.ids, out=call.out)
-    call.made()  # behind the exchange
-    run()
+    dg.compile(gather()).bind(call.data, call.ids, out=call.out)()
     return call.out
 
 
@@ -116,14 +128,14 @@ def fused(call: Call, **more: Any) -> Any:
 
 INPUTS = [
     ("torch", "torch"), ("cupy", "torch"), ("torch", "cupy"), ("jax", "torch"), ("jax", "jax"), ("torch", "jax"), ("jax", "cupy"),
-    ("interface, stream 31", "interface, legacy"), ("interface, per thread", "torch"), ("cupy", "interface, stream 31"),
+    ("interface, stream", "interface, legacy"), ("interface, per thread", "torch"), ("cupy", "interface, stream"),
     ("interface, no stream", "interface, legacy"), ("torch", "interface, no stream"),
 ]  # fmt: skip
 WITH_OUT = [
     ("torch", "torch", "torch"), ("cupy", "torch", "torch"), ("torch", "cupy", "cupy"), ("cupy", "cupy", "torch"),
-    ("jax", "torch", "torch"), ("jax", "jax", "cupy"), ("torch", "jax", "interface, stream 31"), ("torch", "torch", "cupy"),
+    ("jax", "torch", "torch"), ("jax", "jax", "cupy"), ("torch", "jax", "interface, stream"), ("torch", "torch", "cupy"),
     ("interface, per thread", "torch", "torch"), ("interface, no stream", "interface, legacy", "cupy"),
-    ("cupy", "interface, stream 31", "interface, per thread"), ("cupy", "cupy", "interface, legacy"),
+    ("cupy", "interface, stream", "interface, per thread"), ("cupy", "cupy", "interface, legacy"),
 ]  # fmt: skip
 RUNS: list[tuple[Callable[[Call], Any], tuple[str | None, ...]]] = [
     *((run, (*mixture, None)) for run in (called, eager, fused) for mixture in INPUTS),
@@ -135,116 +147,121 @@ def shown(value: Any) -> str:
     return value.__name__ if callable(value) else " | ".join(str(name or "new") for name in value)
 
 
+@gpu
 @pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
 def test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use_them(
-    gpu: PageDriver, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
+    rig: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
-    call = Call(gpu, *libraries)
-    call.made()
-    call.used(run(call))
-    assert check(gpu.order) == 1
-    assert not [entry for entry in gpu.order if entry[0] == "synchronize"]
-    assert gpu.waited == []
-    assert gpu.current == {}
+    call = Call(rig, *libraries)
+    call.used(call.run(run))
+    assert sys.modules["cupy"].cuda.get_current_stream() == sys.modules["cupy"].cuda.Stream.null
 
 
-@pytest.mark.parametrize("run", [called, eager, fused], ids=shown)
-def test_tensors_alone_are_pytorchs_business_alone(gpu: PageDriver, run: Callable[[Call], Any]) -> None:
+@gpu
+@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
+def test_the_order_is_kept_on_the_streams_of_threads(
+    per_thread: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
+) -> None:
+    call = Call(per_thread, *libraries)
+    call.used(call.run(run))
+    assert sys.modules["cupy"].cuda.get_current_stream() == sys.modules["cupy"].cuda.Stream.ptds
+
+
+def told(call: Call) -> list[set[int]]:
+    """The streams that PyTorch knows to use each of a call's arrays."""
+    return [getattr(array, "held", array).data.mem._owner.told for array in call.arrays]
+
+
+@gpu
+@pytest.mark.parametrize("run", [called, bound], ids=shown)
+def test_tensors_alone_are_pytorchs_business_alone(rig: Rig, run: Callable[[Call], Any]) -> None:
     """On its stream there is nothing to wait for, to record or to keep, so that torch.cuda.graph can capture the call."""
-    call = Call(gpu, "torch", "torch", None)
-    with sys.modules["torch"].cuda.stream(SimpleNamespace(cuda_stream=SIDE)):
-        run(call)
-    assert gpu.order == [("launch", SIDE)]
+    call, side = Call(rig, "torch", "torch", "torch"), TorchStream(lane())
+    rig.torch.now.synchronize()
+    operator = dg.compile(gather())
+    with rig.torch.cuda.stream(side):
+        run_it = (
+            operator.bind(call.data, call.ids, out=call.out) if run is bound else lambda: operator(*call.arrays[:2], out=call.out)
+        )
+        run_it()
+        call.out.held.fill(0)
+        side.stream.begin_capture()
+        run_it()
+        graph = side.stream.end_capture()
+        graph.launch(side.stream)
+        assert told(call) == [set()] * 3
+        assert len(streams.KEPT) == 0
+        with side.stream:
+            assert call.out.held.get().tobytes() == call.expected
 
 
+@gpu
 @pytest.mark.parametrize("libraries", [each for each in WITH_OUT if "torch" in each], ids=shown)
 @pytest.mark.parametrize("run", [called, fused, on_buffers], ids=shown)
 def test_a_given_stream_is_ordered_with_pytorchs_and_pytorch_is_told_of_it(
-    gpu: PageDriver, run: Callable[..., Any], libraries: Any
+    rig: Rig, run: Callable[..., Any], libraries: Any
 ) -> None:
+    """PyTorch's allocator works on another stream than PyTorch by now: it waits for those alone that it was told of."""
     if run is fused:
         libraries = (*libraries[:2], None)
-    call = Call(gpu, *libraries)
-    for number, each in enumerate(call.libraries):
-        if each.stream != CUPY:  # whose order with a given stream is the caller's
-            gpu.order.append(("work", each.stream or XLA, f"made {number}"))
-    run(call, stream=SIDE)
-    if "torch" in libraries:
-        gpu.order.append(("work", TORCH, "next"))
-    assert check(gpu.order) == 1
-    assert ("launch", SIDE) in gpu.order
-    told = {entry[1:] for entry in gpu.order if entry[0] == "record_stream"}
-    tensors = [array for array in (call.data, call.ids, call.out) if isinstance(array, Tensor)]
-    assert told >= {(tensor.data_ptr(), SIDE) for tensor in tensors}
-    assert {stream for _, stream in told} <= {SIDE}
+    side, home = lane(), rig.torch.now
+    rig.libraries["cupy"].stream = side  # whose order with a given stream is the caller's
+    with rig.torch.cuda.stream(TorchStream(lane())):
+        call = Call(rig, *libraries)
+        home.synchronize()
+        result = call.run(run, stream=side)
+        for place, name in enumerate(libraries[:2]):
+            if name == "torch":
+                call.arrays[place] = None
+        home.synchronize()  # spoils the tensors
+        call.owners[:2] = [None if name == "torch" else owner for name, owner in zip(libraries, call.owners, strict=False)]
+        side.synchronize()
+        assert getattr(result, "held", result).get().tobytes() == call.expected
 
 
-@pytest.mark.parametrize("stream", [None, SIDE])
-def test_a_result_for_pytorch_is_memory_of_pytorch(gpu: PageDriver, stream: int | None) -> None:
+@gpu
+@pytest.mark.parametrize("given", [False, True])
+def test_a_result_for_pytorch_is_memory_of_pytorch(rig: Rig, given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of CuPy's, it would not know what PyTorch's streams still read when it is dropped."""
     made: list[Any] = []
-    torch = sys.modules["torch"]
-    plain = torch.empty
+    plain = rig.torch.empty
 
     def empty(*sizes: Any, **more: Any) -> Any:
         made.append(plain(*sizes, **more))
         return made[-1]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "empty", empty)
-        results = [called(Call(gpu, "torch", "torch", None), stream=stream), eager(Call(gpu, "torch", "cupy", None))]
+    monkeypatch.setattr(rig.torch, "empty", empty)
+    calls = Call(rig, "torch", "torch", None), Call(rig, "torch", "cupy", None)
+    results = [called(calls[0], stream=lane() if given else None), eager(calls[1])]
     assert [*map(id, results)] == [*map(id, made)]
 
 
-def test_pytorchs_default_stream_is_told_by_its_own_name(gpu: PageDriver) -> None:
+@gpu
+def test_pytorchs_default_stream_is_told_by_its_own_name(rig: Rig) -> None:
     """An external stream at address 1 would be another one."""
     for stream in (0, 1):
-        gpu.order.clear()
-        called(Call(gpu, "torch", "torch", "torch"), stream=stream)
-        assert {entry[2] for entry in gpu.order if entry[0] == "record_stream"} == {0}
+        call = Call(rig, "torch", "torch", "torch")
+        called(call, stream=stream)
+        assert told(call) == [{0}] * 3
 
 
-class TestPerThread:
-    """CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1: CuPy's current stream is 2, which PyTorch's DLPack refuses; in CuPy's, 0 means 2."""
-
-    @pytest.fixture(autouse=True)
-    def per_thread(self, gpu: PageDriver) -> None:
-        gpu.current[0] = gpu._default = 2
-
-    @pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
-    def test_the_order_is_kept(
-        self, gpu: PageDriver, monkeypatch: pytest.MonkeyPatch, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
-    ) -> None:
-        monkeypatch.setattr(LIBRARIES["cupy"], "stream", 2)
-        monkeypatch.setattr(LIBRARIES["torch"], "stream", 0)
-        call = Call(gpu, *libraries)
-        with sys.modules["torch"].cuda.stream(SimpleNamespace(cuda_stream=0)):
-            gpu.order.append(("work", XLA, "made by XLA") if "jax" in libraries else ("work", 99, "nothing"))
-            call.made()
-            call.used(run(call))
-        assert check(gpu.order) == 1
-        assert gpu.current == {0: 2}
-
-    def test_tensors_are_kept_where_pytorch_cannot_be_told(self, gpu: PageDriver) -> None:
-        gpu.busy.add(2)
-        call = Call(gpu, "cupy", "torch", "torch")
-        called(call)
-        assert not [entry for entry in gpu.order if entry[0] == "record_stream"]
-        assert len(streams.KEPT) == 1
-        gpu.busy.clear()
+@gpu
+def test_tensors_are_kept_where_pytorch_cannot_be_told(per_thread: Rig) -> None:
+    """CuPy's current stream is one that each thread has, and PyTorch's allocator works on a third one."""
+    home = per_thread.libraries["torch"].stream = lane()
+    call = Call(per_thread, "cupy", "torch", "torch")
+    home.synchronize()
+    result = call.run(called)
+    assert told(call)[1:] == [set()] * 2
+    call.arrays[:] = []
+    home.synchronize()
+    per_thread.now.synchronize()
+    assert result.held.get().tobytes() == call.expected
 
 
-def frees(gpu: PageDriver) -> list[str]:
-    gc.collect()
-    return [entry[1] for entry in gpu.order if entry[0] == "free"]
-
-
-def rows(gpu: PageDriver, name: str) -> Any:
-    return JaxArray(np.ones((ROWS, WIDTH), np.float32), gpu, name)
-
-
-def ids(gpu: PageDriver) -> Any:
-    return DeviceArray(np.zeros((1, COUNT), np.int64))
+ROW_NUMBERS = np.arange(COUNT)[None] - 3
+TABLE = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+EXPECTED = TABLE[ROW_NUMBERS[0]].tobytes()
 
 
 def model() -> Any:
@@ -255,72 +272,121 @@ def model() -> Any:
     return parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
 
 
+def with_out(x: Any, i: Any, *, bind: bool = False, stream: Any = None) -> Any:
+    out = placed(np.zeros((COUNT, WIDTH), np.float32))
+    sys.modules["cupy"].cuda.get_current_stream().synchronize()
+    if bind:
+        OPERATOR.bind(x, i, out=out)(stream)
+        return out
+    return OPERATOR(x, i, out=out, stream=stream)
+
+
+OPERATOR = dg.compile(gather())
+FUSED = dg.fuse([dg.onnx.gather.problem(((ROWS, WIDTH), "float32"), ((1, COUNT), "int64"), out_of_bounds="clamp")])
 RUNS_ON_JAX: dict[str, Callable[[Any, Any], Any]] = {
-    "called": lambda x, i: dg.compile(gather())(x, i),  # noqa: PLW0108 - an operator keeps what a stand-in prepared
-    "with out": lambda x, i: dg.compile(gather())(x, i, out=DeviceArray(np.zeros((COUNT, WIDTH), np.float32))),
-    "bound": lambda x, i: dg.compile(gather()).bind(x, i, out=DeviceArray(np.zeros((COUNT, WIDTH), np.float32)))(),
-    "a model": lambda x, i: dg.onnx.Backend.prepare(model(), "CUDA").run([x, i]),
-    "a chunk's rows": lambda x, i: chunk_operators.take(x, 0, i.held[0]),
+    "called": OPERATOR.__call__,
+    "with out": with_out,
+    "bound": lambda x, i: with_out(x, i, bind=True),
+    "a model": lambda x, i: dg.onnx.Backend.prepare(model(), "CUDA").run([x, i])[0],
+    "a chunk's rows": lambda x, i: chunk_operators.take(x, 0, ROW_NUMBERS),
     "eager": lambda x, i: dg.onnx.gather(x, i, out_of_bounds="clamp"),
-    "fused": lambda x, i: dg.fuse([dg.onnx.gather.problem((x.shape, x.dtype), (i.shape, i.dtype), out_of_bounds="clamp")])(x, i),
+    "fused": FUSED.__call__,
 }
 
 
-@pytest.mark.slow
+class Jax:
+    """Calls on tables of JAX, of which nothing is kept."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig, self.ids = rig, placed(ROW_NUMBERS)
+        rig.now.synchronize()
+        gc.collect()
+        self.before = len(Storage.alive)
+
+    def kept(self) -> int:
+        """The tables that are not spoilt."""
+        gc.collect()
+        return len(Storage.alive) - self.before
+
+    def result(self, run: Callable[[Any, Any], Any] = OPERATOR.__call__) -> Any:
+        return run(self._rig.libraries["jax"].made(TABLE), self.ids)
+
+    def right(self, *results: Any) -> bool:
+        """Whether results are right when what is no longer needed was spoilt."""
+        gc.collect()
+        self._rig.jax.home.synchronize()
+        self._rig.now.synchronize()
+        return [getattr(result, "held", result).get().tobytes() for result in results] == [EXPECTED] * len(results)
+
+
+@pytest.fixture
+def jax(rig: Rig) -> Jax:
+    return Jax(rig)
+
+
+@gpu
 @pytest.mark.parametrize("run", RUNS_ON_JAX.values(), ids=RUNS_ON_JAX)
-def test_an_array_of_jax_outlives_the_launch_that_reads_it(gpu: PageDriver, run: Callable[[Any, Any], Any]) -> None:
-    gpu.busy.add(CUPY)
-    run(rows(gpu, "first"), ids(gpu))
-    run(rows(gpu, "second"), ids(gpu))
-    assert frees(gpu) == []
-    gpu.busy.clear()
-    run(rows(gpu, "third"), ids(gpu))
-    assert {*frees(gpu)} == {"first", "second", "third"}
-    assert len(streams.KEPT) == 0
-    assert not [entry for entry in gpu.order if entry[0] == "synchronize"]
+def test_an_array_of_jax_outlives_the_launch_that_reads_it(jax: Jax, run: Callable[[Any, Any], Any]) -> None:
+    """The next call lets it go."""
+    jax.result(run)  # what is compiled waits
+    results = [jax.result(run) for _ in range(2)]
+    assert jax.right(*results)
+    sys.modules["cupy"].cuda.Device(0).synchronize()
+    jax.result(run)
+    assert jax.kept() <= 1
 
 
-def test_the_event_is_behind_the_launch_on_its_stream(gpu: PageDriver) -> None:
-    gpu.busy.add(SIDE)
-    dg.compile(gather())(rows(gpu, "only"), ids(gpu), stream=SIDE)
-    launched = gpu.order.index(("launch", SIDE))
-    assert [entry[0] for entry in gpu.order[launched + 1 :] if entry[-1] == SIDE] == ["record"]
-    assert frees(gpu) == []
+@gpu
+@as_late_as_allowed
+def test_the_event_is_behind_the_launch_on_its_stream(jax: Jax) -> None:
+    """However often it is asked."""
+    side = lane()
+    jax.result()
+    result = jax.result(lambda x, i: OPERATOR(x, i, stream=side))
+    for _ in range(60):
+        jax.result()
+    gc.collect()
+    assert jax.right()
+    side.synchronize()
+    assert jax.right(result)
 
 
-@pytest.mark.slow
-def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(gpu: PageDriver) -> None:
-    gpu.busy.add(CUPY)
-    operator = dg.compile(gather())
-    for number in range(QUEUE):
-        operator(rows(gpu, str(number)), ids(gpu))
-    assert (len(streams.KEPT), frees(gpu)) == (QUEUE, [])
-    assert not [entry for entry in gpu.order if entry[0] == "synchronize"]
-    operator(rows(gpu, "one more"), ids(gpu), stream=SIDE)  # a queue of its own, which is empty at once
-    assert (len(streams.KEPT), frees(gpu)) == (QUEUE, ["one more"])
-    operator(rows(gpu, "too many"), ids(gpu))
-    (waited,) = [entry for entry in gpu.order if entry[0] == "synchronize"]
-    assert waited[1] == next(entry[1] for entry in gpu.order if entry[0] == "record" and entry[2] == CUPY)
-    assert frees(gpu)[:2] == ["one more", "0"]
-    assert len(streams.KEPT) <= QUEUE
+@gpu
+@as_late_as_allowed
+def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(jax: Jax, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "QUEUE", 20)
+    jax.result()
+    sys.modules["cupy"].cuda.Device(0).synchronize()
+    results = [jax.result() for _ in range(20)]
+    assert (len(streams.KEPT), jax.kept()) == (20, 20)
+    other = jax.result(lambda x, i: OPERATOR(x, i, stream=lane()))  # a queue of its own
+    assert (len(streams.KEPT), jax.kept()) == (21, 21)
+    results.append(jax.result())
+    assert (len(streams.KEPT), jax.kept()) == (21, 21), "the oldest one went"
+    assert jax.right(*results)
+    sys.modules["cupy"].cuda.Device(0).synchronize()
+    assert jax.right(other)
 
 
-def test_streams_that_end_leave_no_queues(gpu: PageDriver) -> None:
-    operator = dg.compile(gather())
-    for stream in range(3000, 3200):
-        gpu.busy.add(stream)
-        operator(rows(gpu, str(stream)), ids(gpu), stream=stream)
-    assert len(streams.KEPT) == len(streams.KEPT._queues) == 200
-    gpu.busy.clear()
-    operator(rows(gpu, "last"), ids(gpu))
-    assert len(streams.KEPT) == len(streams.KEPT._queues) == 0
+@gpu
+@as_late_as_allowed
+def test_streams_that_end_leave_no_queues(jax: Jax) -> None:
+    jax.result()
+    sys.modules["cupy"].cuda.Device(0).synchronize()
+    for _ in range(30):
+        jax.result(lambda x, i: OPERATOR(x, i, stream=lane()))
+    assert len(streams.KEPT) == len(streams.KEPT._queues) == 30
+    sys.modules["cupy"].cuda.Device(0).synchronize()
+    jax.result()
+    assert len(streams.KEPT) == len(streams.KEPT._queues) <= 1
 
 
-def test_the_end_of_the_process_waits_for_what_is_left(gpu: PageDriver) -> None:
-    gpu.busy.add(CUPY)
-    dg.compile(gather())(rows(gpu, "only"), ids(gpu))
+@gpu
+def test_the_end_of_the_process_waits_for_what_is_left(jax: Jax) -> None:
+    result = jax.result(lambda x, i: with_out(x, i, stream=lane()))
     streams.KEPT.finish()
-    assert [entry[0] for entry in gpu.order if entry[0] in ("launch", "synchronize", "free")] == ["launch", "synchronize", "free"]
+    assert (len(streams.KEPT), jax.kept()) == (0, 0)
+    assert jax.right(result)
 
 
 def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,24 +400,59 @@ def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkey
         assert registered == [queues.finish]
 
 
-def test_a_call_that_fails_keeps_nothing_for_long(gpu: PageDriver) -> None:
-    with pytest.raises(ValueError, match="expected shape"):
-        dg.compile(gather())(JaxArray(np.ones((2, 2), np.float32), gpu), ids(gpu))
-    assert (len(streams.KEPT), frees(gpu)) == (0, ["array"])
-    assert streams._this_thread.handover is None
+@gpu
+def test_a_call_that_fails_keeps_nothing_for_long(rig: Rig, jax: Jax) -> None:
+    streams.KEPT.finish()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected shape"):
+            OPERATOR(rig.libraries["jax"].made(TABLE[:2]), jax.ids)
+        sys.modules["cupy"].cuda.Device(0).synchronize()
+    assert jax.kept() == len(streams.KEPT) <= 1
+    assert jax.right(jax.result())
 
 
-def test_nothing_waits_while_a_graph_is_captured(gpu: PageDriver) -> None:
+@gpu
+def test_nothing_waits_while_a_graph_is_captured(rig: Rig) -> None:
     """A wait for a stream outside of the capture would end it."""
-    call = Call(gpu, "torch", "torch", "torch")
-    operator = dg.compile(gather())
-    run = operator.bind(call.data, call.ids, out=call.out)
-    run(SIDE)
-    gpu.order.clear()
-    gpu.captures[SIDE] = []
-    run(SIDE)
-    assert {entry[0] for entry in gpu.order} == {"record_stream"}
-    assert len(gpu.captures.pop(SIDE)) == 1
+    call, side = Call(rig, "torch", "torch", "torch"), lane()
+    run = dg.compile(gather()).bind(call.data, call.ids, out=call.out)
+    run(side)
+    with side:
+        call.out.held.fill(0)
+    side.begin_capture()
+    run(side)
+    graph = side.end_capture()
+    graph.launch(side)
+    side.synchronize()
+    assert call.out.held.get().tobytes() == call.expected
+
+
+@gpu
+def test_the_functions_of_the_torch_dialect_run_on_torchs_stream(rig: Rig) -> None:
+    ids = ROW_NUMBERS[0] % ROWS
+    with rig.torch.cuda.stream(TorchStream(lane())):
+        weight, index = (Tensor(Storage.of(array, rig.torch.now)) for array in (TABLE, ids))
+        result = dg.torch.index_select(weight, 0, index)
+        assert dg.torch.index_select(weight, 0, index, out=result) is result
+        assert isinstance(result, Tensor)
+        with rig.torch.now:
+            assert result.held.get().tobytes() == TABLE[ids].tobytes()
+        with pytest.raises(IndexError, match=r"index\[0\] = -1 is out of range"):
+            dg.torch.index_select(weight, 0, Tensor(Storage.of(np.array([-1]), rig.torch.now)))
+
+
+@pytest.mark.gpu(devices=2)
+def test_arrays_with_nothing_but_the_cuda_array_interface(rig: Rig) -> None:
+    """As Numba has them: they lie on the GPU of their pointer."""
+    cupy = sys.modules["cupy"]
+    x, i, out = (Interfaced(placed(array, 1)) for array in (TABLE, ROW_NUMBERS, np.zeros((COUNT, WIDTH), np.float32)))
+    assert OPERATOR(x, i, out=out) is out
+    result = OPERATOR(x, i)
+    assert isinstance(result, cupy.ndarray)
+    assert result.device.id == 1
+    assert out.held.get().tobytes() == result.get().tobytes() == EXPECTED
+    nothing = dg.onnx.gather(Interfaced(cupy.zeros((0, 3), np.float32)), Interfaced(cupy.zeros(0, np.int64)))
+    assert nothing.shape == (0, 3)
 
 
 BROKEN: dict[str, tuple[Any, str, Any]] = {
@@ -365,23 +466,23 @@ BROKEN: dict[str, tuple[Any, str, Any]] = {
 
 
 def recorded_on_another() -> Any:
-    cupy = sys.modules["cupy"]
-    event = cupy.cuda.Event(disable_timing=True)
-    cupy.cuda.runtime.eventRecord(event.ptr, 4)
+    event = sys.modules["cupy"].cuda.Event(disable_timing=True)
+    event.record(lane())
     return event
 
 
+@gpu
+@as_late_as_allowed
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("run", [called, bound, on_buffers], ids=shown)
 def test_a_broken_order_is_noticed(
-    gpu: PageDriver, monkeypatch: pytest.MonkeyPatch, run: Callable[[Call], Any], broken: tuple[Any, str, Any]
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, run: Callable[[Call], Any], broken: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*broken)
-    call = Call(gpu, "cupy", "torch", "interface, stream 31")
-    call.made()
-    call.used(run(call))
-    with pytest.raises(AssertionError, match=r"may come (behind|before)"):
-        check(gpu.order)
+    with pytest.raises(AssertionError):
+        test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use_them(
+            rig, run, ("cupy", "torch", "interface, stream")
+        )
 
 
 FORGETFUL: dict[str, tuple[Any, str, Any]] = {
@@ -391,8 +492,18 @@ FORGETFUL: dict[str, tuple[Any, str, Any]] = {
 }
 
 
+@gpu
+@as_late_as_allowed
 @pytest.mark.parametrize("broken", FORGETFUL.values(), ids=FORGETFUL)
-def test_memory_that_is_let_go_too_early_is_noticed(gpu: PageDriver, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+def test_memory_that_is_let_go_too_early_is_noticed(jax: Jax, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
     monkeypatch.setattr(*broken)
     with pytest.raises(AssertionError):
-        test_an_array_of_jax_outlives_the_launch_that_reads_it(gpu, RUNS_ON_JAX["called"])
+        test_an_array_of_jax_outlives_the_launch_that_reads_it(jax, RUNS_ON_JAX["called"])
+
+
+@gpu
+@as_late_as_allowed
+def test_a_stream_that_pytorch_is_not_told_of_is_noticed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_tensors, "used_on", lambda tensor, stream: True)
+    with pytest.raises(AssertionError):
+        test_a_given_stream_is_ordered_with_pytorchs_and_pytorch_is_told_of_it(rig, called, ("torch", "torch", "torch"))

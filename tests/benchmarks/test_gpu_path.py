@@ -1,8 +1,8 @@
-"""The suite on a GPU, over a driver that is not one (stand_in.py)."""
+"""The suite on a GPU: what it measures, on which stream, and that it leaves the GPU as it was. Times are judged nowhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,22 +11,45 @@ from benchmarks.clocks import Contender, DeviceClock, Samples
 from dmlgather.backends.cuda import DeviceError
 from tests import seeds
 from tests.benchmarks.small import TINY
-from tests.benchmarks.stand_in import BenchDriver
-from tests.kernels.host_driver import installed
+
+gpu = pytest.mark.gpu
 
 
 @pytest.fixture
-def gpu() -> Iterator[BenchDriver]:
-    with installed(BenchDriver()) as stand_in:
-        yield stand_in
+def log(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is asked of CUDA, in order. The GPU has a small L2, so that little is flushed, its fetches into L2 can be set, and all
+    takes 2 milliseconds, so that little is repeated.
+    """
+    runtime, asked, limits = cupy.cuda.runtime, list[str](), {5: 64}
+    properties = runtime.getDeviceProperties
+    monkeypatch.setattr(runtime, "getDeviceProperties", lambda number: {**properties(number), "l2CacheSize": 2**16})
+
+    def told(module: Any, name: str, words: str, place: int = -1) -> None:
+        plain = getattr(module, name)
+
+        def call(*arguments: Any) -> Any:
+            asked.append(f"{words} {arguments[place] if arguments else ''}".rstrip())
+            return plain(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+
+    told(cupy.cuda.driver, "launchKernel", "launch on", -3)
+    for name, words in (("memsetAsync", "flush on"), ("memcpyAsync", "copy on"), ("deviceSynchronize", "wait for device")):
+        told(runtime, name, words)
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 2.0)
+    monkeypatch.setattr(runtime, "deviceGetLimit", limits.__getitem__)
+    monkeypatch.setattr(runtime, "deviceSetLimit", limits.__setitem__)
+    told(runtime, "deviceSetLimit", "limit is")
+    return asked
 
 
 @pytest.fixture
-def gpu_report(gpu: BenchDriver) -> BenchReport:
+def gpu_report(log: list[str]) -> BenchReport:
     return run("gpu", ("cupy", "numpy", "openvino"), rounds=1, seed=seeds.seed(32), budget=TINY)
 
 
-def test_every_workload_runs_beside_cupy_and_agrees(gpu_report: BenchReport) -> None:
+@gpu
+def test_every_workload_runs_beside_cupy_and_agrees(gpu_report: BenchReport, cupy: Any) -> None:
     assert len(gpu_report.cases) == 30
     assert gpu_report.missing == {"numpy": "does not run on cuda", "openvino": "does not run on cuda"}
     for case in gpu_report.cases:
@@ -37,48 +60,59 @@ def test_every_workload_runs_beside_cupy_and_agrees(gpu_report: BenchReport) -> 
         copies = [item.spelling for item in case.measured if item.role == "copy"]
         wide = ["ElementwiseKernel, 16 bytes a thread"] * (case.traffic.output_bytes % 16 == 0)
         assert copies == ["cudaMemcpyAsync", *wide]
+    (case,) = [case for case in gpu_report.cases if case.workload == "gnn-400B"]
+    assert case.traffic.fetched_bytes == case.output_shape[0] * 13 * 32, "sectors are half a line: as lines of 64 bytes, 7"
+    found, machine = cupy.cuda.runtime.getDeviceProperties(0), gpu_report.machine.gpu
+    assert machine is not None
+    assert (machine.name, machine.compute_capability) == (found["name"].decode(), f"{found['major']}.{found['minor']}")
+    assert (machine.l2_bytes, machine.multiprocessors) == (found["l2CacheSize"], found["multiProcessorCount"])
+    assert gpu_report.flushed_bytes == {"cuda": 2 * found["l2CacheSize"]}
+    assert machine.l2_fetch_bytes == 64
+    assert f"; {machine.name}, L2 fetches of 64 bytes, " in "\n".join(lines(gpu_report))
 
 
-def test_the_report_names_the_gpu(gpu_report: BenchReport) -> None:
-    gpu = gpu_report.machine.gpu
-    assert gpu is not None
-    assert (gpu.name, gpu.compute_capability, gpu.driver, gpu.runtime) == ("Stand-in", "9.0", "13.1", "12.9")
-    assert (gpu.l2_bytes, gpu.multiprocessors, gpu.clock_mhz, gpu.memory_clock_mhz) == (2**16, 4, 1500.0, None)
-    assert gpu_report.flushed_bytes == {"cuda": 2**17}
-    assert gpu.l2_fetch_bytes == 64
-    assert "; Stand-in, L2 fetches of 64 bytes, " in "\n".join(lines(gpu_report))
+def one_workload(**more: Any) -> BenchReport:
+    return run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY, **more)
 
 
+@gpu
 @pytest.mark.parametrize("count", [32, 128])
-def test_the_granularity_of_fetches_into_l2_holds_for_the_run(gpu: BenchDriver, count: int) -> None:
-    report = run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY, l2_fetch_bytes=count)
+def test_the_granularity_of_fetches_into_l2_holds_for_the_run(log: list[str], cupy: Any, count: int) -> None:
+    report = one_workload(l2_fetch_bytes=count)
     assert report.machine.gpu is not None
     assert report.machine.gpu.l2_fetch_bytes == count
     assert BenchReport.model_validate_json(report.to_json()) == report
     assert f"L2 fetches of {count} bytes" in "\n".join(lines(report))
-    (made, restored) = [place for place, entry in enumerate(gpu.log) if entry.startswith("limit 5 is ")]
-    launches = [place for place, entry in enumerate(gpu.log) if entry.startswith("launch")]
+    made, restored = [place for place, entry in enumerate(log) if entry.startswith("limit is ")]
+    launches = [place for place, entry in enumerate(log) if entry.startswith("launch")]
     assert made < min(launches) <= max(launches) < restored
-    assert (gpu.log[made], gpu.limits) == (f"limit 5 is {count}", {5: 64})
+    assert (log[made], cupy.cuda.runtime.deviceGetLimit(5)) == (f"limit is {count}", 64)
 
 
-def test_the_granularity_is_restored_after_an_error(gpu: BenchDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "memcpyAsync", lambda *_: _raise(RuntimeError("lost")))
+@gpu
+def test_the_granularity_is_restored_after_an_error(log: list[str], cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: Any) -> None:
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr(cupy.cuda.runtime, "memcpyAsync", lost)
     with pytest.raises(RuntimeError, match="lost"):
-        run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY, l2_fetch_bytes=32)
-    assert "limit 5 is 32" in gpu.log
-    assert gpu.limits == {5: 64}
+        one_workload(l2_fetch_bytes=32)
+    assert [entry for entry in log if entry.startswith("limit is ")] == ["limit is 32", "limit is 64"]
 
 
-def test_a_granularity_that_the_gpu_does_not_take(gpu: BenchDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(gpu, "deviceSetLimit", lambda *_: None)
-        with pytest.raises(BenchError, match="--l2-fetch is 32 bytes, but this GPU makes 64 of it: choose that, or leave it out"):
-            run("gpu", ("cupy",), rounds=1, l2_fetch_bytes=32)
-    gpu.limits.clear()
+@gpu
+def test_a_granularity_that_the_gpu_does_not_take(log: list[str], cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupy.cuda.runtime, "deviceSetLimit", lambda *_: None)
+    with pytest.raises(BenchError, match="--l2-fetch is 32 bytes, but this GPU makes 64 of it: choose that, or leave it out"):
+        run("gpu", ("cupy",), rounds=1, l2_fetch_bytes=32)
+
+    def unsupported(limit: int) -> int:
+        raise RuntimeError("cudaErrorUnsupportedLimit: limit is not supported on this architecture")
+
+    monkeypatch.setattr(cupy.cuda.runtime, "deviceGetLimit", unsupported)
     with pytest.raises(BenchError, match="--l2-fetch is given, but this GPU or its driver has no such limit: leave it out"):
         run("gpu", ("cupy",), rounds=1, l2_fetch_bytes=32)
-    report = run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY)
+    report = one_workload()
     assert report.machine.gpu is not None
     assert report.machine.gpu.l2_fetch_bytes is None
 
@@ -92,50 +126,50 @@ def test_a_granularity_that_cannot_be_or_of_no_gpu() -> None:
         run("cpu", l2_fetch_bytes=64)
 
 
-def _raise(error: Exception) -> None:
-    raise error
-
-
-def test_sectors_of_a_gpu_are_half_a_line(gpu_report: BenchReport) -> None:
-    (case,) = [case for case in gpu_report.cases if case.workload == "gnn-400B"]
-    assert case.traffic.fetched_bytes == case.output_shape[0] * 13 * 32  # as lines of 64 bytes: 7
-
-
-def test_the_launch_floor_has_an_empty_kernel(gpu: BenchDriver) -> None:
+@gpu
+def test_the_launch_floor_has_an_empty_kernel(log: list[str]) -> None:
     report = run("gpu", ("cupy",), only=("launch-floor",), rounds=1, seed=seeds.seed(32), budget=TINY)
     roles = [item.role for item in report.cases[0].measured]
     assert {"ours", "checked", "launch", "copy", "peer"} == set(roles)
-    assert "empty (1,) (256,) ()" in gpu.log
     text = "\n".join(lines(report))
     assert "launch-floor float32: cupy.RawKernel takes" in text
     assert "us of the host" in text
 
 
-def test_a_sample_is_recorded_on_the_stream_and_cold_after_a_flush(gpu: BenchDriver) -> None:
-    clock = DeviceClock(gpu, 64)
-    gpu.log.clear()
-    samples = Samples()
-    clock.sample(Contender("a", "ours", "a", lambda: gpu.log.append("call")), 2, samples)
-    between = ["record on 77", "call", "call", "record on 77", "wait for event"]
-    cold = ["flush 128 on 77", "record on 77", "call", "record on 77", "wait for event"]
-    assert gpu.log == ["call", "wait for device", *between, *cold]
+@gpu
+def test_a_sample_is_recorded_on_the_stream_and_cold_after_a_flush(
+    log: list[str], cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Event(cupy.cuda.Event):  # type: ignore[misc] # CuPy ships no types
+        def record(self, stream: Any) -> None:
+            log.append(f"record on {stream.ptr}")
+            super().record(stream)
+
+        def synchronize(self) -> None:
+            log.append("wait for event")
+            super().synchronize()
+
+    monkeypatch.setattr(cupy.cuda, "Event", Event)
+    clock, samples, own_samples = DeviceClock(cupy, 64), Samples(), Samples()
+    stream = clock.stream.ptr
+    clock.sample(Contender("a", "ours", "a", lambda: log.append("call")), 2, samples)
+    between = [f"record on {stream}", "call", "call", f"record on {stream}", "wait for event"]
+    cold = [f"flush on {stream}", f"record on {stream}", "call", f"record on {stream}", "wait for event"]
+    assert log == ["call", "wait for device", *between, *cold]
     assert (samples.warm, samples.cold, len(samples.host)) == ([0.001], [0.002], 1)
+    log.clear()
+    own = Contender("a", "peer", "a", lambda: log.append("call"), own_clock=True)
+    clock.sample(own, 2, own_samples)
+    assert log == ["call", "wait for device", "call", "call", f"flush on {stream}", "wait for device", "call"]
+    assert (clock.kind(own), own_samples.host) == ("wall", [])
 
 
-def test_who_has_streams_of_its_own_is_timed_by_the_wall_clock(gpu: BenchDriver) -> None:
-    clock = DeviceClock(gpu, 64)
-    gpu.log.clear()
-    samples = Samples()
-    own = Contender("a", "peer", "a", lambda: gpu.log.append("call"), own_clock=True)
-    clock.sample(own, 2, samples)
-    assert gpu.log == ["call", "wait for device", "call", "call", "flush 128 on 77", "wait for device", "call"]
-    assert (clock.kind(own), samples.host) == ("wall", [])
-
-
-def test_the_operator_launches_on_the_clock_s_stream(gpu: BenchDriver) -> None:
-    run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY)
-    assert "launch on 77" in gpu.log
-    assert {entry for entry in gpu.log if entry.startswith("copy on")} == {"copy on 77"}
+@gpu
+def test_the_operator_launches_on_the_clock_s_stream(log: list[str]) -> None:
+    one_workload()
+    (flushed,) = {entry.removeprefix("flush on ") for entry in log if entry.startswith("flush")}
+    assert f"launch on {flushed}" in log
+    assert {entry for entry in log if entry.startswith("copy")} == {f"copy on {flushed}"}
 
 
 def test_without_a_gpu_the_suite_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

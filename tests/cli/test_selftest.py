@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,8 @@ from dmlgather.backends.cpu.fallback import NumpyProgram
 from dmlgather.cli.schema import Schema, schema_of
 from tests.cli.command import Command
 from tests.cli.test_failures import _start
-from tests.kernels.host_driver import installed
-from tests.selftest.stand_in import SelfTestDriver, flip
+from tests.selftest.harming import flip, harm
 from tests.selftest.test_cpu import spoilt
-
-
-@pytest.fixture
-def gpu() -> Iterator[SelfTestDriver]:
-    with installed(SelfTestDriver()) as stand_in:
-        yield stand_in
 
 
 def test_equal_is_one_line_and_0(command: Command, tmp_path: Path) -> None:
@@ -74,22 +66,24 @@ def test_a_mismatch_is_1_and_is_repeated_by_the_command_that_it_names(
     assert command(*repeat.split()[1:]).code == 0
 
 
-def test_a_gpu_is_taken_where_there_is_one(command: Command, gpu: SelfTestDriver) -> None:
+@pytest.mark.gpu(devices=2)
+def test_a_gpu_is_taken_where_there_is_one(command: Command, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = command("selftest", "--trials", 4)
     assert ended.code == 0
     assert ended.err.startswith("testing cuda:0, --seed ")
-    assert "; cuda:0: Stand-in, compute capability 9.0, " in ended.out
-    gpu.fault = lambda data, indices, out: flip(out)
+    assert f"; cuda:0: {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, compute capability " in ended.out
+    harm(monkeypatch, lambda data, indices, out: flip(out))
     ended = command("selftest", "--device", "cuda:1", "--trials", 4)
     assert ended.code == 1
     assert "  repeat         dmlgather selftest --device cuda:1 --seed " in ended.out
-    assert set(gpu.launched_on) == {0, 1}
 
 
-def test_a_device_that_is_missing_is_2(command: Command, gpu: SelfTestDriver) -> None:
-    ended = command("selftest", "--device", "cuda:2")
+@pytest.mark.gpu
+def test_a_device_that_is_missing_is_2(command: Command, cupy: Any) -> None:
+    count = cupy.cuda.runtime.getDeviceCount()
+    ended = command("selftest", "--device", f"cuda:{count}")
     assert (ended.code, ended.out) == (2, "")
-    assert "there is no cuda:2: this machine has 2 GPUs" in ended.err
+    assert f"there is no cuda:{count}: this machine has {count} GPU" in ended.err
 
 
 def test_without_a_gpu_the_cpu_is_tested_and_the_reason_is_said(command: Command, no_cupy: None) -> None:

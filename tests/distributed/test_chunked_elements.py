@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.distributed.chunked_elements import gather_elements
 from dmlgather.distributed.routing import even
 from tests.distributed.counted import CountedTable, bits, chunks_of, random_bits
@@ -167,11 +166,7 @@ def test_chunks_stay_of_their_kind(dialect: str, policy: Any, kind: Any) -> None
 @pytest.mark.gpu
 @pytest.mark.parametrize("dialect", ["directml", "onnx"])
 @pytest.mark.parametrize("of_cupy", [False, True])
-def test_chunks_of_cupy_stay_on_the_gpu(dialect: str, of_cupy: bool) -> None:
-    try:
-        cupy = require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
+def test_chunks_of_cupy_stay_on_the_gpu(cupy: Any, dialect: str, of_cupy: bool) -> None:
     x, indices = np.arange(60, dtype=np.float32).reshape(12, 5), np.arange(84).reshape(12, 7) - 40
     asked = da.from_array(cupy.asarray(indices) if of_cupy else indices, chunks=(12, 3), asarray=False)
     table = da.from_array(cupy.asarray(x), chunks=(5, 5), asarray=False)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.distributed import MemoryLimitError, gather, plan_gather, tasks
 from tests import seeds
 from tests.distributed.counted import CountedTable, bits, chunks_of, random_bits
@@ -285,11 +284,7 @@ def test_a_chunk_that_is_not_what_its_table_states() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("lazy", [False, True], ids=["known", "lazy"])
-def test_chunks_of_cupy_stay_on_the_gpu(lazy: bool) -> None:
-    try:
-        cupy = require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
+def test_chunks_of_cupy_stay_on_the_gpu(cupy: Any, lazy: bool) -> None:
     wanted = cupy.asarray(np.array([*SPREAD, 900]))
     asked = da.from_array(wanted, chunks=3, asarray=False) if lazy else wanted
     table = da.from_array(cupy.asarray(X), chunks=CHUNKS, asarray=False)

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.dialects.windows import Window
 from dmlgather.distributed.chunked_slice import chunk_windows, cut, sliced, windows_of
 from dmlgather.distributed.chunked_slice import slice as slice_of
@@ -145,11 +144,7 @@ def test_chunks_stay_of_their_kind(starts: Any, ends: Any, steps: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_chunks_of_cupy_stay_on_the_gpu() -> None:
-    try:
-        cupy = require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
+def test_chunks_of_cupy_stay_on_the_gpu(cupy: Any) -> None:
     x = np.arange(25 * 6, dtype=np.complex128).reshape(25, 6)
     table = da.from_array(cupy.asarray(x), chunks=(7, 4), asarray=False)
     found = slice_of(table, [20, -1], [3, -9], steps=[-7, -2]).compute(scheduler="threads")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlgather.backends.cuda import DeviceError, driver, prepare, require
+from dmlgather.backends.cuda import driver, prepare
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
@@ -34,14 +34,6 @@ GUARD = 0 if EXACT else trials.GUARD
 PLANS = 300 if EXACT else 2000
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
-
-
-@pytest.fixture(scope="module")
-def cupy() -> Any:
-    try:
-        return require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""CudaProgram over a driver that is not one (host_driver.py): blocks, words, tables, threads, devices."""
+"""CudaProgram: words, streams, threads, devices, shared memory, and what is said where something is missing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import DeviceError, driver, nvidia_driver, prepare, read_element, require
+from dmlgather.backends.cuda import program as programs
 from dmlgather.backends.cuda.bad_words import WORDS, BadWord
 from dmlgather.backends.cuda.nvidia_driver import Driver
 from dmlgather.backends.cuda.program import CudaProgram
@@ -25,17 +27,19 @@ from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan, unwritable_fill
 from tests.at_once import at_once
-from tests.kernels.host_driver import CompileException, HostDriver, installed
+from tests.gpus import as_late_as_allowed, nothing_new, placed
+
+try:
+    import cupy
+except ImportError:
+    cupy = None
 
 
-@pytest.fixture
-def fake() -> Iterator[HostDriver]:
-    with installed(HostDriver()) as stand_in:
-        yield stand_in
+gpu = pytest.mark.gpu
 
 
 def pointer(array: Any) -> int:
-    return 0 if array is None else int(array.ctypes.data)
+    return 0 if array is None else int(array.data.ptr)
 
 
 def raising(limit: int = 5) -> IndexPlan:
@@ -45,154 +49,235 @@ def raising(limit: int = 5) -> IndexPlan:
     )  # fmt: skip
 
 
-def test_random_plans(fake: HostDriver) -> None:
-    @settings(max_examples=200, deadline=None)
-    @given(st.integers(0, 2**64 - 1).map(random.Random))
-    def run(rng: random.Random) -> None:
-        plan = random_plan(rng)
-        buffers = random_buffers(plan, rng)
-        expected, untouched = buffers.out.copy(), buffers.out.copy()
-        bad = reference.run(plan, buffers.data, buffers.indices, expected)
-        alignment = next(width for width in (16, 8, 4, 2, 1) if not (pointer(buffers.data) | pointer(buffers.out)) % width)
-        assume(not unwritable_fill(plan, alignment))
-        program = prepare(plan, 1, alignment)
-        allocations = fake.allocations
-        program.launch(pointer(buffers.data), pointer(buffers.indices), pointer(buffers.out), 7)
-        assert fake.allocations == allocations, "launching allocates nothing"
-        assert fake.getDevice() == 0
-        assert program.first_bad(7) == bad
-        if bad is None:
-            assert buffers.out.tobytes() == expected.tobytes()
-            buffers.out[...] = untouched
-        bound = program.bind(pointer(buffers.data), pointer(buffers.indices), pointer(buffers.out))
-        for stream in (7, 8, 7):
-            bound(stream)
-            assert program.first_bad(stream) == bad
-        assert fake.allocations == allocations, "nor does launching what is bound"
-        assert fake.getDevice() == 0
-        if bad is None:
-            assert buffers.out.tobytes() == expected.tobytes()
-        assert program.describe()
+class Arrays:
+    """What a launch of `raising()` reads and writes on a GPU."""
 
-    run()
-    assert set(fake.launched_on) == {1}
+    def __init__(self, number: int = 0) -> None:
+        self.data, self.out = placed(np.arange(5, dtype=np.int32), number), placed(np.zeros(8, np.int32), number)
+        self.indices = placed(np.zeros(8, np.int64), number)
+        self.pointers = pointer(self.data), pointer(self.indices), pointer(self.out)
+
+    def launched(self, program: CudaProgram, stream: int, bad: int | None) -> Any:
+        """The word of a launch with a bad index at this offset."""
+        self.indices.fill(4)
+        if bad is not None:
+            self.indices[bad:] = 77
+        cupy.cuda.get_current_stream().synchronize()
+        return word_of(program, self, stream)
 
 
-def test_raise_tells_about_the_last_launch_of_each_stream(fake: HostDriver) -> None:
-    program = prepare(raising(), 0)
-    data, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int32)
-    good, bad = np.zeros(8, np.int64), np.array([0, 1, 2, 9, 4, -1, 0, 0])
-    program.launch(pointer(data), pointer(bad), pointer(out), 1)
-    program.launch(pointer(data), pointer(good), pointer(out), 2)
-    assert program.first_bad(1) == 3
-    assert program.first_bad(1) == 3, "asking does not forget"
-    assert program.first_bad(2) is None
-    program.launch(pointer(data), pointer(good), pointer(out), 1)
-    assert program.first_bad(1) is None
+def word_of(program: CudaProgram, arrays: Arrays, stream: int) -> BadWord:
+    """The word of a launch with whatever indices there are."""
+    word = program.launch(*arrays.pointers, stream)
+    assert word is not None
+    return word
 
 
-MANY = range(100, 103 + 2 * WORDS)
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """No kernel has been loaded, and no driver been looked for, before and behind this test."""
+    kept = driver._compiled.cache_clear, driver.require.cache_clear, cupy.clear_memo
+    for forget in kept:
+        forget()
+    yield
+    for forget in kept:
+        forget()
+
+
+@pytest.mark.gpu(devices=2)
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**64 - 1).map(random.Random))
+def test_random_plans(rng: random.Random) -> None:
+    plan = random_plan(rng)
+    buffers = random_buffers(plan, rng)
+    expected = buffers.out.copy()
+    bad = reference.run(plan, buffers.data, buffers.indices, expected)
+    data, out = placed(buffers.data, 1), placed(buffers.out, 1)
+    indices = None if buffers.indices is None else placed(buffers.indices, 1)
+    untouched, pointers = placed(buffers.out, 1), (pointer(data), pointer(indices), pointer(out))
+    alignment = next(width for width in (16, 8, 4, 2, 1) if not (pointers[0] | pointers[2]) % width)
+    assume(not unwritable_fill(plan, alignment))
+    program = prepare(plan, 1, alignment)
+    bound = program.bind(*pointers)
+    with cupy.cuda.Device(1):
+        lanes = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    for launch, stream in ((partial(program.launch, *pointers), 0), (bound, 0), (bound, 1), (bound, 0)):
+        with cupy.cuda.Device(1):
+            cupy.copyto(out, untouched)
+            cupy.cuda.Device(1).synchronize()
+        with nothing_new():
+            launch(lanes[stream].ptr)
+        assert cupy.cuda.runtime.getDevice() == 0
+        assert program.first_bad(lanes[stream].ptr) == bad
+        lanes[stream].synchronize()
+        assert bad is not None or out.get().tobytes() == expected.tobytes()
+    assert program.describe()
+
+
+@gpu
+def test_raise_tells_about_the_last_launch_of_each_stream() -> None:
+    program, (one, other), held = prepare(raising(), 0), streams(2), [Arrays(), Arrays()]
+    held[0].launched(program, one, 3)
+    held[1].launched(program, other, None)
+    assert program.first_bad(one) == 3
+    assert program.first_bad(one) == 3, "asking does not forget"
+    assert program.first_bad(other) is None
+    held[0].launched(program, one, None)
+    assert program.first_bad(one) is None
+
+
+MANY = 3 + 2 * WORDS
 """Streams, more than have words at a time."""
 
-
-def launched(program: CudaProgram, stream: int, bad: int) -> Any:
-    """The word of a launch with a bad index at this offset."""
-    data, indices, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int64), np.zeros(8, np.int32)
-    indices[bad:] = 77
-    return program.launch(pointer(data), pointer(indices), pointer(out), stream)
+OPEN: list[Any] = []
+"""Streams that tests made. They stay, so that an address names one stream."""
 
 
-def test_each_outcome_that_is_held_has_a_word_of_its_own(fake: HostDriver) -> None:
-    program = prepare(raising(), 0)
-    words = {stream: launched(program, stream, stream % 8) for stream in MANY}
-    assert {stream: program.bad_at(word, stream) for stream, word in words.items()} == {stream: stream % 8 for stream in MANY}
-    assert len({word.address for word in words.values()}) == len(MANY)
-    assert {stream for stream in MANY if program.first_bad(stream) is not None} == {*MANY[-WORDS:]}
+def streams(count: int) -> list[int]:
+    """The addresses of so many new streams, which wait for no other."""
+    OPEN.extend(cupy.cuda.Stream(non_blocking=True) for _ in range(count))
+    return [stream.ptr for stream in OPEN[-count:]]
 
 
+@gpu
+def test_each_outcome_that_is_held_has_a_word_of_its_own() -> None:
+    program, many = prepare(raising(), 0), streams(MANY)
+    held = [Arrays() for _ in many]
+    words = [each.launched(program, stream, number % 8) for number, (each, stream) in enumerate(zip(held, many, strict=True))]
+    assert [program.bad_at(word, stream) for word, stream in zip(words, many, strict=True)] == [n % 8 for n in range(MANY)]
+    assert len({word.address for word in words}) == MANY
+    assert [stream for stream in many if program.first_bad(stream) is not None] == many[-WORDS:]
+
+
+@pytest.fixture
+def allocations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of memory that is allocated beside CuPy's pool."""
+    found, plain = list[int](), cupy.cuda.Memory
+
+    def memory(size: int) -> Any:
+        found.append(size)
+        return plain(size)
+
+    monkeypatch.setattr(cupy.cuda, "Memory", memory)
+    return found
+
+
+@gpu
 @pytest.mark.parametrize("bind", [False, True])
-def test_any_number_of_streams_needs_few_words(fake: HostDriver, bind: bool) -> None:
-    program = prepare(raising(), 0)
-    data, indices, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int64), np.zeros(8, np.int32)
-    bound = program.bind(pointer(data), pointer(indices), pointer(out))
-    before = fake.allocations
-    for stream in range(100, 100 + 20 * WORDS):
-        indices[5] = 77 * (stream % 2)
+def test_any_number_of_streams_needs_few_words(allocations: list[int], bind: bool) -> None:
+    program, held = prepare(raising(), 0), Arrays()
+    bound = program.bind(*held.pointers)
+    before = len(allocations)
+    for number, stream in enumerate(streams(20 * WORDS)):
+        held.indices[5] = 77 * (number % 2)
+        cupy.cuda.get_current_stream().synchronize()
         if bind:
             bound(stream)
         else:
-            program.launch(pointer(data), pointer(indices), pointer(out), stream)
-        assert program.first_bad(stream) == (5 if stream % 2 else None)
-    assert fake.allocations - before <= 1
+            program.launch(*held.pointers, stream)
+        assert program.first_bad(stream) == (5 if number % 2 else None)
+    assert len(allocations) - before <= 1
     assert len(bound._blocks) <= WORDS  # type: ignore[attr-defined] # of a program that reports
-    assert not [entry for entry in fake.order if entry[0] == "synchronize"]
 
 
-def test_a_word_serves_again_only_when_its_launch_has_run(fake: HostDriver) -> None:
-    """Else a kernel of the other stream could still write it."""
-    program = prepare(raising(), 0)
-    fake.busy.update(MANY)
-    addresses = [launched(program, stream, 0).address for stream in MANY]
-    assert len({*addresses}) == len(MANY)
-    fake.busy.clear()
-    before = fake.allocations
-    assert {*addresses} & {launched(program, stream, 0).address for stream in range(1000, 1000 + 4 * WORDS)}
-    assert fake.allocations == before
-    order = [entry for entry in fake.order if entry[-1] == MANY[0] or entry[1] == MANY[0]]
-    assert [entry[0] for entry in order] == ["launch", "record"], "the event is behind the launch"
+@gpu
+@as_late_as_allowed
+def test_a_word_serves_again_only_when_its_launch_has_run(allocations: list[int]) -> None:
+    """Else a kernel of the other stream could still write it. Nothing waits for that."""
+    program, held = prepare(raising(), 0), Arrays()
+    many = streams(MANY)
+    addresses = [word_of(program, held, stream).address for stream in many]
+    assert len({*addresses}) == len(many)
+    cupy.cuda.Device(0).synchronize()
+    before = len(allocations)
+    assert {*addresses} & {word_of(program, held, stream).address for stream in streams(WORDS)}
+    assert len(allocations) == before
 
 
-def test_a_word_that_a_graph_writes_serves_no_other_stream(fake: HostDriver) -> None:
-    program = prepare(raising(), 0)
-    fake.capturing.add(50)
-    captured = launched(program, 50, 3).address
-    fake.capturing.clear()
-    assert captured not in {launched(program, stream, 0).address for stream in range(100, 100 + 8 * WORDS)}
-    assert not [entry for entry in fake.order if entry[0] == "record" and entry[2] == 50], "a captured event is none to ask"
+@gpu
+@as_late_as_allowed
+def test_a_word_comes_back_behind_its_launch() -> None:
+    """However often its event is asked: a launch that is later than it would write into the word of another stream."""
+    program, (first,) = prepare(raising(), 0), streams(1)
+    bad, good = Arrays(), Arrays()
+    bad.launched(program, first, 2)
+    good.indices.fill(4)
+    cupy.cuda.get_current_stream().synchronize()
+    many = streams(4 * WORDS)
+    words = [word_of(program, good, stream) for stream in many]
+    for stream in (*OPEN[-4 * WORDS :], OPEN[-4 * WORDS - 1]):
+        stream.synchronize()
+    assert [program.bad_at(word, stream) for word, stream in zip(words, many, strict=True)] == [None] * len(many)
 
 
-@pytest.mark.parametrize("broken", ["done", "pinned"])
-def test_a_word_that_serves_too_early_is_noticed(fake: HostDriver, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+@gpu
+def test_a_word_that_a_graph_writes_serves_no_other_stream() -> None:
+    program, held, (ptr,) = prepare(raising(), 0), Arrays(), streams(1)
+    stream = OPEN[-1]
+    with stream:
+        stream.begin_capture()
+        captured = word_of(program, held, ptr).address
+        stream.end_capture()
+    assert captured not in {word_of(program, held, each).address for each in streams(8 * WORDS)}
+
+
+@gpu
+@as_late_as_allowed
+@pytest.mark.parametrize("broken", ["done", "early", "pinned"])
+def test_a_word_that_serves_too_early_is_noticed(allocations: list[int], monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "done":
-        plain = fake.cuda.Event
-        monkeypatch.setattr(fake.cuda, "Event", lambda **more: SimpleNamespace(ptr=plain(**more).ptr, done=True))
-        test = test_a_word_serves_again_only_when_its_launch_has_run
+        plain = cupy.cuda.Event
+        monkeypatch.setattr(cupy.cuda, "Event", lambda **more: SimpleNamespace(ptr=keep(plain(**more)).ptr, done=True))
+        test: Any = partial(test_a_word_serves_again_only_when_its_launch_has_run, allocations)
+    elif broken == "early":
+        monkeypatch.setattr(BadWord, "launched", lambda word, stream: word._runtime.eventRecord(word._event.ptr, 0))
+        test = test_a_word_comes_back_behind_its_launch
     else:
         monkeypatch.setattr(BadWord, "launched", lambda self, stream: None)
         test = test_a_word_that_a_graph_writes_serves_no_other_stream
-    with pytest.raises(AssertionError):
-        test(fake)
+    with pytest.raises((AssertionError, RuntimeError)):
+        test()
 
 
-def test_the_per_thread_stream_has_a_word_in_each_thread(fake: HostDriver) -> None:
-    program = prepare(raising(), 0)
-    data, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int32)
-    program.launch(pointer(data), pointer(np.full(8, 9)), pointer(out), 2)
+def keep(event: Any) -> Any:
+    """An event that stays."""
+    OPEN.append(event)
+    return event
+
+
+@gpu
+def test_the_per_thread_stream_has_a_word_in_each_thread() -> None:
+    program, held = prepare(raising(), 0), [Arrays(), Arrays()]
+    held[0].launched(program, 2, 0)
+    held[1].indices.fill(0)
+    cupy.cuda.get_current_stream().synchronize()
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(program.launch, pointer(data), pointer(np.zeros(8, np.int64)), pointer(out), 2).result()
+        pool.submit(program.launch, *held[1].pointers, 2).result()
         assert pool.submit(program.first_bad, 2).result() is None
     assert program.first_bad(2) == 0
 
 
-def test_what_is_bound_reports_by_stream(fake: HostDriver) -> None:
-    program = prepare(raising(), 0)
-    data, indices, out = np.arange(5, dtype=np.int32), np.zeros(8, np.int64), np.zeros(8, np.int32)
-    bound, other = (program.bind(pointer(data), pointer(indices), pointer(out)) for _ in range(2))
-    indices[3] = 9
-    bound(1)
-    indices[...] = 4
-    bound(2)
-    assert (program.first_bad(1), program.first_bad(2)) == (3, None)
-    assert (out == 4).all()
-    indices[6] = -1
-    other(2)
-    assert (program.first_bad(1), program.first_bad(2)) == (3, 6)
+@gpu
+def test_what_is_bound_reports_by_stream() -> None:
+    program, (one, other), held = prepare(raising(), 0), streams(2), [Arrays() for _ in range(3)]
+    bound = [program.bind(*each.pointers) for each in held]
+    held[0].indices[3] = 9
+    held[1].indices.fill(4)
+    held[2].indices[6] = -1
+    cupy.cuda.get_current_stream().synchronize()
+    bound[0](one)
+    bound[1](other)
+    assert (program.first_bad(one), program.first_bad(other)) == (3, None)
+    assert (held[1].out.get() == 4).all()
+    bound[2](other)
+    assert (program.first_bad(one), program.first_bad(other)) == (3, 6)
     alone = program.reporting_alone()
-    alone.bind(pointer(data), pointer(indices), pointer(out))(1)
-    assert (program.first_bad(1), alone.first_bad(1)) == (3, 6)
+    alone.bind(*held[2].pointers)(one)
+    assert (program.first_bad(one), alone.first_bad(one)) == (3, 6)
 
 
-def test_a_binding_keeps_what_it_was_given(fake: HostDriver) -> None:
+@gpu
+def test_a_binding_keeps_what_it_was_given() -> None:
     class Owner:
         pass
 
@@ -205,58 +290,69 @@ def test_a_binding_keeps_what_it_was_given(fake: HostDriver) -> None:
     assert kept() is None
 
 
-def test_a_launch_finds_its_device_whatever_is_current(fake: HostDriver) -> None:
-    data, indices, out = np.arange(5, dtype=np.int32), np.arange(8) % 5, np.zeros(8, np.int32)
-    programs = [prepare(raising(), device) for device in (0, 1)]
-    bound = [program.bind(pointer(data), pointer(indices), pointer(out)) for program in programs]
+@pytest.mark.gpu(devices=2)
+def test_a_launch_finds_its_device_whatever_is_current() -> None:
+    """A GPU without access to the other's memory cannot run it there."""
+    held = [Arrays(number) for number in (0, 1)]
+    programs = [prepare(raising(), number) for number in (0, 1)]
+    bound = [program.bind(*each.pointers) for program, each in zip(programs, held, strict=True)]
 
-    def work(current: int) -> list[int]:
-        fake.setDevice(current)
-        before = len(fake.launched_on)
-        for program, launch in zip(programs, bound, strict=True):
-            program.launch(pointer(data), pointer(indices), pointer(out), 5)
-            launch(5)
-        assert fake.getDevice() == current
-        return fake.launched_on[before:]
+    def work(current: int) -> None:
+        for program, launch, each in zip(programs, bound, held, strict=True):
+            for run in (partial(program.launch, *each.pointers), launch):
+                with each.out.device:
+                    each.out.fill(7)
+                    each.indices.fill(3)
+                with cupy.cuda.Device(current):
+                    run(0)
+                    assert cupy.cuda.runtime.getDevice() == current
+                assert (each.out.get() == 3).all()
 
     for current in (0, 1):
-        assert work(current) == [0, 0, 1, 1]
+        work(current)
         with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(work, current).result() == [0, 0, 1, 1]
+            pool.submit(work, current).result()
 
 
-def test_threads_share_a_program(fake: HostDriver) -> None:
+@gpu
+def test_threads_share_a_program() -> None:
     plan = IndexPlan(
         (64, 4), (4, 1), (0, 1), 4, 400, 256, lookups=(Lookup((1, 0), 0, 100, 0, 4),), index_type=IndexType.INT32, index_extent=64
     )
-    program = prepare(plan, 1)
-    base = np.empty(404 + 8, np.int32)
-    data = base[(-base.ctypes.data % 16) // 4 :][:400]
-    data[:] = np.arange(400)
+    program, data = prepare(plan, 0), np.arange(400, dtype=np.int32)
 
     def work(number: int) -> bool:
         rng = np.random.default_rng(number)
-        room = np.zeros(256 + 4, np.int32)
-        out = room[(-room.ctypes.data % 16) // 4 :][:256]
-        for _ in range(50):
-            indices = rng.integers(0, 100, 64, dtype=np.int32)
-            program.launch(pointer(data), pointer(indices), pointer(out), number)
-            if not np.array_equal(out.reshape(64, 4), data.reshape(100, 4)[indices]):
-                return False
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            held, out = placed(data), cupy.zeros(256, np.int32)
+            for _ in range(50):
+                indices = rng.integers(0, 100, 64, dtype=np.int32)
+                there = cupy.asarray(indices)
+                program.launch(pointer(held), pointer(there), pointer(out), stream.ptr)
+                if not np.array_equal(out.get().reshape(64, 4), data.reshape(100, 4)[indices]):
+                    return False
         return True
 
     assert all(at_once(work, range(8)))
 
 
-def test_a_kernel_is_compiled_once_per_device(fake: HostDriver) -> None:
+@pytest.mark.gpu(devices=2)
+def test_a_kernel_is_compiled_once_per_device(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, plain = list[int](), cupy.RawModule
+
+    def module(**more: Any) -> Any:
+        compiled.append(cupy.cuda.runtime.getDevice())
+        return plain(**more)
+
+    monkeypatch.setattr(cupy, "RawModule", module)
     for device in (0, 0, 1, 1):
         prepare(raising(), device)
-    assert fake.compiled == 2
+    assert compiled == [0, 1]
 
 
-def test_read_element(fake: HostDriver) -> None:
-    array = np.array([3, -(2**40)])
-    assert read_element(pointer(array) + 8, np.int64, 0) == -(2**40)
+@gpu
+def test_read_element() -> None:
+    assert read_element(placed(np.array([3, -(2**40)])).data.ptr + 8, np.int64, 0) == -(2**40)
 
 
 NO_DRIVER = Driver(None, (), "there is no NVIDIA driver (libcuda.so.1 was not found)")
@@ -322,11 +418,12 @@ def test_a_cupy_that_cannot_keep_kernels_says_where_it_could(no_cupy: None, monk
         require(0)
 
 
-def test_a_missing_driver_is_named(fake: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+@gpu
+def test_a_missing_driver_is_named(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver() -> int:
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
 
-    monkeypatch.setattr(fake, "getDeviceCount", no_driver)
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", no_driver)
     has(monkeypatch, NO_DRIVER)
     with pytest.raises(DeviceError, match=r"^there is no NVIDIA driver.*nvidia-driver"):
         CudaProgram(raising(), 0)
@@ -336,15 +433,18 @@ def test_a_missing_driver_is_named(fake: HostDriver, monkeypatch: pytest.MonkeyP
         CudaProgram(raising(), 0)
 
 
-def test_a_device_that_does_not_exist_is_named(fake: HostDriver) -> None:
-    with pytest.raises(DeviceError, match="there is no cuda:2: this machine has 2 GPUs"):
-        require(2)
+@gpu
+def test_a_device_that_does_not_exist_is_named() -> None:
+    count = cupy.cuda.runtime.getDeviceCount()
+    with pytest.raises(DeviceError, match=f"there is no cuda:{count}: this machine has {count} GPU"):
+        require(count)
 
 
+@gpu
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
-        (CompileException("kernels.cu(3): error\nmore"), r"NVRTC rejects the kernel gather_\w+ for cuda:0: .*\(3\): error$"),
+        ("kernels.cu(3): error\nmore", r"NVRTC rejects the kernel gather_\w+ for cuda:0: .*\(3\): error$"),
         (RuntimeError("CuPy failed to load libnvrtc.so.13"), r"libnvrtc.so.13\); NVRTC comes with CuPy's wheel: pip install"),
         (OSError("libnvrtc-builtins.so: file too short"), r"too short\); NVRTC comes with CuPy's wheel: pip install"),
         (
@@ -354,12 +454,14 @@ def test_a_device_that_does_not_exist_is_named(fake: HostDriver) -> None:
     ],
 )
 def test_a_failing_compiler_is_a_device_error(
-    fake: HostDriver, monkeypatch: pytest.MonkeyPatch, failure: Exception, message: str
+    forgotten: None, monkeypatch: pytest.MonkeyPatch, failure: Exception | str, message: str
 ) -> None:
-    def refuse(**_: object) -> Any:
-        raise failure
+    """failure: a text is what NVRTC says."""
 
-    monkeypatch.setattr(fake, "RawModule", refuse)
+    def refuse(**_: object) -> Any:
+        raise cupy.cuda.compiler.CompileException(failure, "", "", ()) if isinstance(failure, str) else failure
+
+    monkeypatch.setattr(cupy, "RawModule", refuse)
     with pytest.raises(DeviceError, match=message):
         prepare(raising(), 0)
 
@@ -371,35 +473,36 @@ LONG_ROWS = IndexPlan(
 """Rows of 48 KB: one, and the places of its columns, is more than a block has without asking."""
 
 
+@gpu
 @pytest.mark.parametrize(
     ("allowed", "name"), [(227, "staged_e4_i8_long"), (64, "staged_e4_i8_long"), (48, "gather_d2_k1_e4_i8_")]
 )
-def test_long_rows_are_staged_where_the_device_allows_it(allowed: int, name: str, rng: random.Random) -> None:
-    with installed(HostDriver(shared_limit=allowed * 1024)) as fake:
-        program = prepare(LONG_ROWS, 0)
-        assert [launch.variant.name.startswith(name) for launch in program.launches] == [True]
-        buffers = random_buffers(LONG_ROWS, rng)
-        expected = buffers.out.copy()
-        reference.run(LONG_ROWS, buffers.data, buffers.indices, expected)
-        out = np.zeros(buffers.out.size + 4, buffers.out.dtype)
-        out = out[(-out.ctypes.data % 16) // 4 :][: buffers.out.size]
-        data = np.zeros(buffers.data.size + 4, buffers.data.dtype)
-        data = data[(-data.ctypes.data % 16) // 4 :][: buffers.data.size]
-        data[:] = buffers.data
-        program.launch(pointer(data), pointer(buffers.indices), pointer(out), 7)
-        assert out.tobytes() == expected.tobytes()
-        assert fake.launched_on == [0]
+def test_long_rows_are_staged_where_the_device_allows_it(
+    forgotten: None, monkeypatch: pytest.MonkeyPatch, allowed: int, name: str, rng: random.Random
+) -> None:
+    for module in (driver, programs):
+        monkeypatch.setattr(module, "shared_limit", lambda _: allowed * 1024)
+    program = CudaProgram(LONG_ROWS, 0, multiprocessors=0)
+    assert [launch.variant.name.startswith(name) for launch in program.launches] == [True]
+    buffers = random_buffers(LONG_ROWS, rng)
+    expected = buffers.out.copy()
+    reference.run(LONG_ROWS, buffers.data, buffers.indices, expected)
+    data, indices, out = cupy.asarray(buffers.data), cupy.asarray(buffers.indices), cupy.zeros(buffers.out.size, np.int32)
+    program.launch(pointer(data), pointer(indices), pointer(out), 0)
+    assert out.get().tobytes() == expected.tobytes()
 
 
-def test_a_device_that_refuses_what_it_said_it_allows(fake: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "shared_limit", lambda _: fake.shared_limit + 1)
+@gpu
+def test_a_device_that_refuses_what_it_said_it_allows(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = driver.shared_limit(0)
+    monkeypatch.setattr(driver, "shared_limit", lambda _: limit + 1)
     with pytest.raises(DeviceError, match=r"staged_e4_i8_long cannot be compiled or loaded on cuda:0 \(CUDA_ERROR_INVALID_VALUE"):
-        prepare(LONG_ROWS, 0)
+        CudaProgram(LONG_ROWS, 0, multiprocessors=0)
 
 
-def test_a_launch_that_asks_for_no_shared_memory_is_refused(fake: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in refuses, as a device does, what the driver was not asked for."""
+@gpu
+def test_a_launch_that_asks_for_no_shared_memory_is_refused(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Variant, "opts_in", False)
-    program = prepare(LONG_ROWS, 0)
-    with pytest.raises(ValueError, match="no device launches staged_e4_i8_long"):
-        program.launch(0, 0, 0, 7)
+    program = CudaProgram(LONG_ROWS, 0, multiprocessors=0)
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE"):
+        program.launch(0, 0, 0, 0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.kernels.host_driver import installed
-from tests.lax.calling import check_good, content, run
+from tests.gpus import NUMBERS
+from tests.lax.calling import check_good, content, kernels, run
 from tests.lax.drafts import MODES, Range, good
 from tests.lax.faults import FAULTS, Fault
 from tests.lax.judge import judge, judged_content, refusal
@@ -28,16 +27,9 @@ from tests.lax.strategies import (
 from tests.openvino.drafts import EXTREMES
 from tests.peers.faults import PeerFault, leaves_out_at_most
 from tests.peers.jax import BITS, LAX
-from tests.test_operator_devices import ArrayDriver
 
 TOGETHER = 50
 """Calls that JAX compiles at once."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpu() -> Iterator[None]:
-    with installed(ArrayDriver()):
-        yield
 
 
 @pytest.mark.slow
@@ -64,6 +56,14 @@ def test_where_jax_is_wrong_this_is_not(fault: PeerFault[Call]) -> None:
 @given(any_calls)
 def test_every_device_does_what_the_page_says_at_full_width(call: Call) -> None:
     check_good(call, expected(call))
+
+
+@pytest.mark.gpu
+@settings(max_examples=300, deadline=None)
+@given(any_calls)
+def test_a_gpu_does_what_the_page_says(call: Call) -> None:
+    if call.operand.dtype in NUMBERS:
+        assert content(kernels(call)) == content(expected(call)), call
 
 
 def outcome(call: Call) -> Exception:

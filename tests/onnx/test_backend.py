@@ -197,3 +197,11 @@ def test_defaults_that_no_node_reads_stay_optional() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     assert Backend.run_model(model, [DEEP])[0].tobytes() == TABLE.tobytes()
     assert Backend.run_model(model, {"x": DEEP})[0].tobytes() == TABLE.tobytes()
+
+
+def test_without_a_gpu_cuda_is_not_supported(no_cupy: None) -> None:
+    assert Backend.supports_device("CPU")
+    assert not Backend.supports_device("CUDA")
+    assert not Backend.is_compatible(LOOKUP, "CUDA")
+    with pytest.raises(dg.DeviceError, match="CuPy cannot be imported"):
+        Backend.prepare(LOOKUP, "CUDA")

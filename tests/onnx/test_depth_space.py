@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from tests.dialects.outcomes import content
-from tests.kernels.host_driver import installed
+from tests.gpus import NUMBERS, placed
 from tests.onnx.calling import plan, run
 from tests.onnx.drafts import MAKERS, finished
 from tests.onnx.judge import Refusal, judge, strings
@@ -20,7 +21,6 @@ from tests.onnx.strategies import good_call, seeds
 from tests.onnx.test_types import executed
 from tests.peers.onnxruntime import ONNXRUNTIME
 from tests.test_devices_agree import EXECUTIONS
-from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 OPERATORS = ("DepthToSpace", "SpaceToDepth")
 ROWS = [(operator, version) for operator in OPERATORS for version in VERSIONS[operator]]
@@ -57,13 +57,17 @@ def test_blocks_are_the_same_everywhere(call: Call) -> None:
         judged = judge(call)
         assert not isinstance(judged, Refusal), judged
         assert content(judged) == content(strings(wanted)), str(call)
-    numbers = call.data.dtype.kind not in "OUST"
-    with installed(ArrayDriver()):
-        for device in ("cpu", "reference", *(["cuda"] if numbers else [])):
-            assert content(run(call, device=device)) == content(wanted), (device, str(call))
-        if numbers:
-            on_gpu = Call(call.operator, call.opset, (DeviceArray(call.data),), call.named)  # type: ignore[arg-type]
-            assert content(run(on_gpu).held) == content(wanted), str(call)
-    if numbers:
+    for device in ("cpu", "reference"):
+        assert content(run(call, device=device)) == content(wanted), (device, str(call))
+    if call.data.dtype.kind not in "OUST":
         for execution in EXECUTIONS:
             assert executed(plan(call), call, execution) == wanted.tobytes(), (execution, str(call))
+
+
+@pytest.mark.gpu
+@settings(max_examples=200, deadline=None)
+@given(seeds.map(blocks))
+def test_blocks_are_the_same_on_a_gpu(call: Call) -> None:
+    if call.data.dtype in NUMBERS:
+        for there in (run(call, device="cuda"), run(replace(call, arrays=(placed(call.data),))).get()):
+            assert content(there) == content(expected(call)), str(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,14 @@ from onnx import TensorProto, helper
 
 import dmlgather as dg
 from dmlgather.plan import IndexPlan
-from tests import seeds
+from tests import gpus, seeds
 from tests.dialects.outcomes import content
-from tests.kernels.host_driver import installed
 from tests.onnx.calling import FUNCTIONS, plan, run
 from tests.onnx.drafts import DTYPES, MAKERS, WORDS, elements, finished
 from tests.onnx.judge import strings
 from tests.onnx.specification import LOOKS_UP, VERSIONS, Array, Call, expected, listed, type_name
 from tests.onnx.strategies import ROWS
 from tests.test_devices_agree import EXECUTIONS
-from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 NUMBERS = [np.dtype(item) for item in DTYPES if np.dtype(item).kind not in "OUST"]
 STRINGS = ("O", "U", "S", "T")
@@ -131,17 +130,30 @@ def executed(found: IndexPlan, call: Call, execution: str) -> bytes:
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 @pytest.mark.parametrize("operator", FUNCTIONS)
 def test_every_type_moves_bit_for_bit_everywhere(operator: str, dtype: np.dtype[Any]) -> None:
-    with installed(ArrayDriver()):
-        for _ in range(5):
-            call = drawn(operator, dtype)
-            wanted = expected(call)
-            for device in ("cpu", "reference", "cuda"):
-                assert content(run(call, device=device)) == content(wanted), (device, str(call))
-            on_gpu = Call(operator, call.opset, tuple(map(DeviceArray, call.arrays)), call.named)  # type: ignore[arg-type]
-            assert content(run(on_gpu).held) == content(wanted), str(call)
-            found = plan(call)
-            for execution in EXECUTIONS:
-                assert executed(found, call, execution) == wanted.tobytes(), (execution, str(call))
+    for _ in range(5):
+        call = drawn(operator, dtype)
+        wanted = expected(call)
+        for device in ("cpu", "reference"):
+            assert content(run(call, device=device)) == content(wanted), (device, str(call))
+        found = plan(call)
+        for execution in EXECUTIONS:
+            assert executed(found, call, execution) == wanted.tobytes(), (execution, str(call))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize("operator", FUNCTIONS)
+def test_every_type_of_cupy_moves_bit_for_bit_on_a_gpu(operator: str, dtype: np.dtype[Any]) -> None:
+    """The others are refused, with what to do."""
+    for _ in range(5):
+        call = drawn(operator, dtype)
+        if dtype in gpus.NUMBERS:
+            on_gpu = replace(call, arrays=tuple(map(gpus.placed, call.arrays)))
+            for found in (run(call, device="cuda"), run(on_gpu).get()):
+                assert content(found) == content(expected(call)), str(call)
+        else:
+            with pytest.raises(TypeError, match=rf"^CuPy has no type for {dtype} \(.*\): pass a view of an integer type$"):
+                run(call, device="cuda")
 
 
 @pytest.mark.parametrize("form", STRINGS)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from tests.kernels.host_driver import installed
-from tests.test_operator_devices import ArrayDriver, DeviceArray
+from tests.gpus import placed
 
 ov = dg.openvino
 DEVICES = ("cpu", "reference")
@@ -264,20 +263,13 @@ def test_indices_out_of_range_are_errors_with_their_place() -> None:
     assert ov.gather_elements(data, np.array([[9, 0, 0, 0]]), 0, out_of_bounds=dg.Fill(-1)).tolist() == [[-1, 1, 2, 3]]
 
 
-class CudaArray(DeviceArray):
-    """A stand-in that says, as cupy.ndarray does, that it can be exchanged."""
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        raise AssertionError("bounds on a GPU are not fetched")
-
-
+@pytest.mark.gpu(devices=2)
 def test_bounds_on_a_gpu_are_not_fetched() -> None:
-    bounds = CudaArray(np.array([0]), 1)
-    with installed(ArrayDriver()):
-        with pytest.raises(TypeError, match="stop lies on cuda:1, but its values decide the result's shape"):
-            ov.slice(DeviceArray(X), [0], bounds, [1])
-        with pytest.raises(TypeError, match="strides lies on cuda:1, but its values decide the result's shape"):
-            ov.strided_slice(DeviceArray(X), [0], [1], bounds)
+    x, bounds = placed(X), placed(np.array([0]), 1)
+    with pytest.raises(TypeError, match="stop lies on cuda:1, but its values decide the result's shape"):
+        ov.slice(x, [0], bounds, [1])
+    with pytest.raises(TypeError, match="strides lies on cuda:1, but its values decide the result's shape"):
+        ov.strided_slice(x, [0], [1], bounds)
 
 
 def test_a_call_is_kept_by_the_values_of_its_bounds() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -13,25 +12,18 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds
-from tests.kernels.host_driver import installed
+from tests.gpus import SECOND, placed
 from tests.no_telemetry import TELEMETRY
 from tests.openvino.examples import EXAMPLES, Example
 from tests.openvino.judge import judge
 from tests.openvino.specification import INTEGERS, Array, Call, gather
 from tests.test_devices_agree import EXECUTIONS
-from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 GATHER = dg.openvino.gather
-DEVICES = ("cpu", "reference", "cuda:1")
+DEVICES = ("cpu", "reference", SECOND)
 PAIRS = [pytest.param(example, version, id=f"{example.name}-v{version}") for example in EXAMPLES for version in example.versions]
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
 BAD = np.array([[0, 2], [3, -4]])
-
-
-@pytest.fixture
-def gpu() -> Iterator[ArrayDriver]:
-    with installed(ArrayDriver()) as stand_in:
-        yield stand_in
 
 
 def executed(execution: str, data: Array, indices: Array, *rest: Any, **named: Any) -> bytes:
@@ -60,14 +52,13 @@ def test_examples_in_every_backend(example: Example, version: int, execution: st
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("example", "version"), PAIRS)
-def test_examples_on_every_device_in_every_index_type(gpu: ArrayDriver, example: Example, version: int, device: str) -> None:
+def test_examples_on_every_device_in_every_index_type(example: Example, version: int, device: str) -> None:
     for kind in INTEGERS:
         if kind.kind == "u" and np.min(example.indices) < 0:
             continue
         data, indices, output = example.arrays("float64", kind.name)
         found = GATHER(data, indices, example.axis, example.batch_dims, version=version, device=device)
         assert (found.dtype, found.shape, found.tobytes()) == (output.dtype, output.shape, output.tobytes()), kind
-    assert bool(gpu.launched_on) is (device == "cuda:1")
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -92,7 +83,7 @@ def test_versions_are_not_taken_for_one_another() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_policies_in_the_place_of_zeros(gpu: ArrayDriver, device: str) -> None:
+def test_policies_in_the_place_of_zeros(device: str) -> None:
     def found(choice: Any, version: int = 8) -> Any:
         return GATHER(TABLE, BAD, 0, version=version, out_of_bounds=choice, device=device)
 
@@ -135,7 +126,7 @@ def test_the_twin_plans_from_arrays_types_and_pairs() -> None:
 
 
 @pytest.mark.parametrize("device", [None, *DEVICES])
-def test_views_of_any_layout_are_read_and_left_alone(gpu: ArrayDriver, device: str | None) -> None:
+def test_views_of_any_layout_are_read_and_left_alone(device: str | None) -> None:
     rng = seeds.numpy_rng()
     room = rng.integers(0, 2**32, (6, 10, 8), dtype=np.uint32).view(np.float32)
     numbers = rng.integers(-6, 7, (6, 4))
@@ -213,20 +204,18 @@ def test_other_libraries_get_their_own_kind_back(monkeypatch: pytest.MonkeyPatch
     assert isinstance(GATHER(TABLE, Tensor(indices), 1), np.ndarray)
 
 
-def test_arrays_stay_on_their_gpu_unless_told_otherwise(gpu: ArrayDriver) -> None:
+@pytest.mark.gpu(devices=2)
+def test_arrays_stay_on_their_gpu_unless_told_otherwise(cupy: Any) -> None:
     indices = np.array([1, -1, 8])
     right = gather(TABLE, indices, 0).tobytes()
-    found = GATHER(DeviceArray(TABLE, 1), DeviceArray(indices, 1), np.array([0]))
-    assert isinstance(found, DeviceArray)
-    assert (found.device.id, found.held.tobytes(), set(gpu.launched_on)) == (1, right, {1})
-    launches = len(gpu.launched_on)
-    back = GATHER(DeviceArray(TABLE), DeviceArray(indices), 0, device="cpu")
-    assert isinstance(back, DeviceArray)
-    assert (back.held.tobytes(), len(gpu.launched_on)) == (right, launches)
+    for device in (None, "cpu", "cuda"):
+        found = GATHER(placed(TABLE, 1), placed(indices, 1), np.array([0]), device=device)
+        assert isinstance(found, cupy.ndarray)
+        assert (found.device.id, found.get().tobytes()) == (1, right)
     with pytest.raises(TypeError, match=r"different devices \(data on cpu, indices on cuda:0\)"):
-        GATHER(TABLE, DeviceArray(indices), 0)
+        GATHER(TABLE, placed(indices), 0)
     with pytest.raises(IndexError, match=r"indices\[2\] = 8 is out of range for axis 0 of size 3"):
-        GATHER(DeviceArray(TABLE), DeviceArray(indices), 0, out_of_bounds="raise")
+        GATHER(placed(TABLE), placed(indices), 0, out_of_bounds="raise")
 
 
 def test_the_judge_came_without_its_telemetry() -> None:

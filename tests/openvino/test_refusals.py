@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from tests.kernels.host_driver import installed
+from tests.gpus import placed
 from tests.openvino.specification import NAMES
-from tests.test_operator_devices import ArrayDriver, DeviceArray
 
 DATA = np.zeros((3, 4, 5), np.float32)
 PAIRS = np.zeros((3, 4), np.int64)
@@ -143,17 +142,8 @@ def test_an_unknown_device_is_named() -> None:
         dg.openvino.gather(DATA, PAIRS, 0, device="gpu")
 
 
-class CudaArray(DeviceArray):
-    """A stand-in that says, as cupy.ndarray does, that it can be exchanged."""
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        raise AssertionError("an axis on a GPU is not fetched")
-
-
+@pytest.mark.gpu(devices=2)
 def test_an_axis_on_a_gpu_is_not_fetched() -> None:
-    with installed(ArrayDriver()):
-        for function in (dg.openvino.gather, dg.openvino.gather.plan):
-            with pytest.raises(
-                TypeError, match=r"axis lies on cuda:1, but its values decide the result's shape: copy it to the host"
-            ):
-                function(CudaArray(DATA, 1), CudaArray(PAIRS, 1), CudaArray(np.array([1]), 1))
+    for function in (dg.openvino.gather, dg.openvino.gather.plan):
+        with pytest.raises(TypeError, match="axis lies on cuda:1, but its values decide the result's shape: copy it to the"):
+            function(*(placed(array, 1) for array in (DATA, PAIRS, np.array([1]))))

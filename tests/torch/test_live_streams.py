@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from dmlgather.backends import torch_tensors
-from tests.gpu_page import PageDriver, Tensor, TorchStandIn
+from tests.other_libraries import Tensor, Torch
 
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.torch
 
-OWN = {"held", "driver"}
+OWN = {"held", "now"}
 """What the stand-ins have for tests."""
 
 
@@ -26,8 +26,8 @@ def test_the_stand_ins_offer_nothing_that_pytorch_lacks() -> None:
     class Empty:
         pass
 
-    stand_in = TorchStandIn(PageDriver())
-    names = {name for name in {*vars(stand_in), *dir(TorchStandIn)} if not name.startswith("_")} - OWN
+    stand_in = Torch()
+    names = {name for name in {*vars(stand_in), *dir(Torch)} if not name.startswith("_")} - OWN
     assert {name for name in names if not hasattr(torch, name)} == set()
     assert {name for name in vars(stand_in.cuda) if not hasattr(torch.cuda, name)} == set()
     of_tensors = {*dir(Tensor), *vars(Tensor(np.zeros(1)))} - {*dir(Empty)} - OWN
@@ -36,7 +36,7 @@ def test_the_stand_ins_offer_nothing_that_pytorch_lacks() -> None:
 
 def test_functions_of_streams_take_what_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in's parameters are PyTorch's, and `used_on` calls what it calls with arguments that PyTorch takes."""
-    stand_in, place = TorchStandIn(PageDriver()).cuda, torch.device("cuda", 1)
+    stand_in, place = Torch().cuda, torch.device("cuda", 1)
     told: list[Any] = []
     for name in ("current_stream", "default_stream", "ExternalStream"):
         signature = inspect.signature(getattr(torch.cuda, name))

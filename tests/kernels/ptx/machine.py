@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import itertools
+import re
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,32 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.kernels.ptx import assembly, structures
+from tests.kernels.ptx import structures
 
 MOST_INSTRUCTIONS = 10**8
 """Of one warp; a kernel that executes more is taken for one that does not end."""
 MOST_THREADS, SHARED_BYTES, MOST_SHARED = 1024, 48 * 1024, 227 * 1024
 """Threads of a block; bytes of shared memory, static and dynamic, that a block has without asking, and that devices allow."""
-READABLE, WRITABLE, ATOMIC, DISCARDED = 1, 2, 4, 8
+READABLE, WRITABLE, ATOMIC, DISCARDED, REPEATED = 1, 2, 4, 8, 16
 
-_FAULTS = (
-    "",
-    "accesses {size} bytes at {address:#x}, outside every buffer{near}",
-    "loads {size} bytes at {address:#x} from a buffer that may not be read{near}",
-    "stores {size} bytes at {address:#x} to a buffer that may not be written{near}",
-    "an atomic operation at {address:#x} on a buffer that is not meant for it{near}",
-    "accesses {size} bytes at {address:#x}, which is not a multiple of {size}{near}",
-    "stores the byte at {address:#x} a second time{near}",
-    "loads {size} bytes at {address} of the parameters, beyond their end",
-    "accesses {size} bytes at {address} of shared memory, beyond its end",
-    "loads the byte {address} of shared memory that no thread of the block has written",
-    "accesses the byte {address} of shared memory, as thread {other} does without a barrier between them",
-    "reads register {register}, which is not set",
-    "does not reach the barrier that other threads of the block wait at",
-    "does not take a branch that all threads of the warp must take",
-    "divides by zero",
-    "executes more than {most} instructions",
-)
+_ENTRY = re.compile(r"\.entry (\w+)")
+
+
+class AssemblyError(Exception):
+    """PTX that the interpreter does not know."""
 
 
 class Violation(AssertionError):  # noqa: N818 - what a kernel did
@@ -104,7 +92,7 @@ class Buffer:
         else:
             structures.library().ptx_sparse_forget_stores(self.sparse)
         data = None if self.data is None else self.data.ctypes.data
-        return structures.Buffer(self.address, self.size, data, self.stored.ctypes.data, self.sparse, self.flags)
+        return structures.Buffer(self.address, self.size, data, self.stored.ctypes.data, self.sparse, None, self.flags)
 
     @property
     def end(self) -> int:
@@ -148,26 +136,67 @@ class Counts:
     stores: list[Traffic] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction as the PTX has it, and its line of the CUDA source."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """One entry point. executed: for each instruction, how many warps have executed it so far, for some thread at least; a branch
+    need not be taken. static_shared: bytes.
+    """
+
+    name: str
+    handle: int
+    executed: NDArray[np.uint64]
+    parameter_bytes: int
+    static_shared: int
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """In order."""
+        library, numbers = structures.library(), range(len(self.executed))
+        return [
+            Instruction(library.ptx_text(self.handle, each).decode(), library.ptx_line(self.handle, each)) for each in numbers
+        ]
+
+
 class Module:
     """PTX, ready to launch. source: the CUDA source, whose lines violations show."""
 
     def __init__(self, text: str, source: str = "") -> None:
         self.text, self._lines = text, source.splitlines()
-        self._routines = assembly.routines(text)
-        self._loaded: dict[str, _Loaded] = {}
+        self._program = 0
+        self._routines: dict[str, Routine] = {}
 
     @property
     def kernels(self) -> tuple[str, ...]:
         """The names of the entry points."""
-        return tuple(self._routines)
+        return tuple(_ENTRY.findall(self.text))
 
-    def routine(self, name: str) -> assembly.Routine:
-        """An entry point's instructions and registers."""
-        return self._load(name).routine
+    def routine(self, name: str) -> Routine:
+        """An entry point. Raises `AssemblyError` where the interpreter does not know the module's PTX."""
+        if not self._program:
+            error = ctypes.create_string_buffer(1000)
+            self._program = structures.library().ptx_read(self.text.encode(), error, len(error))
+            if not self._program:
+                raise AssemblyError(error.value.decode())
+            weakref.finalize(self, structures.library().ptx_forget, self._program)
+        if name not in self._routines:
+            facts = structures.library().ptx_kernel(self._program, name.encode())
+            if not facts.kernel:
+                raise KeyError(name)
+            executed = np.ctypeslib.as_array(facts.executed, (facts.instructions,))
+            self._routines[name] = Routine(name, facts.kernel, executed, facts.parameter_bytes, facts.static_shared)
+        return self._routines[name]
 
     def executed(self, name: str) -> NDArray[np.uint64]:
         """For each instruction, how many warps have executed it so far, for some thread at least; a branch need not be taken."""
-        return self._load(name).executed
+        return self.routine(name).executed
 
     def launch(
         self,
@@ -188,96 +217,51 @@ class Module:
         run, without a step; all without it.
         counts: count instructions and traffic.
         """
-        loaded, chosen = self._load(name), range(grid) if blocks is None else blocks
-        if len(arguments) != loaded.routine.parameter_bytes:
-            raise ValueError(f"{name} takes {loaded.routine.parameter_bytes} bytes of parameters, not {len(arguments)}")
-        shared = loaded.routine.static_shared + shared_bytes
+        routine, chosen = self.routine(name), range(grid) if blocks is None else blocks
+        if len(arguments) != routine.parameter_bytes:
+            raise ValueError(f"{name} takes {routine.parameter_bytes} bytes of parameters, not {len(arguments)}")
+        shared = routine.static_shared + shared_bytes
         if not (0 < grid < 2**31 and 0 < block <= MOST_THREADS and shared <= min(shared_limit, MOST_SHARED)):
             raise ValueError(f"no device launches {name}: {grid} blocks, {block} threads, {shared} bytes of shared memory")
-        order = sorted(range(len(buffers or ())), key=lambda number: (buffers or ())[number].address)
-        given = [(buffers or ())[number] for number in order]
+        given = sorted(buffers or (), key=lambda buffer: buffer.address)
         if any(below.end > above.address for below, above in itertools.pairwise(given)):
             raise ValueError("buffers overlap")
-        packed = (structures.Buffer * len(given))(*(buffer.begin() for buffer in given))
-        traffic, totals = (structures.BufferCounts * len(given))(), structures.Totals()
-        parameters = ctypes.create_string_buffer(arguments, len(arguments))
-        launch = structures.Launch(
-            ctypes.pointer(loaded.kernel),
-            ctypes.addressof(parameters),
-            packed,
-            ctypes.addressof(traffic) if counts else None,
-            ctypes.addressof(totals) if counts else None,
-            MOST_INSTRUCTIONS,
-            len(given),
-            int(buffers is None),
-            grid,
-            block,
-            chosen.start,
-            chosen.stop,
-            shared_bytes,
+        begun = [buffer.begin() for buffer in given] if buffers is not None else [_EVERYTHING]
+        packed = (structures.Buffer * len(begun))(*begun)
+        traffic, totals = [structures.BufferCounts() for _ in begun], structures.Totals()
+        if counts:
+            for buffer, both in zip(packed, traffic, strict=True):
+                buffer.counts = ctypes.pointer(both)
+        request = structures.Request(
+            kernel=routine.handle,
+            parameters=arguments,
+            buffers=packed,
+            totals=ctypes.pointer(totals) if counts else None,
+            most_instructions=MOST_INSTRUCTIONS,
+            buffer_count=len(packed),
+            grid=grid,
+            block=block,
+            first_block=chosen.start,
+            last_block=chosen.stop,
+            dynamic_shared=shared_bytes,
         )
-        outcome = structures.library().ptx_launch(ctypes.byref(launch))
+        outcome = structures.Outcome()
+        structures.library().ptx_launch(ctypes.byref(request), ctypes.byref(outcome))
         if outcome.fault:
-            raise Violation(outcome.fault, self._said(loaded, outcome, given))
+            line = self._lines[outcome.line - 1].strip() if 0 < outcome.line <= len(self._lines) else ""
+            raise Violation(outcome.fault, f"{outcome.text.decode()}\n  source, line {outcome.line}: {line}")
         if not counts:
             return None
-        place = {number: at for at, number in enumerate(order)}
-        ordered = [traffic[place[number]] for number in range(len(given))]
+        ordered = [traffic[given.index(buffer)] for buffer in buffers or ()]
         return Counts(
             **_fields_of(totals),
             loads=[Traffic(**_fields_of(found.loads)) for found in ordered],
             stores=[Traffic(**_fields_of(found.stores)) for found in ordered],
         )
 
-    def _load(self, name: str) -> _Loaded:
-        if name not in self._loaded:
-            self._loaded[name] = _Loaded(assembly.routine(self._routines[name], self.text))
-        return self._loaded[name]
 
-    def _said(self, loaded: _Loaded, outcome: structures.Outcome, buffers: Sequence[Buffer]) -> str:
-        routine = loaded.routine
-        step = routine.instructions[min(outcome.instruction, len(routine.instructions) - 1)]
-        near = ""
-        at = bisect.bisect_right([buffer.address for buffer in buffers], outcome.address)
-        if at:
-            below = buffers[at - 1]
-            near = f" (byte {outcome.address - below.address} of the {below.size} at {below.address:#x})"
-        what = _FAULTS[outcome.fault].format(
-            size=outcome.size,
-            address=outcome.address,
-            other=outcome.other,
-            register=routine.register_names[outcome.other] if 0 <= outcome.other < len(routine.register_names) else "",
-            most=MOST_INSTRUCTIONS,
-            near=near,
-        )
-        source = self._lines[step.line - 1].strip() if 0 < step.line <= len(self._lines) else ""
-        where = f"{routine.name}, block {outcome.block}, thread {outcome.thread}"
-        return f"{where}: {what}\n  PTX: {step.text}\n  source, line {step.line}: {source}"
-
-
-class _Loaded:
-    """A routine as the interpreter takes it."""
-
-    def __init__(self, routine: assembly.Routine) -> None:
-        self.routine = routine
-        count = len(routine.instructions)
-        self.executed = np.zeros(count, np.uint64)
-        self._code = (structures.Instruction * count)()
-        for slot, instruction in zip(self._code, routine.instructions, strict=True):
-            *numbers, offset = instruction.numbers()
-            slot.numbers[:], slot.offset = numbers, offset
-        self._registers = (structures.Register * len(routine.registers))(
-            *(structures.Register(*register) for register in routine.registers)
-        )
-        self.kernel = structures.Kernel(
-            ctypes.addressof(self._code),
-            ctypes.addressof(self._registers),
-            self.executed.ctypes.data,
-            count,
-            len(routine.registers),
-            routine.parameter_bytes,
-            routine.static_shared,
-        )
+_EVERYTHING = structures.Buffer(1, 2**64 - 2, 1, None, None, None, READABLE | WRITABLE | ATOMIC | REPEATED)
+"""All of this process's memory."""
 
 
 def _fields_of(structure: ctypes.Structure) -> dict[str, Any]:

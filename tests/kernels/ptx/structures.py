@@ -1,37 +1,20 @@
-"""The structures that Python and the interpreter share (`machine.h`), and the interpreter as a library, built on first use."""
+"""The structures that Python and the interpreter share (`tests/simcuda/calls.cpp`), and the interpreter's functions."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import os
-from ctypes import POINTER, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from pathlib import Path
+from ctypes import POINTER, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
-from tests import built
-
-HERE = Path(__file__).parent
-FLAGS = ("-std=c++20", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror")
+from tests.simcuda.library import library as built
 
 
-class Instruction(ctypes.Structure):
-    _fields_ = [("numbers", c_int32 * 16), ("offset", c_int64)]
+class Counts(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("requests", "sectors", "lines", "bytes", "fetched", "distinct")]
 
 
-class Register(ctypes.Structure):
-    _fields_ = [("value", c_uint64), ("mask", c_uint64), ("initial", c_int32)]
-
-
-class Kernel(ctypes.Structure):
-    _fields_ = [
-        ("code", c_void_p),
-        ("registers", c_void_p),
-        ("executed", c_void_p),
-        ("instructions", c_int32),
-        ("register_count", c_int32),
-        ("parameter_bytes", c_uint32),
-        ("static_shared_bytes", c_uint32),
-    ]
+class BufferCounts(ctypes.Structure):
+    _fields_ = [("loads", Counts), ("stores", Counts)]
 
 
 class Buffer(ctypes.Structure):
@@ -41,16 +24,9 @@ class Buffer(ctypes.Structure):
         ("data", c_void_p),
         ("stored", c_void_p),
         ("sparse", c_void_p),
+        ("counts", POINTER(BufferCounts)),
         ("flags", c_uint32),
     ]
-
-
-class Counts(ctypes.Structure):
-    _fields_ = [(name, c_uint64) for name in ("requests", "sectors", "lines", "bytes", "fetched", "distinct")]
-
-
-class BufferCounts(ctypes.Structure):
-    _fields_ = [("loads", Counts), ("stores", Counts)]
 
 
 class Totals(ctypes.Structure):
@@ -68,47 +44,45 @@ class Totals(ctypes.Structure):
     ]
 
 
-class Launch(ctypes.Structure):
+class Facts(ctypes.Structure):
     _fields_ = [
-        ("kernel", POINTER(Kernel)),
-        ("parameters", c_void_p),
+        ("kernel", c_void_p),
+        ("executed", POINTER(c_uint64)),
+        ("instructions", c_uint32),
+        ("parameter_bytes", c_uint32),
+        ("static_shared", c_uint32),
+    ]
+
+
+class Request(ctypes.Structure):
+    _fields_ = [
+        ("kernel", c_void_p),
+        ("parameters", c_char_p),
         ("buffers", POINTER(Buffer)),
-        ("counts", c_void_p),
-        ("totals", c_void_p),
+        ("totals", POINTER(Totals)),
         ("most_instructions", c_uint64),
         ("buffer_count", c_int32),
-        ("flat", c_int32),
         ("grid", c_uint32),
-        ("block_size", c_uint32),
+        ("block", c_uint32),
         ("first_block", c_uint32),
         ("last_block", c_uint32),
-        ("dynamic_shared_bytes", c_uint32),
+        ("dynamic_shared", c_uint32),
     ]
 
 
 class Outcome(ctypes.Structure):
-    _fields_ = [
-        ("fault", c_int32),
-        ("instruction", c_int32),
-        ("block", c_uint32),
-        ("thread", c_uint32),
-        ("address", c_uint64),
-        ("size", c_uint32),
-        ("other", c_int32),
-    ]
+    _fields_ = [("fault", c_int32), ("line", c_int32), ("text", ctypes.c_char * 1000)]
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    sources = [HERE / "execute.cpp", HERE / "launch.cpp"]
-    compiler = os.environ.get("CXX", "g++")
-
-    def build(folder: Path) -> None:
-        built.run([compiler, *FLAGS, "-shared", *map(str, sources), "-o", str(folder / "ptx.so")])
-
-    library = ctypes.CDLL(str(built.once("ptx-interpreter", (compiler, FLAGS), sorted(HERE.glob("*.[ch]*")), "ptx.so", build)))
-    library.ptx_launch.restype = Outcome
-    library.ptx_launch.argtypes = [POINTER(Launch)]
+    library = ctypes.CDLL(str(built()))
+    library.ptx_read.argtypes, library.ptx_read.restype = [c_char_p, c_char_p, c_uint64], c_void_p
+    library.ptx_forget.argtypes = [c_void_p]
+    library.ptx_kernel.argtypes, library.ptx_kernel.restype = [c_void_p, c_char_p], Facts
+    library.ptx_text.argtypes, library.ptx_text.restype = [c_void_p, c_uint64], c_char_p
+    library.ptx_line.argtypes = [c_void_p, c_uint64]
+    library.ptx_launch.argtypes = [POINTER(Request), POINTER(Outcome)]
     library.ptx_sparse_new.restype = c_void_p
     library.ptx_sparse_delete.argtypes = [c_void_p]
     library.ptx_sparse_forget_stores.argtypes = [c_void_p]
@@ -116,6 +90,6 @@ def library() -> ctypes.CDLL:
     library.ptx_sparse_write.argtypes = [c_void_p, c_uint64, c_void_p, c_uint64]
     library.ptx_sparse_read.argtypes = [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]
     library.ptx_sizes.restype = c_uint64
-    sizes = ctypes.sizeof(Launch) << 32 | ctypes.sizeof(Instruction) << 16 | ctypes.sizeof(Buffer)
-    assert library.ptx_sizes() == sizes, "machine.h and machine.py disagree"
+    sizes = ctypes.sizeof(Request) << 32 | ctypes.sizeof(Facts) << 16 | ctypes.sizeof(Buffer)
+    assert library.ptx_sizes() == sizes, "calls.cpp and structures.py disagree"
     return library

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.ptx.assembly import AssemblyError
-from tests.kernels.ptx.machine import Buffer, Module
+from tests.kernels.ptx.machine import AssemblyError, Buffer, Module
 
 THREADS = 96
 SOURCES, RESULTS = 1 << 33, 1 << 34
@@ -243,15 +242,17 @@ def test_a_negative_constant_has_the_width_of_its_operand(instruction: str, mean
 @pytest.mark.parametrize(
     "instruction",
     [
-        "bfe.u32 %r0, %r8, 1, 2",
-        "add.f32 %r0, %r8, %r8",
+        "bfe.u16 %h0, %h1, 1, 2",
+        "add.cc.u32 %r0, %r8, %r8",
+        "add.rz.f32 %r0, %r8, %r8",
         "add.sat.s32 %r0, %r8, %r8",
-        "cvt.sat.u8.s32 %r0, %r8",
-        "shfl.sync.bfly.b32 %r0, %r8, 1, 31, -1",
-        "setp.lt.and.u32 %p0, %r8, %r8, %p1",
-        "ld.local.u32 %r0, [%at2]",
-        "ld.volatile.global.u32 %r0, [%at2]",
-        "atom.global.add.u64 %at2, [%at2], 1",
+        "cvt.rz.f32.f64 %r0, %at2",
+        "shfl.bfly.b32 %r0, %r8, 1, 31",
+        "setp.lt.and.u32 %p0, %r8, %r8",
+        "ld.shared::cluster.u32 %r0, [%r8]",
+        "ld.mmio.global.u32 %r0, [%at2]",
+        "atom.global.add.noftz.bf16 %h0, [%at2], %h1",
+        "mov.u64 %at0, elsewhere",
         "bar.sync 1",
         "mov.u32 %r0, %clock",
         "bra.uni elsewhere",
