@@ -14,6 +14,7 @@ import pytest
 import dmlgather as dg
 from dmlgather.backends import prepared_call
 from dmlgather.backends.cuda import driver, program
+from dmlgather.calls import prepared
 from tests import seeds
 from tests.gpus import nothing_new, placed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
@@ -45,8 +46,9 @@ def unready() -> Iterator[None]:
 
 @pytest.fixture
 def forgotten() -> None:
-    """No kernel has been compiled in this process."""
+    """No kernel has been compiled in this process, and no plan prepared."""
     driver._compiled.cache_clear()
+    prepared.forget()
 
 
 @pytest.mark.gpu(devices=2)

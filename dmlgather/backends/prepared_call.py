@@ -83,9 +83,11 @@ class PreparedCall(ABC):
         return self._raises and self.device.on_gpu
 
     def array_call(self, given: Sequence[Any]) -> ArrayCall | None:
-        """What does `run` at once on arrays of the signatures that this was prepared for: given are some, all of one library.
-        None where nothing does, and where a run reports.
+        """What does `run` at once on arrays of the signatures that this was prepared for, such as the given ones. None where
+        nothing does, where a run reports, and for arrays of several libraries.
         """
+        if len({*map(type, given)}) > 1:
+            return None
         adapter = arrays.adapter_of(given[0])
         if adapter not in self._array_calls:
             self._array_calls[adapter] = None if self.reports else self.array_call_on(adapter, given)
