@@ -85,16 +85,17 @@ def test_the_command_takes_the_gpu_by_itself(cupy: Any, tmp_path: Path, capfd: p
 
 
 @pytest.mark.gpu
-def test_a_gpu_runs_the_examples() -> None:
+def test_a_gpu_runs_the_examples(capfd: pytest.CaptureFixture[str]) -> None:
+    command = Command(capfd)
     for file in sorted(EXAMPLES.glob("*.json")):
         checked = check_file(file)
         if checked.kind == "model" and checked.ok:
-            on_gpu, on_cpu = (process("run", "--device", device, file) for device in ("cuda", "cpu"))
+            on_gpu, on_cpu = (command("run", "--device", device, file) for device in ("cuda", "cpu"))
             assert (on_gpu.code, on_gpu.out) == (0, on_cpu.out)
             assert "ms median (GPU)" in on_gpu.err
         if checked.ok:
             inputs = () if checked.kind == "model" else ("--seed", seeds.seed(32))
-            ended = process("compare", "--devices", "cuda,cpu,reference", *inputs, file)
+            ended = command("compare", "--devices", "cuda,cpu,reference", *inputs, file)
             assert ended.code == 0
             assert "equal on cuda, cpu, reference" in ended.out
 

@@ -11,6 +11,8 @@ import pytest
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
+from tests.backends import dlpack
+from tests.backends.dlpack import Exported
 
 
 class Foreign:
@@ -97,3 +99,16 @@ def test_streams_belong_to_gpus() -> None:
         stream_pointer(5, CPU)
     with pytest.raises(TypeError, match="stream is str"):
         stream_pointer("default", gpu)
+
+
+@pytest.mark.parametrize("where", [(dlpack.CPU, 0), (dlpack.CUDA_HOST, 0)])
+def test_host_memory_of_every_kind_is_numpys(where: tuple[int, int]) -> None:
+    host = np.arange(6, dtype=np.float32)
+    found, device = arrays.adopt(Exported(host, where))
+    assert (type(found), device) == (np.ndarray, CPU)
+    assert np.shares_memory(found, host)
+
+
+def test_other_devices_are_refused() -> None:
+    with pytest.raises(TypeError, match="Exported lies on DLPack device type 10; only host and CUDA memory can be used"):
+        arrays.adopt(Exported(np.zeros(3), (dlpack.ROCM, 0)))

@@ -127,10 +127,8 @@ def test_chunks_that_no_descriptor_can_say_are_refused_with_what_to_do(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["f4", "?", "c8", "c16", "u8"])
-def test_chunks_on_a_gpu_keep_their_bits_there(dtype: str) -> None:
-    import cupy
-
+@pytest.mark.parametrize("dtype", ["f4", "?", "c8", "c16", "u8", "f2", ml_dtypes.bfloat16], ids=str)
+def test_chunks_on_a_gpu_keep_their_bits_there(cupy: Any, dtype: Any) -> None:
     rng = seeds.rng()
     raw = np.frombuffer(rng.randbytes(2 * 5 * 6 * 16), np.uint8)
     values = (raw & 1 if dtype == "?" else raw)[: 60 * np.dtype(dtype).itemsize].view(dtype).reshape(2, 5, 6)

@@ -5,8 +5,7 @@
 
 namespace {
 
-template <class F>
-void for_lanes(u32 mask, F use) {
+template <class F> void for_lanes(u32 mask, F use) {
     for (; mask; mask &= mask - 1) use(std::countr_zero(mask));
 }
 
@@ -30,8 +29,7 @@ u32 in_window(u32 mask, const Lanes& to, u64 window) {
 }
 
 // Calls use(space, lanes) for each memory that the lanes access.
-template <class F>
-void by_space(const Instruction& in, u32 mask, const Lanes& to, F use) {
+template <class F> void by_space(const Instruction& in, u32 mask, const Lanes& to, F use) {
     if (in.space != Space::Generic) return use(in.space, mask);
     const u32 shared = in_window(mask, to, SHARED_WINDOW), local = in_window(mask, to, LOCAL_WINDOW),
               global = mask & ~shared & ~local;
@@ -48,8 +46,7 @@ void count(Warp& warp, const Instruction& in, Space space, u32 mask, const Lanes
 }
 
 // The content of a part of a vector, by lane.
-template <class T>
-Lanes part_of(const Content& content, int part) {
+template <class T> Lanes part_of(const Content& content, int part) {
     Lanes value;
     for (int lane = 0; lane < LANES; ++lane) {
         T one;
@@ -68,16 +65,13 @@ Lanes part_of(const Content& content, int part, const Instruction& in) {
     }
 }
 
-template <class T>
-struct Exchange {
+template <class T> struct Exchange {
     static T of(T, T value, T) { return value; }
 };
-template <class T>
-struct CompareAndSwap {
+template <class T> struct CompareAndSwap {
     static T of(T before, T expected, T value) { return before == expected ? value : before; }
 };
-template <class T>
-struct Sum {
+template <class T> struct Sum {
     static T of(T before, T value, T) {
         if constexpr (is_float<T>)
             return before + value;
@@ -85,37 +79,29 @@ struct Sum {
             return static_cast<T>(static_cast<u64>(before) + static_cast<u64>(value));
     }
 };
-template <class T>
-struct Least {
+template <class T> struct Least {
     static T of(T before, T value, T) { return value < before ? value : before; }
 };
-template <class T>
-struct Most {
+template <class T> struct Most {
     static T of(T before, T value, T) { return value > before ? value : before; }
 };
-template <class T>
-struct Both {
+template <class T> struct Both {
     static T of(T before, T value, T) { return before & value; }
 };
-template <class T>
-struct Either {
+template <class T> struct Either {
     static T of(T before, T value, T) { return before | value; }
 };
-template <class T>
-struct Different {
+template <class T> struct Different {
     static T of(T before, T value, T) { return before ^ value; }
 };
-template <class T>
-struct Increment {
+template <class T> struct Increment {
     static T of(T before, T most, T) { return before >= most ? 0 : before + 1; }
 };
-template <class T>
-struct Decrement {
+template <class T> struct Decrement {
     static T of(T before, T most, T) { return before == 0 || before > most ? most : before - 1; }
 };
 
-template <class T, class Operation>
-void atomically(Warp& warp, const Instruction& in, u32 mask) {
+template <class T, class Operation> void atomically(Warp& warp, const Instruction& in, u32 mask) {
     const Lanes to = addresses(warp, in, mask), value = warp.read(in.source[1], mask);
     const Lanes other = in.source[2] == NONE ? value : warp.read(in.source[2], mask);
     Lanes results = {};
@@ -135,8 +121,7 @@ void atomically(Warp& warp, const Instruction& in, u32 mask) {
     warp.write(in.result[0], mask, results);
 }
 
-template <template <class> class Operation, class... T>
-Handler of(Type type) {
+template <template <class> class Operation, class... T> Handler of(Type type) {
     Handler found = nullptr;
     const auto test = [&]<class Each>(Type of) { found = type == of ? atomically<Each, Operation<Each>> : found; };
     (test.template operator()<T>(std::is_same_v<T, u16>     ? Type::U16
@@ -154,8 +139,7 @@ Handler of(Type type) {
 // The lane from which each lane takes its value, and whether that is in range; out of range it keeps its own.
 struct Shuffle {
     enum Mode { Up, Down, Butterfly, Index };
-    template <Mode MODE>
-    static void run(Warp& warp, const Instruction& in, u32 mask) {
+    template <Mode MODE> static void run(Warp& warp, const Instruction& in, u32 mask) {
         const Lanes value = warp.read(in.source[0], mask), by = warp.read(in.source[1], mask),
                     limits = warp.read(in.source[2], mask);
         Lanes out = {}, valid = {};
@@ -180,8 +164,7 @@ struct Shuffle {
 
 struct Vote {
     enum Mode { Ballot, Any, All, Same };
-    template <Mode MODE>
-    static void run(Warp& warp, const Instruction& in, u32 mask) {
+    template <Mode MODE> static void run(Warp& warp, const Instruction& in, u32 mask) {
         const Lanes& choice = warp.read(in.source[0], mask);
         u32 votes = 0;
         for_lanes(mask, [&](int lane) { votes |= static_cast<u32>((choice[lane] & 1) != in.negates) << lane; });

@@ -22,12 +22,10 @@ struct bf16 {
     u16 bits;
 };
 
-template <class T>
-constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, f16>;
+template <class T> constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, f16>;
 
 // The low bits of a register as a T.
-template <class T>
-T value_of(u64 bits) {
+template <class T> T value_of(u64 bits) {
     if constexpr (std::is_same_v<T, float>)
         return std::bit_cast<float>(static_cast<u32>(bits));
     else if constexpr (std::is_same_v<T, double>)
@@ -43,8 +41,7 @@ T value_of(u64 bits) {
 }
 
 // What a register gets: signed numbers are extended, since it may be wider than the type.
-template <class T>
-u64 bits_of(T value) {
+template <class T> u64 bits_of(T value) {
     if constexpr (std::is_same_v<T, float>)
         return std::bit_cast<u32>(value);
     else if constexpr (std::is_same_v<T, double>)
@@ -88,8 +85,7 @@ inline double rounded(double value, Rounding how) {
 
 // A conversion: numbers beyond the range of whole numbers become its ends, and NaN becomes 0. Whole numbers wrap unless they
 // saturate; floating-point ones saturate to 0 … 1.
-template <class To, class From>
-To converted(From value, Rounding how, bool saturates) {
+template <class To, class From> To converted(From value, Rounding how, bool saturates) {
     if constexpr (std::is_same_v<From, bf16>) {
         return converted<To>(float_of(value), how, saturates);
     } else if constexpr (std::is_same_v<To, bf16>) {

@@ -5,8 +5,7 @@
 
 namespace {
 
-template <class T>
-struct Traits {
+template <class T> struct Traits {
     using Unsigned = std::make_unsigned_t<T>;
     using Wide = std::conditional_t<std::is_signed_v<T>, s64, u64>;
     using Widest = std::conditional_t<std::is_signed_v<T>, s128, u128>;
@@ -15,8 +14,7 @@ struct Traits {
 
 // Arithmetic of whole numbers wraps: it is done without signs, and in 32 bits at least, since C++ would take narrow ones as
 // signed.
-template <class T>
-auto number(u64 bits) {
+template <class T> auto number(u64 bits) {
     if constexpr (is_float<T>)
         return value_of<T>(bits);
     else if constexpr (sizeof(T) < 4)
@@ -25,21 +23,18 @@ auto number(u64 bits) {
         return static_cast<std::make_unsigned_t<T>>(bits);
 }
 
-template <class T>
-u64 high_half(u64 a, u64 b) {
+template <class T> u64 high_half(u64 a, u64 b) {
     using Widest = typename Traits<T>::Widest;
     return bits_of(
         static_cast<T>((static_cast<Widest>(value_of<T>(a)) * static_cast<Widest>(value_of<T>(b))) >> Traits<T>::width));
 }
 
-template <class T>
-u64 wide_product(u64 a, u64 b) {
+template <class T> u64 wide_product(u64 a, u64 b) {
     using Wide = typename Traits<T>::Wide;
     return static_cast<u64>(static_cast<Wide>(value_of<T>(a))) * static_cast<u64>(static_cast<Wide>(value_of<T>(b)));
 }
 
-template <class T>
-T fused(T a, T b, T c) {
+template <class T> T fused(T a, T b, T c) {
     if constexpr (std::is_same_v<T, float>)
         return std::fmaf(a, b, c);
     else
@@ -47,8 +42,7 @@ T fused(T a, T b, T c) {
 }
 
 // The one that is no NaN, where the other is; -0 is less than +0.
-template <class T>
-T lesser(T a, T b) {
+template <class T> T lesser(T a, T b) {
     if constexpr (is_float<T>) {
         if (a != a) return b;
         if (b != b) return a;
@@ -57,8 +51,7 @@ T lesser(T a, T b) {
     return a < b ? a : b;
 }
 
-template <class T>
-T greater(T a, T b) {
+template <class T> T greater(T a, T b) {
     if constexpr (is_float<T>) {
         if (a != a) return b;
         if (b != b) return a;
@@ -68,13 +61,11 @@ T greater(T a, T b) {
 }
 
 // Shifts by the width of the type or more shift everything out.
-template <class T>
-T shifted_left(u64 value, u32 count) {
+template <class T> T shifted_left(u64 value, u32 count) {
     return count < Traits<T>::width ? static_cast<T>(static_cast<typename Traits<T>::Unsigned>(value) << count) : T{0};
 }
 
-template <class T>
-T shifted_right(T value, u32 count) {
+template <class T> T shifted_right(T value, u32 count) {
     constexpr u32 most = Traits<T>::width - 1;
     if (count <= most) return static_cast<T>(value >> count);
     return std::is_signed_v<T> ? static_cast<T>(value >> most) : T{0};
@@ -93,8 +84,7 @@ u64 permuted(u64 bytes, u64 selector) {
     return result;
 }
 
-template <class T>
-u64 with_bits(u64 from, u64 into, u64 position, u64 length) {
+template <class T> u64 with_bits(u64 from, u64 into, u64 position, u64 length) {
     position &= 255;
     length &= 255;
     if (position >= Traits<T>::width || length == 0) return into;
@@ -103,8 +93,7 @@ u64 with_bits(u64 from, u64 into, u64 position, u64 length) {
 }
 
 // `length` bits from `position` on, as a T of their own sign; those beyond the type repeat its highest.
-template <class T>
-T bits_from(T value, u64 position, u64 length) {
+template <class T> T bits_from(T value, u64 position, u64 length) {
     position &= 255;
     length &= 255;
     if (length == 0) return 0;
@@ -133,8 +122,8 @@ u64 leading_zeros(u64 value, u32 width) { return static_cast<u64>(std::countl_ze
 // Operations of each lane on its own. a, b, c, d: the sources' bits; x, y, z: as the numbers that they are; n, m, k: as unsigned
 // ones or floating-point ones, for arithmetic.
 #define OPERATION(NAME, RESULT)                                                                                         \
-    template <class T>                                                                                                  \
-    struct NAME {                                                                                                       \
+    template <class T> struct NAME {                                                                                    \
+        using Number = T;                                                                                               \
         static u64 of([[maybe_unused]] u64 a, [[maybe_unused]] u64 b, [[maybe_unused]] u64 c, [[maybe_unused]] u64 d) { \
             [[maybe_unused]] const T x = value_of<T>(a), y = value_of<T>(b), z = value_of<T>(c);                        \
             [[maybe_unused]] const auto n = number<T>(a), m = number<T>(b), k = number<T>(c);                           \
@@ -198,28 +187,37 @@ OPERATION(Numbers, x == x && y == y)
 OPERATION(SomeNan, x != x || y != y)
 #undef OPERATION
 
-const Lanes& source(const Warp& warp, const Instruction& in, int number, u32 mask) {
-    return warp.read(in.source[in.source[number] == NONE ? 0 : number], mask);
+// Of numbers that are float32, those that are too small for all digits become 0 of their sign.
+template <class T> Lanes flushed(Lanes numbers) {
+    if constexpr (std::is_same_v<T, float>) {
+        for (u64& each : numbers) {
+            if (!(each & 0x7f800000)) each &= 0x80000000;
+        }
+    }
+    return numbers;
 }
 
-template <class Operation>
-Lanes computed(const Warp& warp, const Instruction& in, u32 mask, int sources) {
-    const auto& a = source(warp, in, 0, mask);
-    const auto& b = source(warp, in, sources > 1 ? 1 : 0, mask);
-    const auto& c = source(warp, in, sources > 2 ? 2 : 0, mask);
-    const auto& d = source(warp, in, sources > 3 ? 3 : 0, mask);
+template <class Operation> Lanes computed(const Warp& warp, const Instruction& in, u32 mask, int sources) {
+    using Number = typename Operation::Number;
+    const Lanes* from[4];
+    Lanes copies[4];
+    for (int each = 0; each < 4; ++each) {
+        from[each] = &warp.read(in.source[each < sources && in.source[each] != NONE ? each : 0], mask);
+        if (in.flushes) from[each] = &(copies[each] = flushed<Number>(*from[each]));
+    }
     Lanes out;
-    for (int lane = 0; lane < LANES; ++lane) out[lane] = Operation::of(a[lane], b[lane], c[lane], d[lane]);
+    for (int lane = 0; lane < LANES; ++lane) {
+        out[lane] = Operation::of((*from[0])[lane], (*from[1])[lane], (*from[2])[lane], (*from[3])[lane]);
+    }
     return out;
 }
 
-template <class Operation>
-void each(Warp& warp, const Instruction& in, u32 mask) {
-    warp.write(in.result[0], mask, computed<Operation>(warp, in, mask, 4));
+template <class Operation> void each(Warp& warp, const Instruction& in, u32 mask) {
+    const Lanes out = computed<Operation>(warp, in, mask, 4);
+    warp.write(in.result[0], mask, in.flushes ? flushed<typename Operation::Number>(out) : out);
 }
 
-template <class Operation>
-void compare(Warp& warp, const Instruction& in, u32 mask) {
+template <class Operation> void compare(Warp& warp, const Instruction& in, u32 mask) {
     Lanes yes = computed<Operation>(warp, in, mask, 2), no;
     for (int lane = 0; lane < LANES; ++lane) no[lane] = !yes[lane];
     if (in.join != Join::None) {
@@ -238,8 +236,7 @@ void compare(Warp& warp, const Instruction& in, u32 mask) {
     warp.write(in.result[1], mask, no);
 }
 
-template <class T, bool REMAINDER>
-void divide(Warp& warp, const Instruction& in, u32 mask) {
+template <class T, bool REMAINDER> void divide(Warp& warp, const Instruction& in, u32 mask) {
     const Lanes &a = warp.read(in.source[0], mask), &b = warp.read(in.source[1], mask);
     Lanes out = {};
     for (int lane = 0; lane < LANES; ++lane) {
@@ -254,14 +251,8 @@ void divide(Warp& warp, const Instruction& in, u32 mask) {
     }
     warp.write(in.result[0], mask, out);
 }
-template <class T>
-void divide_whole(Warp& warp, const Instruction& in, u32 mask) {
-    divide<T, false>(warp, in, mask);
-}
-template <class T>
-void remainder_of(Warp& warp, const Instruction& in, u32 mask) {
-    divide<T, true>(warp, in, mask);
-}
+template <class T> void divide_whole(Warp& warp, const Instruction& in, u32 mask) { divide<T, false>(warp, in, mask); }
+template <class T> void remainder_of(Warp& warp, const Instruction& in, u32 mask) { divide<T, true>(warp, in, mask); }
 
 // The value that is not selected need not be set.
 void select(Warp& warp, const Instruction& in, u32 mask) {
@@ -274,44 +265,30 @@ void select(Warp& warp, const Instruction& in, u32 mask) {
     warp.write(in.result[0], mask, out);
 }
 
-template <class To, class From>
-void convert(Warp& warp, const Instruction& in, u32 mask) {
-    const Lanes& from = warp.read(in.source[0], mask);
+template <class To, class From> void convert(Warp& warp, const Instruction& in, u32 mask) {
+    const Lanes& source = warp.read(in.source[0], mask);
+    const Lanes from = in.flushes ? flushed<From>(source) : source;
     Lanes out;
     for (int lane = 0; lane < LANES; ++lane)
         out[lane] = bits_of(converted<To>(value_of<From>(from[lane]), in.rounding, in.saturates));
-    warp.write(in.result[0], mask, out);
+    warp.write(in.result[0], mask, in.flushes ? flushed<To>(out) : out);
 }
 
-template <class T>
-constexpr Type TYPE = Type::Predicate;
-template <>
-constexpr Type TYPE<u8> = Type::U8;
-template <>
-constexpr Type TYPE<u16> = Type::U16;
-template <>
-constexpr Type TYPE<u32> = Type::U32;
-template <>
-constexpr Type TYPE<u64> = Type::U64;
-template <>
-constexpr Type TYPE<s8> = Type::S8;
-template <>
-constexpr Type TYPE<s16> = Type::S16;
-template <>
-constexpr Type TYPE<s32> = Type::S32;
-template <>
-constexpr Type TYPE<s64> = Type::S64;
-template <>
-constexpr Type TYPE<f16> = Type::F16;
-template <>
-constexpr Type TYPE<float> = Type::F32;
-template <>
-constexpr Type TYPE<double> = Type::F64;
-template <>
-constexpr Type TYPE<bf16> = Type::BF16;
+template <class T> constexpr Type TYPE = Type::Predicate;
+template <> constexpr Type TYPE<u8> = Type::U8;
+template <> constexpr Type TYPE<u16> = Type::U16;
+template <> constexpr Type TYPE<u32> = Type::U32;
+template <> constexpr Type TYPE<u64> = Type::U64;
+template <> constexpr Type TYPE<s8> = Type::S8;
+template <> constexpr Type TYPE<s16> = Type::S16;
+template <> constexpr Type TYPE<s32> = Type::S32;
+template <> constexpr Type TYPE<s64> = Type::S64;
+template <> constexpr Type TYPE<f16> = Type::F16;
+template <> constexpr Type TYPE<float> = Type::F32;
+template <> constexpr Type TYPE<double> = Type::F64;
+template <> constexpr Type TYPE<bf16> = Type::BF16;
 
-template <class...>
-struct Types {};
+template <class...> struct Types {};
 using Whole = Types<u16, u32, u64, s16, s32, s64>;
 using Narrow = Types<u16, u32, s16, s32>;
 using Floats = Types<f16, float, double>;
@@ -321,27 +298,21 @@ using Numeric = Types<u8, u16, u32, u64, s8, s16, s32, s64, f16, float, double, 
 
 typedef Handler (*Chooser)(Type);
 
-template <template <class> class Operation, class... T>
-Handler chosen(Type type, Types<T...>) {
+template <template <class> class Operation, class... T> Handler chosen(Type type, Types<T...>) {
     Handler found = nullptr;
     ((found = type == TYPE<T> ? each<Operation<T>> : found), ...);
     return found;
 }
 
-template <template <class> class Operation, class List>
-Handler of(Type type) {
-    return chosen<Operation>(type, List{});
-}
+template <template <class> class Operation, class List> Handler of(Type type) { return chosen<Operation>(type, List{}); }
 
 // One operation for whole numbers, another for floating-point ones.
-template <template <class> class Operation, template <class> class OfFloats = Operation>
-Handler any(Type type) {
+template <template <class> class Operation, template <class> class OfFloats = Operation> Handler any(Type type) {
     const Handler found = of<Operation, Whole>(type);
     return found ? found : of<OfFloats, Floats>(type);
 }
 
-template <class... T>
-Handler compared_with(std::string_view name, Type type, Types<T...>) {
+template <class... T> Handler compared_with(std::string_view name, Type type, Types<T...>) {
     Handler found = nullptr;
     const auto test = [&]<template <class> class Operation>(std::string_view one, std::string_view other = "") {
         if (name == one || name == other) ((found = type == TYPE<T> ? compare<Operation<T>> : found), ...);
@@ -363,22 +334,19 @@ Handler compared_with(std::string_view name, Type type, Types<T...>) {
     return found;
 }
 
-template <class To, class... From>
-Handler conversion_from(Type from, Types<From...>) {
+template <class To, class... From> Handler conversion_from(Type from, Types<From...>) {
     Handler found = nullptr;
     ((found = from == TYPE<From> ? convert<To, From> : found), ...);
     return found;
 }
 
-template <class... To>
-Handler conversion_to(Type to, Type from, Types<To...>) {
+template <class... To> Handler conversion_to(Type to, Type from, Types<To...>) {
     Handler found = nullptr;
     ((found = to == TYPE<To> ? conversion_from<To>(from, Numeric{}) : found), ...);
     return found;
 }
 
-template <class... T>
-Handler divided(Type type, bool remainder, Types<T...>) {
+template <class... T> Handler divided(Type type, bool remainder, Types<T...>) {
     Handler found = nullptr;
     ((found = type == TYPE<T> ? (remainder ? remainder_of<T> : divide_whole<T>) : found), ...);
     return found;

@@ -11,7 +11,6 @@ namespace {
 const std::set<std::string_view> IGNORED = {"nc",   "cs",      "ca",      "cg",      "cv",      "lu",       "wb",     "wt",
                                             "weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "gpu",    "sys",
                                             "cta",  "sync",    "aligned", "lo",      "wrap",    "rn",       "approx", "full"};
-const std::set<std::string_view> APPROXIMATE = {"ex2", "lg2", "rcp", "sqrt", "rsqrt", "sin", "cos", "div"};
 
 const std::map<std::string_view, Type> TYPES = {
     {"pred", Type::Predicate}, {"u8", Type::U8},    {"b8", Type::U8},   {"u16", Type::U16}, {"b16", Type::U16},
@@ -55,8 +54,7 @@ public:
     }
 
     // The value of the one word that the table has, `otherwise` without one.
-    template <class T>
-    T choose(std::initializer_list<std::pair<std::string_view, T>> table, T otherwise) {
+    template <class T> T choose(std::initializer_list<std::pair<std::string_view, T>> table, T otherwise) {
         for (const auto& [word, value] : table) {
             if (take(word)) return value;
         }
@@ -77,8 +75,7 @@ public:
     // The first word that means something and was not taken, "" without one.
     std::string_view left() const {
         for (const std::string_view word : words) {
-            const bool hint =
-                word.starts_with("L1::") || word.starts_with("L2::") || (word == "ftz" && APPROXIMATE.contains(base));
+            const bool hint = word.starts_with("L1::") || word.starts_with("L2::");
             if (!hint && !IGNORED.contains(word)) return word;
         }
         return "";
@@ -495,6 +492,7 @@ private:
             return true;
         }
         if (types.empty()) return false;
+        in.flushes = std::find(types.begin(), types.end(), Type::F32) != types.end() && words.take("ftz");
         if (base == "ld" || base == "ldu" || base == "st") return decode_access(in, words, type);
         if (base == "atom" || base == "red") return decode_atomic(in, words, type);
         if (base == "mov") return decode_move(in, type);

@@ -39,6 +39,7 @@ struct Instruction {
     bool negated = false;  // the instruction is executed where `predicate` does not hold
     bool negates = false;  // of a comparison or vote: the predicate that it reads
     bool saturates = false;
+    bool flushes = false;  // float32 numbers that are too small for all digits are 0
     bool uniform = false;  // of a branch: all threads of a warp must agree
     s32 predicate = NONE;
     s32 result[4] = {NONE, NONE, NONE, NONE};

@@ -35,8 +35,7 @@ void jump(u8* at, void* to) {
 }
 
 // Calls use(name, address) for each function of the file's table of symbols, which has the local ones too.
-template <class F>
-void for_functions(const char* path, F use) {
+template <class F> void for_functions(const char* path, F use) {
     const int file = open(path, O_RDONLY);
     struct stat info;
     if (file < 0 || fstat(file, &info)) return;

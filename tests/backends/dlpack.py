@@ -1,4 +1,4 @@
-"""DLPack capsules over host memory that claim to lie anywhere, after dlpack.h: what libraries hand out, without their GPUs."""
+"""DLPack capsules of any device, type and flags, after dlpack.h: what libraries hand out."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ _exported: list[Exported] = []
 
 
 class Exported:
-    """An array of some library on `device` (type, number): DLPack, and nothing else.
+    """An array of NumPy's or CuPy's as one of some library on `device` (type, number): DLPack, and nothing else.
 
     code: DLDataTypeCode in the place of the array's own. flags: of the capsule.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any], device: tuple[int, int], code: int | None = None, flags: int = 0) -> None:
+    def __init__(self, array: Any, device: tuple[int, int], code: int | None = None, flags: int = 0) -> None:
         self._array, self._device = array, device
         self.dtype, self.shape = array.dtype, array.shape
         code = CODES[array.dtype.kind] if code is None else code
         self._sizes = (ctypes.c_int64 * array.ndim)(*array.shape)
         self._steps = (ctypes.c_int64 * array.ndim)(*(step // array.itemsize for step in array.strides))
         tensor = _Tensor(
-            array.ctypes.data,
+            array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr,
             *device,
             array.ndim,
             code,
