@@ -274,3 +274,19 @@ def hand_back(result: Any, like: Any) -> Any:
         if hasattr(module, "from_dlpack"):
             return module.from_dlpack(result)  # type: ignore[union-attr]
     return result
+
+
+def wait(array: Any, *, for_all: bool = False) -> None:
+    """Wait until this thread's work on the array's GPU has run; for_all: the work of everybody. It takes any array; nothing is
+    waited for in host memory.
+    """
+    if isinstance(array, np.ndarray):
+        return
+    device = home_of(array)
+    if device.on_gpu:
+        with in_order([array]), device.current():
+            runtime = _require(device.index).cuda.runtime
+            if for_all:
+                runtime.deviceSynchronize()
+            else:
+                runtime.streamSynchronize(streams.current(device.index))
