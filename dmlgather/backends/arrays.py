@@ -94,6 +94,8 @@ def home_of(array: Any) -> Device:
         kind, number = array.__dlpack_device__()
         if kind == _DLPACK_CUDA[0]:
             return Device("cuda", number)
+        if kind in _DLPACK_HOST:
+            return CPU
     return adopt(array)[1]
 
 
