@@ -192,6 +192,18 @@ def move(array: Any, source: Device, target: Device) -> Any:
             raise _no_type(array.dtype, error) from None
 
 
+def together(given: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
+    """Arrays of NumPy and CuPy in one place, and where that is: those of the host are moved to the GPU on which others lie; where
+    none does, to `memory`. TypeError for arrays on several GPUs.
+    """
+    homes = [home_of(array) for array in given]
+    gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
+    if len(gpus) > 1:
+        raise TypeError(f"index arrays lie on different devices ({', '.join(map(str, gpus))}); move them to one")
+    (place,) = gpus or (memory,)
+    return [move(array, home, place) for array, home in zip(given, homes, strict=True)], place
+
+
 def fill_from(target: Any, device: Device, array: Any) -> None:
     """Write `array`, of the same shape and on the same device, into `target`."""
     with device.current():

@@ -402,14 +402,10 @@ def _placed(link: Brackets | TakenAlong, memory: Device) -> Any:
     """The indices that a step looks up: on the GPU where one of its arrays lies, without one in `memory`. TypeError for arrays on
     several GPUs.
     """
-    homes = [arrays.home_of(array) for array in link.arrays]
-    gpus = {home: None for home in homes if home.on_gpu}
-    if len(gpus) > 1:
-        raise TypeError(f"index arrays lie on different devices ({', '.join(map(str, gpus))}); move them to one")
-    there = next(iter(gpus), memory)
+    placed, there = arrays.together(link.arrays, memory)
     with there.current():
-        found = link.indices([arrays.move(array, home, there) for array, home in zip(link.arrays, homes, strict=True)])
-        return arrays.move(found, arrays.home_of(found), there)
+        found = link.indices(placed)
+    return arrays.move(found, arrays.home_of(found), there)
 
 
 def _brackets(items: Sequence[Any]) -> Brackets:

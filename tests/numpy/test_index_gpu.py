@@ -131,6 +131,8 @@ def test_data_of_several_gpus(cupy: Any) -> None:
         data = cupy.asarray(x)
     found = dg.index[:, mask](data)  # the mask is read where it is, whatever the current GPU
     assert (found.device.id, found.get().tobytes()) == (1, x[:, MASK].tobytes())
+    with pytest.raises(TypeError, match=r"index arrays lie on different devices \(cuda:1, cuda:0\); move them to one"):
+        dg.index[:, mask, cupy.asarray([0])](cupy.asarray(x))
     with pytest.raises(TypeError, match=r"data on cuda:0, indices0 on cuda:1\); move them to one"):
         dg.index[:, mask](cupy.asarray(x))
 
@@ -141,6 +143,18 @@ def test_arrays_of_a_gpu_change_no_device_by_themselves(cupy: Any) -> None:
         with pytest.raises(TypeError, match=r"data on cpu, indices0 on cuda:0\); move them to one, or say device="):
             dg.index[key](x)
     assert dg.index[:, cupy.asarray(MASK)](x, device="cpu").shape == (6, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nested lists", "mask", "mask of two dimensions", "mask of nothing", "mask there", "array there beside a list", "empty"],
+)
+def test_brackets_of_pytorch(cupy: Any, name: str) -> None:
+    """`dg.torch.index` on arrays of CuPy, where its rules are NumPy's."""
+    x = seeds.numpy_rng().random(SHAPE, np.float32)
+    expected = x[KEYS[name](_host)]
+    found = dg.torch.index(cupy.asarray(x), KEYS[name](cupy.asarray))
+    assert (type(found), found.shape, found.get().tobytes()) == (cupy.ndarray, expected.shape, expected.tobytes())
 
 
 def test_a_placeholder_does_not_run_there_either(cupy: Any) -> None:
