@@ -147,7 +147,15 @@ def test_arrays_of_a_gpu_change_no_device_by_themselves(cupy: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["nested lists", "mask", "mask of two dimensions", "mask of nothing", "mask there", "array there beside a list", "empty"],
+    [
+        "nested lists",
+        "list of bools",
+        "mask of two dimensions",
+        "mask of nothing",
+        "mask there",
+        "array there beside a list",
+        "empty",
+    ],
 )
 def test_brackets_of_pytorch(cupy: Any, name: str) -> None:
     """`dg.torch.index` on arrays of CuPy, where its rules are NumPy's."""
