@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dmlgather.backends import jax_arrays, streams, torch_tensors
-from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.backends.devices import CPU, Device, refuse_stream, stream_pointer
 
 T = TypeVar("T")
 
@@ -235,10 +235,14 @@ def in_order(given: Sequence[Any], stream: Any = None, device: Device | None = N
         return
     where, pointer = chosen
     before = streams.current(where.index)
-    with streams.on_stream(pointer, where), streams.handover():
-        if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
-            streams.meet(where.index, before)
-        yield
+    try:
+        with streams.on_stream(pointer, where), streams.handover():
+            if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
+                streams.meet(where.index, before)
+            yield
+    except RuntimeError as error:
+        refuse_stream(error, pointer, where)
+        raise
 
 
 def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:

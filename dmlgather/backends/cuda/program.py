@@ -13,9 +13,18 @@ from typing import Any
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.bad_words import NOTHING_BAD, BadWord, BadWords
 from dmlgather.backends.cuda.describe import describe_launches
-from dmlgather.backends.cuda.driver import DeviceMemory, kernel, multiprocessor_count, read_bytes, require, shared_limit
+from dmlgather.backends.cuda.driver import (
+    DeviceMemory,
+    kernel,
+    multiprocessor_count,
+    preparing,
+    read_bytes,
+    require,
+    shared_limit,
+)
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.devices import Device, refuse_stream
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 
@@ -27,6 +36,7 @@ class CudaProgram:
     Preparing it raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
     """
 
+    @preparing()
     def __init__(self, plan: IndexPlan, device: int, alignment: int = 16, *, multiprocessors: int | None = None) -> None:
         cupy = require(device)
         self.device = device
@@ -66,13 +76,17 @@ class CudaProgram:
         return self._launch(blocks, input_pointer, index_pointer, output_pointer, stream)
 
     def _launch(self, blocks: list[_Block], data: int, indices: int, out: int, stream: int) -> BadWord | None:
-        word = None if self._words is None else self._words.reset(stream)
-        address = 0 if word is None else word.address
-        for block in blocks:
-            block.write(data if block.source is None else block.source, indices, out, address)
-            block.launch(stream)
-        if word is not None:
-            word.launched(stream)
+        try:
+            word = None if self._words is None else self._words.reset(stream)
+            address = 0 if word is None else word.address
+            for block in blocks:
+                block.write(data if block.source is None else block.source, indices, out, address)
+                block.launch(stream)
+            if word is not None:
+                word.launched(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", self.device))
+            raise
         return word
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> BoundLaunch:
@@ -142,10 +156,14 @@ class BoundLaunch:
     def __call__(self, stream: int) -> BadWord | None:
         """Run on the stream with that address, as `CudaProgram.launch`."""
         program = self._program
-        if program.current_device() != program.device or not _this_thread.has_context:
-            with program.enter_device():
-                return self._launch(stream)
-        return self._launch(stream)
+        try:
+            if program.current_device() != program.device or not _this_thread.has_context:
+                with program.enter_device():
+                    return self._launch(stream)
+            return self._launch(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", program.device))
+            raise
 
     def _launch(self, stream: int) -> BadWord | None:
         if self._silent is not None:
