@@ -344,7 +344,9 @@ class IndexExpression:
             return self.indices
         found = self._moved.get(memory)
         if found is None:
-            with arrays.in_order((), stream, memory):
+            from dmlgather.backends.cuda.driver import preparing
+
+            with preparing(), arrays.in_order((), stream, memory):
                 found = self._moved[memory] = self._placed_in(memory)
                 for each in found:  # the next call may be on another stream
                     arrays.wait(each)

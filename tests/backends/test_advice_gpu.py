@@ -187,6 +187,23 @@ def test_a_first_call_inside_a_capture(cupy: Any, way: str, mode: int, known: bo
     assert graph  # nothing made it invalid
 
 
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED])
+def test_indices_that_would_be_moved_inside_a_capture(cupy: Any, mode: int) -> None:
+    x, out, rows = cupy.arange(12, dtype=np.float32).reshape(4, 3), cupy.zeros((2, 3), np.float32), dg.index[[3, 0]]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.runtime.deviceSynchronize()
+    with _capturing(stream, mode), pytest.raises(DeviceError, match=r"cannot be prepared now .* before the capture$"):
+        rows(x, out=out, out_of_bounds="clamp")
+    with stream:
+        rows(x, out=out, out_of_bounds="clamp")
+        out[...] = 0
+    with _capturing(stream, mode) as graph:
+        rows(x, out=out, out_of_bounds="clamp")
+    graph[0].launch(stream)
+    stream.synchronize()
+    assert out.get().tolist() == [[9, 10, 11], [0, 1, 2]]
+
+
 # Streams of another GPU.
 
 
