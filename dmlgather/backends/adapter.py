@@ -204,6 +204,8 @@ class ExchangedArrays(Adapter):
             kind, number = array.__dlpack_device__()
             if kind == DLPACK_CUDA[0]:
                 return Device("cuda", number)
+            if kind in DLPACK_HOST:
+                return CPU
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:

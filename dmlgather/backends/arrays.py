@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlgather.backends import jax_arrays, streams, torch_tensors
 from dmlgather.backends.adapter import CUPY, EXCHANGED, NUMPY, Adapter, no_type, require
-from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.backends.devices import CPU, Device, refuse_stream, stream_pointer
 
 T = TypeVar("T")
 
@@ -138,6 +138,18 @@ def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
     return found
 
 
+def together(given: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
+    """Arrays of NumPy and CuPy in one place, and where that is: those of the host are moved to the GPU on which others lie; where
+    none does, to `memory`. TypeError for arrays on several GPUs.
+    """
+    homes = [home_of(array) for array in given]
+    gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
+    if len(gpus) > 1:
+        raise TypeError(f"index arrays lie on different devices ({', '.join(map(str, gpus))}); move them to one")
+    (place,) = gpus or (memory,)
+    return [move(array, home, place) for array, home in zip(given, homes, strict=True)], place
+
+
 def fill_from(target: Any, device: Device, array: Any) -> None:
     """Write `array`, of the same shape and on the same device, into `target`."""
     with device.current():
@@ -167,10 +179,14 @@ def in_order(given: Sequence[Any], stream: Any = None, device: Device | None = N
         return
     where, pointer = chosen
     before = streams.current(where.index)
-    with streams.on_stream(pointer, where), streams.handover():
-        if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
-            streams.meet(where.index, before)
-        yield
+    try:
+        with streams.on_stream(pointer, where), streams.handover():
+            if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
+                streams.meet(where.index, before)
+            yield
+    except RuntimeError as error:
+        refuse_stream(error, pointer, where)
+        raise
 
 
 def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
@@ -210,3 +226,17 @@ def hand_back(result: Any, like: Any) -> Any:
     where neither the array API's namespace of `like` nor its library has a `from_dlpack`.
     """
     return adapter_of(like).hand_back(result, like)
+
+
+def wait(array: Any, *, for_all: bool = False) -> None:
+    """Wait until this thread's work on the array's GPU has run; for_all: the work of everybody. It takes any array; nothing is
+    waited for in host memory.
+    """
+    device = home_of(array)
+    if device.on_gpu:
+        with in_order([array]), device.current():
+            runtime = require(device.index).cuda.runtime
+            if for_all:
+                runtime.deviceSynchronize()
+            else:
+                runtime.streamSynchronize(streams.current(device.index))

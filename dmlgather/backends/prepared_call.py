@@ -16,7 +16,7 @@ from dmlgather import host
 from dmlgather.backends import arrays
 from dmlgather.backends.adapter import NUMPY, Adapter
 from dmlgather.backends.addresses import address_of
-from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.backends.devices import CPU, Device, refuse_stream, stream_pointer
 from dmlgather.backends.footprints import ArrayCall, Footprint, Signature, check_indices, check_output, share_memory
 from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
@@ -265,7 +265,8 @@ class DeviceCall(PreparedCall):
         return found
 
     def _runner(self) -> RunAt:
-        program, device, waits = self._program, self.device.index, self._raises
+        program, place, waits = self._program, self.device, self._raises
+        device = place.index
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         current_stream, current_device, thread = program.current_streams, program.current_device, program.thread
 
@@ -285,9 +286,13 @@ class DeviceCall(PreparedCall):
             launches = getattr(thread, "launches", None)
             if launches is None or current_device() != device:
                 program.launch(data, indices, low, stream)
-            else:
+                return True
+            try:
                 for launch in launches:
                     launch(data, indices, low, 0, stream)
+            except RuntimeError as error:
+                refuse_stream(error, stream, place)
+                raise
             return True
 
         return run_at

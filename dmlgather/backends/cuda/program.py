@@ -14,10 +14,18 @@ from typing import Any, TypeAlias
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.bad_words import NOTHING_BAD, BadWord, BadWords
 from dmlgather.backends.cuda.describe import describe_launches
-from dmlgather.backends.cuda.driver import DeviceMemory, kernel, multiprocessor_count, read_bytes, require, shared_limit
+from dmlgather.backends.cuda.driver import (
+    DeviceMemory,
+    kernel,
+    multiprocessor_count,
+    preparing,
+    read_bytes,
+    require,
+    shared_limit,
+)
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.devices import Device, stream_pointer
+from dmlgather.backends.devices import Device, refuse_stream, stream_pointer
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 _Launching: TypeAlias = Callable[[int, int, int, int, int], None]
@@ -32,6 +40,7 @@ class CudaProgram:
     Preparing it raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
     """
 
+    @preparing()
     def __init__(self, plan: IndexPlan, device: int, alignment: int = 16, *, multiprocessors: int | None = None) -> None:
         cupy = require(device)
         self.device = device
@@ -74,12 +83,16 @@ class CudaProgram:
         return self._launch(launches, input_pointer, index_pointer, output_pointer, stream)
 
     def _launch(self, launches: list[_Launching], data: int, indices: int, out: int, stream: int) -> BadWord | None:
-        word = self.reset_word(stream)
-        address = 0 if word is None else word.address
-        for launch in launches:
-            launch(data, indices, out, address, stream)
-        if word is not None:
-            word.launched(stream)
+        try:
+            word = self.reset_word(stream)
+            address = 0 if word is None else word.address
+            for launch in launches:
+                launch(data, indices, out, address, stream)
+            if word is not None:
+                word.launched(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", self.device))
+            raise
         return word
 
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
@@ -94,9 +107,13 @@ class CudaProgram:
 
     def _first_bad_of(self, word: _OwnWord, data: int, indices: int, out: int, stream: int) -> int | None:
         self.thread.word = None  # not used again where anything fails
-        for launch in self._thread_launches():
-            launch(data, indices, out, word.address, stream)
-        found = word.read(stream)
+        try:
+            for launch in self._thread_launches():
+                launch(data, indices, out, word.address, stream)
+            found = word.read(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", self.device))
+            raise
         if found == NOTHING_BAD:
             self.thread.word = word
             return None
@@ -129,12 +146,16 @@ class CudaProgram:
                 stream = current_stream(device).ptr
             elif type(stream) is not int:
                 stream = stream_pointer(stream, Device("cuda", device))
-            if alone and _this_thread.has_context and current_device() == device:
-                launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
-                return
-            with self.enter_device():
-                for block in blocks:
-                    block.launch(stream)
+            try:
+                if alone and _this_thread.has_context and current_device() == device:
+                    launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
+                    return
+                with self.enter_device():
+                    for block in blocks:
+                        block.launch(stream)
+            except RuntimeError as error:
+                refuse_stream(error, stream, Device("cuda", device))
+                raise
 
         return run
 
@@ -215,10 +236,14 @@ class BoundLaunch:
     def __call__(self, stream: int) -> BadWord:
         """Run on the stream with that address, as `CudaProgram.launch`."""
         program = self._program
-        if program.current_device() != program.device or not _this_thread.has_context:
-            with program.enter_device():
-                return self._launch(stream)
-        return self._launch(stream)
+        try:
+            if program.current_device() != program.device or not _this_thread.has_context:
+                with program.enter_device():
+                    return self._launch(stream)
+            return self._launch(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", program.device))
+            raise
 
     def _launch(self, stream: int) -> BadWord:
         word = self._program.reset_word(stream)
