@@ -93,6 +93,9 @@ class Tensor:
     layout = "strided"
     is_cpu = requires_grad = False
 
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.held.itemsize for step in self.held.strides)
+
     def data_ptr(self) -> int:
         return int(self.held.data.ptr)
 
@@ -179,6 +182,15 @@ class Torch:
             return bool(left.held.get().tobytes() == right.held.get().tobytes())
 
 
+class JaxDevice:
+    """What dmlgather uses of a jax.Device."""
+
+    platform = "gpu"
+
+
+JAX_DEVICE = JaxDevice()
+
+
 class JaxArray:
     """What dmlgather uses of a jax.Array on a GPU. held: as an array of CuPy. writer: the stream that writes it."""
 
@@ -189,8 +201,8 @@ class JaxArray:
     def is_deleted(self) -> bool:
         return False
 
-    def devices(self) -> set[str]:
-        return {"cuda:0"}
+    def devices(self) -> set[Any]:
+        return {JAX_DEVICE}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, self.held.device.id)

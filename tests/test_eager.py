@@ -17,7 +17,7 @@ import pytest
 from onnx import helper
 
 import dmlgather as dg
-from dmlgather.calls import eager
+from dmlgather.calls import prepared
 from dmlgather.calls.eager import EagerFunction
 from dmlgather.onnx.problems.gather import Gather
 from tests.at_once import at_once
@@ -144,7 +144,7 @@ def made(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[Any]:
 
 
 def test_a_repeated_call_makes_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    eager.forget()
+    prepared.forget()
     problems = made(monkeypatch, Gather)
     numbers = iter(range(100))
 
@@ -165,7 +165,7 @@ def test_a_repeated_call_makes_no_problem(monkeypatch: pytest.MonkeyPatch) -> No
     ):
         call(**arguments)
         assert [call(**arguments) for _ in TWICE] == [0, 0], arguments
-    eager.forget()
+    prepared.forget()
     assert call() == 1
 
 
@@ -252,7 +252,7 @@ def test_threads_may_call_at_once() -> None:
                 return False
         return True
 
-    eager.forget()
+    prepared.forget()
     assert all(at_once(calls, range(8)))
 
 

@@ -131,6 +131,22 @@ def extras() -> dict[str, set[str]]:
     return {name: {re.split(r"[\[<>=]", each)[0] for each in packages} for name, packages in stated().items()}
 
 
+def all_of(extra: str) -> set[str]:
+    """The packages of an extra, with those of the extras that it names."""
+    found = set[str]()
+    for each in stated()[extra]:
+        own = re.fullmatch(r"dmlgather\[(.*)\]", each)
+        found |= all_of(own[1]) if own else {each}
+    return found
+
+
+def test_the_tests_of_a_gpu_bring_no_nvrtc_beside_cupys() -> None:
+    """CuPy loads the newest NVRTC, and a driver of CUDA 12 refuses what NVRTC 13 makes. The other tests need one without CuPy."""
+    (installed,) = re.findall(r"^ *ci/setup (\S+) \"\$extra\"$", (ROOT / "ci" / "gpu").read_text(), re.MULTILINE)
+    assert not [each for each in all_of(installed) if "nvrtc" in each]
+    assert all_of("test") - all_of(installed) == {"nvidia-cuda-nvrtc>=13,<14"}
+
+
 @pytest.mark.parametrize("extra", ["cuda12", "cuda13", "dask", "jax", "onnx", "openvino", "plot", "torch"])
 def test_what_installs_an_extra_is_what_it_states(extra: str) -> None:
     assert package.installing(extra) == installing(extra)

@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
+from dmlgather.backends import arrays, prepared_call
 from dmlgather.backends.cpu.engine import EngineProgram
-from dmlgather.backends.routes import PROGRAMS_KEPT, ROUTES_KEPT
-from dmlgather.calls import operator
+from dmlgather.backends.prepared_call import CALLS_KEPT, PROGRAMS_KEPT
 from tests import seeds
 from tests.at_once import at_once
 from tests.backends.ways import ENGINE_EXPECTED
@@ -134,7 +134,7 @@ def test_every_call_is_as_on_a_fresh_operator(policy: Any, way: str) -> None:
             assert expected[1:] == (table[ids[0]].tobytes(), True)
 
     check()
-    assert op._route.cache_info().hits > 20, "calls repeat signatures"
+    assert op._prepared.cache_info().hits > 20, "calls repeat signatures"
 
 
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
@@ -144,7 +144,7 @@ def test_a_call_like_the_one_before_it(policy: str, way: str, monkeypatch: pytes
     for out in (empty(), None):
         op(*fresh(), out=out)
         if way == ARRAY_OBJECTS:
-            monkeypatch.setattr(operator, "signatures", lambda _: pytest.fail("signatures are made"))
+            monkeypatch.setattr(arrays, "view_signatures", lambda _: pytest.fail("signatures are made"))
         results = []
         for _ in range(3):
             table, ids = fresh()
@@ -361,12 +361,12 @@ def test_threads_with_arrays_of_their_own(kind: Any) -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
-    for extra in range(ROUTES_KEPT + 40):
+    for extra in range(CALLS_KEPT + 40):
         room = np.zeros((ROWS, WIDTH + extra), np.float32)
         room[:, :WIDTH] = table
         assert op(room[:, :WIDTH], ids).tobytes() == table[ids[0]].tobytes()
-    routes, programs = op._route.cache_info(), op._routes._executor._prepared.cache_info()
-    assert (routes.currsize, programs.currsize) == (ROUTES_KEPT, PROGRAMS_KEPT)
+    calls, programs = op._prepared.cache_info(), prepared_call._host_program.cache_info()
+    assert (calls.currsize, programs.currsize) == (CALLS_KEPT, PROGRAMS_KEPT)
     assert op(table, ids).tobytes() == table[ids[0]].tobytes()
 
 
@@ -411,7 +411,7 @@ def test_operators_go_with_their_last_reference(kind: Any) -> None:
         bound = op.bind(kind(table), kind(ids), out=kind(empty()))
         op(kind(table), kind(ids), out=kind(empty()))
         bound()
-        gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._routes)]
+        gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._tensors)]
         del op, bound
         assert [found() for found in gone] == [None, None, None]
     finally:

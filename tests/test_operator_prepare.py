@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from dmlgather.backends import prepared_call
 from dmlgather.backends.cuda import driver, program
+from dmlgather.calls import prepared
 from tests import seeds
 from tests.gpus import nothing_new, placed
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
@@ -44,8 +46,9 @@ def unready() -> Iterator[None]:
 
 @pytest.fixture
 def forgotten() -> None:
-    """No kernel has been compiled in this process."""
+    """No kernel has been compiled in this process, and no plan prepared."""
     driver._compiled.cache_clear()
+    prepared.forget()
 
 
 @pytest.mark.gpu(devices=2)
@@ -122,7 +125,7 @@ def test_the_device_it_was_compiled_for(forgotten: None, ids: Any) -> None:
 def test_the_cpu_is_prepared_likewise(device: str, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     op = dg.compile(gather(), device=device)
     op.prepare(layouts=[[(*PACKED, (4, 4 * ROWS)), IDS]])
-    monkeypatch.setattr(op._routes._executor, "_prepared", lambda *_: pytest.fail("prepared again"))
+    monkeypatch.setattr(prepared_call, "_host_program", lambda *_: pytest.fail("prepared again"))
     assert op(np.asfortranarray(TABLE), ids).tobytes() == TABLE[ids[0]].tobytes()
 
 

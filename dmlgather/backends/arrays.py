@@ -1,25 +1,67 @@
-"""Arrays in and out: NumPy's and CuPy's directly, everything else through DLPack, or `__cuda_array_interface__` where it has
-nothing else; copies from device to device.
-"""
+"""Arrays in and out: the adapter of each, new arrays, copies from device to device, and the stream on which a call runs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from dmlgather.backends import jax_arrays, streams, torch_tensors
-from dmlgather.backends.devices import CPU, Device, stream_pointer
+from dmlgather.backends.adapter import CUPY, EXCHANGED, NUMPY, Adapter, no_type, require
+from dmlgather.backends.devices import CPU, Device, refuse_stream, stream_pointer
 
 T = TypeVar("T")
 
-_DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
-_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another number
+
+_BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
+"""The classes whose arrays have signatures: NumPy's own, and those of the libraries that the caller has imported."""
+
+
+def signature(array: Any) -> tuple[Hashable, ...] | None:
+    """Return all that a call depends on but address and elements: `Adapter.signature`. None for an array of a class with rules of
+    its own, and for one that nobody has adopted before.
+    """
+    adapter = _BY_CLASS.get(type(array))
+    return None if adapter is None else adapter.signature(array)
+
+
+def signed_by(kind: type) -> Adapter | None:
+    """Return the adapter whose arrays of this class have signatures; None for any other class."""
+    return _BY_CLASS.get(kind)
+
+
+def view_signatures(given: Sequence[Any]) -> list[Any]:
+    """Return `signature` of each array that is its own view: one of NumPy's or CuPy's own class. None for all others."""
+    adapters = [_BY_CLASS.get(type(array)) for array in given]
+    return [
+        None if adapter not in (NUMPY, CUPY) else adapter.signature(array) for adapter, array in zip(adapters, given, strict=True)
+    ]
+
+
+def adapter_of(array: Any) -> Adapter:
+    """Return the adapter for an array; for anything else the one that refuses it by name."""
+    kind = type(array)
+    if (known := _BY_CLASS.get(kind)) is not None:
+        return known
+    if isinstance(array, np.ndarray | np.generic):
+        return NUMPY
+    if _is_cupy(array):
+        return _entered(kind, CUPY, kind is sys.modules["cupy"].ndarray)
+    if torch_tensors.is_torch(array):
+        return _entered(kind, torch_tensors.TORCH, kind is sys.modules["torch"].Tensor)
+    if jax_arrays.is_jax(array):
+        return _entered(kind, jax_arrays.JAX, jax_arrays.is_concrete(array))
+    return EXCHANGED
+
+
+def _entered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
+    if plain:
+        _BY_CLASS[kind] = adapter
+    return adapter
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
@@ -29,136 +71,27 @@ def adopt(array: Any) -> tuple[Any, Device]:
     On a GPU, CuPy's current stream waits for those who wrote the memory. In a call (`in_order`), those who use it next wait for
     the call, and nobody gets the memory for something else before the call has run.
     """
-    if type(array) is np.ndarray:
-        return array, CPU
-    if isinstance(array, np.generic):
-        return np.asarray(array), CPU
-    if isinstance(array, np.ndarray):  # of a class with rules of its own, such as numpy.matrix
-        if isinstance(array, np.ma.MaskedArray):
-            raise TypeError("expected a plain array, got a masked one, whose mask would be lost: pass array.filled(value)")
-        return array.view(np.ndarray), CPU
-    if _is_cupy(array):
-        return array, Device("cuda", array.device.id)
-    if jax_arrays.is_jax(array):
-        jax_arrays.check_usable(array)
-    elif torch_tensors.is_torch(array):
-        array = torch_tensors.plain(array)
-    if not hasattr(array, "__dlpack__"):
-        if hasattr(array, "__cuda_array_interface__"):  # arrays of Numba, for one
-            return _by_cuda_array_interface(array)
-        raise TypeError(
-            f"expected an array (NumPy, CuPy, or any with __dlpack__ or __cuda_array_interface__), got {type(array).__name__}: "
-            "wrap Python values with numpy.asarray(values, dtype=…)"
-        )
-    kind, number = array.__dlpack_device__()
-    if kind in _DLPACK_HOST:
-        try:
-            return np.from_dlpack(array), CPU
-        except (BufferError, RuntimeError, TypeError):  # a data type that NumPy's DLPack lacks, such as bfloat16
-            if torch_tensors.is_torch(array):
-                return torch_tensors.host_array(array), CPU
-            if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
-                raise
-            return np.asarray(array), CPU
-    if kind in _DLPACK_CUDA:
-        cupy = _require(number)
-        try:
-            found = cupy.from_dlpack(torch_tensors.InOrder(array) if torch_tensors.is_torch(array) else array)
-        except (BufferError, RuntimeError, TypeError) as error:
-            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # of the device, not about the array
-                raise
-            if not hasattr(array, "__cuda_array_interface__"):
-                raise _no_type(array.dtype, error) from None
-            return _by_cuda_array_interface(array)
-        return _attended(array, found, found.device.id), Device("cuda", found.device.id)
-    raise TypeError(f"{type(array).__name__} lies on DLPack device type {kind}; only host and CUDA memory can be used")
+    return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
 
 def adopt_output(out: Any) -> tuple[Any, Device]:
     """As `adopt`. ValueError for an array on a GPU that its library says must not be written: CuPy's view does not keep that."""
-    if torch_tensors.is_torch(out):
-        torch_tensors.check_written(out)
-    adopted, device = adopt(out)
-    if device.on_gpu and adopted is not out:
-        interface = getattr(out, "__cuda_array_interface__", None)
-        if jax_arrays.is_jax(out) or (interface is not None and interface["data"][1]):
-            raise ValueError("out is read-only; pass a writeable array")
-    return adopted, device
+    return adapter_of(out).output_view(out)
 
 
 def home_of(array: Any) -> Device:
     """The device of `adopt`, where possible without DLPack's exchange, which makes a stream wait. TypeError as `adopt`."""
-    if jax_arrays.is_jax(array):
-        jax_arrays.check_usable(array)
-    if hasattr(array, "__dlpack_device__"):
-        kind, number = array.__dlpack_device__()
-        if kind == _DLPACK_CUDA[0]:
-            return Device("cuda", number)
-    return adopt(array)[1]
-
-
-def _by_cuda_array_interface(array: Any) -> tuple[Any, Device]:
-    cupy = _require(0)
-    if jax_arrays.is_jax(array):
-        array.block_until_ready()  # JAX's interface states no stream
-    interface = array.__cuda_array_interface__
-    runtime, pointer = cupy.cuda.runtime, interface["data"][0]
-    device = Device("cuda", runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice())
-    with device.current():  # CuPy would copy it to another GPU
-        return _attended(array, cupy.asarray(_WithoutStream(array, {**interface, "stream": None})), device.index), device
-
-
-@dataclass(frozen=True, slots=True)
-class _WithoutStream:
-    """An array, with its interface for CuPy: for a stream that is stated there, CuPy makes the host wait, or nobody."""
-
-    owner: Any
-    __cuda_array_interface__: Mapping[str, Any]
-
-
-def _attended(array: Any, view: Any, number: int) -> Any:
-    """CuPy's view of another library's array on GPU `number`, with the streams in order."""
-    if torch_tensors.is_torch(array):
-        if streams.meet(number, torch_tensors.current_stream(number)):
-            told = torch_tensors.used_on(array, streams.current(number))
-            if not told:
-                streams.keep(number, view)
-        return view
-    stream = None if jax_arrays.is_jax(array) else getattr(array, "__cuda_array_interface__", {}).get("stream")
-    if stream is not None:
-        streams.meet(number, stream)
-    streams.keep(number, view)
-    return view
-
-
-def _no_type(dtype: Any, error: Exception) -> TypeError:
-    return TypeError(f"CuPy has no type for {dtype} ({error}): pass a view of an integer type")
-
-
-def _is_cupy(array: Any) -> bool:
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(array, cupy.ndarray)
+    return adapter_of(array).home(array)
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """A new packed array of shape `sizes` on `device`, such that `hand_back` need not copy it where `like` is an array of JAX.
+    """A new packed array of shape `sizes` on `device`, of NumPy's or CuPy's, such that `hand_back` need not copy it where it
+    becomes an array like `like`.
 
     ValueError as `check_size`.
     """
     check_size(sizes, dtype)
-    if not device.on_gpu:
-        return jax_arrays.empty(sizes, dtype) if jax_arrays.is_jax(like) else np.empty(tuple(sizes), dtype)
-    import cupy
-
-    with device.current():
-        return cupy.empty(tuple(sizes), dtype)
-
-
-def new_tensor(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any) -> Any:
-    """A new tensor of shape `sizes`, whose memory PyTorch knows, where `like` is one of this type on this GPU; else None."""
-    if not device.on_gpu or torch_tensors.gpu_of(like) != device.index or str(like.dtype).removeprefix("torch.") != dtype.name:
-        return None
-    return torch_tensors.empty(like, sizes)
+    return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
 
 
 def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
@@ -178,16 +111,43 @@ def move(array: Any, source: Device, target: Device) -> Any:
         return array
     if not target.on_gpu:
         return array.get()
-    cupy = _require(target.index)
-    if source.on_gpu:  # CuPy copies only packed arrays from GPU to GPU, and on a stream that waits for no other GPU's
-        with source.current():
-            array = cupy.asarray(array, order="C")
-            cupy.cuda.get_current_stream(source.index).synchronize()
+    cupy = require(target.index)
+    if source.on_gpu:
+        return _from_gpu_to_gpu(array, source, target)
     with target.current():
         try:
             return cupy.asarray(array, blocking=True)
         except ValueError as error:
-            raise _no_type(array.dtype, error) from None
+            raise no_type(array.dtype, error) from None
+
+
+def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
+    """A packed copy, made on the target's current stream. CuPy's own copy waits for no stream of the source, and its pool gives
+    the source's memory away before the copy has run: so the streams meet, as with other libraries', and the source is kept.
+    """
+    cupy = require(target.index)
+    with source.current():
+        packed = cupy.ascontiguousarray(array)
+    with streams.handover(within=True), target.current():
+        found = cupy.empty(array.shape, array.dtype)
+        streams.meet(target.index, streams.current(source.index), source.index)
+        if packed.nbytes:
+            ends = found.data.ptr, target.index, packed.data.ptr, source.index
+            cupy.cuda.runtime.memcpyPeerAsync(*ends, packed.nbytes, streams.current(target.index))
+        streams.keep(target.index, packed)
+    return found
+
+
+def together(given: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
+    """Arrays of NumPy and CuPy in one place, and where that is: those of the host are moved to the GPU on which others lie; where
+    none does, to `memory`. TypeError for arrays on several GPUs.
+    """
+    homes = [home_of(array) for array in given]
+    gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
+    if len(gpus) > 1:
+        raise TypeError(f"index arrays lie on different devices ({', '.join(map(str, gpus))}); move them to one")
+    (place,) = gpus or (memory,)
+    return [move(array, home, place) for array, home in zip(given, homes, strict=True)], place
 
 
 def fill_from(target: Any, device: Device, array: Any) -> None:
@@ -196,11 +156,9 @@ def fill_from(target: Any, device: Device, array: Any) -> None:
         target[...] = array
 
 
-def _require(number: int) -> Any:
-    """CuPy, with a usable GPU. The backend is imported for arrays on a GPU alone."""
-    from dmlgather.backends.cuda import require
-
-    return require(number)
+def _is_cupy(array: Any) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(array, cupy.ndarray)
 
 
 @contextmanager
@@ -221,38 +179,43 @@ def in_order(given: Sequence[Any], stream: Any = None, device: Device | None = N
         return
     where, pointer = chosen
     before = streams.current(where.index)
-    with streams.on_stream(pointer, where), streams.handover():
-        if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
-            streams.meet(where.index, before)
-        yield
+    try:
+        with streams.on_stream(pointer, where), streams.handover():
+            if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
+                streams.meet(where.index, before)
+            yield
+    except RuntimeError as error:
+        refuse_stream(error, pointer, where)
+        raise
 
 
 def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
     """The GPU and the stream on which a call runs, None for CuPy's current one."""
     first = given[0] if given else None
-    number = torch_tensors.gpu_of(first)
     if stream is not None:
         where = device or (home_of(first) if given else CPU)
         if where.on_gpu:
-            _require(where.index)
+            require(where.index)
         return where, stream_pointer(stream, where)
-    if number is None:
+    pointer = None if first is None else adapter_of(first).stream(first)
+    if pointer is None:
         return None
-    _require(number)
-    pointer = torch_tensors.current_stream(number)
-    return None if streams.is_same(streams.current(number), pointer) else (Device("cuda", number), pointer)
+    where = adapter_of(first).home(first)
+    require(where.index)
+    return None if streams.is_same(streams.current(where.index), pointer) else (where, pointer)
 
 
 def again(given: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
     """`run`, which takes a stream of the GPU `device`, as a call on `given`. `adopt` has made the views, and the streams of other
     libraries have gone on since.
     """
+    adapters = [adapter_of(array) for array in given]
 
     def call(stream: Any = None) -> T:
         with in_order(given, stream, device):
-            for array, view in zip(given, views, strict=True):
+            for adapter, array, view in zip(adapters, given, views, strict=True):
                 if array is not view:
-                    _attended(array, view, device.index)
+                    adapter.order(array, view, device.index)
             return run(stream)
 
     return call
@@ -262,15 +225,18 @@ def hand_back(result: Any, like: Any) -> Any:
     """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory wherever that kind allows it; as it is
     where neither the array API's namespace of `like` nor its library has a `from_dlpack`.
     """
-    if isinstance(like, np.ndarray | np.generic) or _is_cupy(like):
-        return result
-    if jax_arrays.is_jax(like):
-        return jax_arrays.hand_back(result, like)
-    if torch_tensors.is_torch(like):
-        return torch_tensors.hand_back(result, like)
-    namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
-    library = sys.modules.get(type(like).__module__.partition(".")[0])
-    for module in (namespace, library, getattr(library, "dlpack", None)):
-        if hasattr(module, "from_dlpack"):
-            return module.from_dlpack(result)  # type: ignore[union-attr]
-    return result
+    return adapter_of(like).hand_back(result, like)
+
+
+def wait(array: Any, *, for_all: bool = False) -> None:
+    """Wait until this thread's work on the array's GPU has run; for_all: the work of everybody. It takes any array; nothing is
+    waited for in host memory.
+    """
+    device = home_of(array)
+    if device.on_gpu:
+        with in_order([array]), device.current():
+            runtime = require(device.index).cuda.runtime
+            if for_all:
+                runtime.deviceSynchronize()
+            else:
+                runtime.streamSynchronize(streams.current(device.index))

@@ -93,3 +93,20 @@ def stream_pointer(stream: Any, device: Device) -> int:
     raise TypeError(
         f"stream is {type(stream).__name__}, expected a stream of CuPy or torch, an object with __cuda_stream__, or an int"
     )
+
+
+_NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
+
+
+def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
+    """TypeError where CUDA's error, of work for `device`, is that the stream with this address belongs to another GPU."""
+    if not _NO_SUCH_HANDLE.search(str(error)):
+        return
+    from dmlgather.backends.cuda import nvidia_driver
+
+    number = nvidia_driver.device_of(stream)
+    if number is not None and number != device.index:
+        other = Device("cuda", number)
+        raise TypeError(
+            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or move the arrays to {other}"
+        ) from error

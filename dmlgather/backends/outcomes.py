@@ -97,9 +97,12 @@ class HostOutcome(Outcome):
 
 
 class DeviceOutcome(Outcome):
-    """The outcome of a run on a GPU, read from the device when asked for. stream, word: those of the last launch."""
+    """The outcome of a run on a GPU, read from the device when asked for.
 
-    __slots__ = ("_keep", "_pointer", "_program", "stream", "word")
+    stream, word: those of the last launch. found: the offset of a bad index, where the run has waited for it.
+    """
+
+    __slots__ = ("_keep", "_pointer", "_program", "found", "stream", "word")
 
     def __init__(
         self, plan: IndexPlan, indices: Footprint, pointer: int, program: Any, *, stream: int, word: Any, keep: Any
@@ -108,10 +111,13 @@ class DeviceOutcome(Outcome):
         super().__init__(plan, indices)
         self._pointer, self._program, self._keep = pointer, program, keep
         self.stream, self.word = stream, word
+        self.found: int | None = None
 
     def offset(self) -> int | None:
-        found: int | None = self._program.bad_at(self.word, self.stream)
-        return found
+        if self.found is None:
+            found: int | None = self._program.bad_at(self.word, self.stream)
+            return found
+        return self.found
 
     def value(self, offset: int) -> int:
         from dmlgather.backends.cuda import read_element

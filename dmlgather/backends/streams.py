@@ -87,22 +87,23 @@ KEPT = Kept()
 class Handover:
     """What a call owes to others when it is over, by the number of the GPU.
 
-    followers: streams that are to wait for it. views: of memory that its owner may use for something else once they are gone.
+    followers: streams that are to wait for it, each by the number of its GPU and its address. views: of memory that its owner may
+    use for something else once they are gone.
     """
 
     def __init__(self) -> None:
-        self.followers: defaultdict[int, set[int]] = defaultdict(set)
+        self.followers: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         self.views: defaultdict[int, list[Any]] = defaultdict(list)
 
     def end(self) -> None:
         """Behind the last launch: an event on each GPU tells the followers, and `KEPT`, that all has run."""
         for number in {*self.followers, *self.views}:
             here = current(number)
-            if is_capturing(here):
+            if is_capturing(number, here):
                 continue
             event = _recorded(number, here)
-            for stream in self.followers[number]:
-                _wait(stream, event)
+            for follower in self.followers[number]:
+                _wait(*follower, event)
             if self.views[number]:
                 KEPT.add((number, here, threading.get_ident() if here == PER_THREAD else 0), event, self.views[number])
 
@@ -116,8 +117,13 @@ _this_thread = _Threads()
 
 
 @contextmanager
-def handover() -> Iterator[None]:
-    """A call on CuPy's current streams, to which `meet` and `keep` belong."""
+def handover(*, within: bool = False) -> Iterator[None]:
+    """A call on CuPy's current streams, to which `meet` and `keep` belong. within: part of the call that the thread makes, if it
+    makes one.
+    """
+    if within and _this_thread.handover is not None:
+        yield
+        return
     before, mine = _this_thread.handover, Handover()
     _this_thread.handover = mine
     try:
@@ -148,26 +154,28 @@ def is_same(one: int, other: int) -> bool:
     return (one or LEGACY) == (other or LEGACY)
 
 
-def is_capturing(stream: int) -> bool:
-    """Whether a graph is being captured on the stream."""
+def is_capturing(number: int, stream: int) -> bool:
+    """Whether a graph is being captured on a stream of GPU `number`."""
     import cupy
 
-    return bool(cupy.cuda.runtime.streamIsCapturing(stream))
+    with cupy.cuda.Device(number):
+        return bool(cupy.cuda.runtime.streamIsCapturing(stream))
 
 
-def meet(number: int, stream: int) -> bool:
+def meet(number: int, stream: int, owner: int | None = None) -> bool:
     """CuPy's current stream of GPU `number` waits for what `stream` has to do by now, and `stream` will wait for this thread's
     call. False where both are one stream, so that there is nothing to do.
 
-    While a graph is captured nothing waits: it runs whenever its owner launches it, and its owner orders it.
+    owner: the GPU of `stream`, None for the same. While a graph is captured nothing waits: it runs whenever its owner launches
+    it, and its owner orders it.
     """
-    here = current(number)
-    if is_same(here, stream):
+    here, owner = current(number), number if owner is None else owner
+    if owner == number and is_same(here, stream):
         return False
-    if not is_capturing(here):
-        _wait(here, _recorded(number, stream))
+    if not is_capturing(number, here):
+        _wait(number, here, _recorded(owner, stream))
         if _this_thread.handover is not None:
-            _this_thread.handover.followers[number].add(stream)
+            _this_thread.handover.followers[number].add((owner, stream))
     return True
 
 
@@ -187,10 +195,14 @@ def _recorded(number: int, stream: int) -> Any:
     return event
 
 
-def _wait(stream: int, event: Any) -> None:
+def _wait(number: int, stream: int, event: Any) -> None:
+    """A stream of GPU `number` waits for an event, of this GPU or another. The GPU is made the current one, because addresses
+    such as 0 name a stream of that.
+    """
     import cupy
 
-    cupy.cuda.runtime.streamWaitEvent(stream, event.ptr, 0)
+    with cupy.cuda.Device(number):
+        cupy.cuda.runtime.streamWaitEvent(stream, event.ptr, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.devices import LEGACY, PER_THREAD
+from dmlgather.backends import streams
+from dmlgather.backends.adapter import NUMPY, ExchangedArrays
+from dmlgather.backends.devices import LEGACY, PER_THREAD, Device
+from dmlgather.backends.footprints import WRITEABLE, ArrayCall
+
+if TYPE_CHECKING:
+    from dmlgather.backends.prepared_call import PreparedCall
 
 
 def is_torch(array: Any) -> bool:
@@ -45,18 +51,6 @@ def used_on(tensor: Any, stream: int) -> bool:
     place = tensor.device
     tensor.record_stream(cuda.default_stream(place) if stream in (0, LEGACY) else cuda.ExternalStream(stream, device=place))
     return True
-
-
-class InOrder:
-    """A tensor on a GPU for DLPack, without the exchange of streams, which PyTorch refuses for one that each thread has of its
-    own. Whoever takes it orders them.
-    """
-
-    def __init__(self, tensor: Any) -> None:
-        self._tensor, self.__dlpack_device__ = tensor, tensor.__dlpack_device__
-
-    def __dlpack__(self, *, stream: int | None = None, **more: Any) -> Any:
-        return self._tensor.__dlpack__(stream=-1, **more)
 
 
 def plain(tensor: Any) -> Any:
@@ -120,22 +114,6 @@ def host_array(tensor: Any) -> NDArray[Any]:
     return bits(tensor).numpy().view(dtype)  # type: ignore[no-any-return]
 
 
-def key(tensor: Any) -> tuple[Hashable, ...] | None:
-    """What a call on a tensor depends on besides its address: type, shape and strides. None for tensors outside of host memory,
-    and for those with which `plain` would do something.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or type(tensor) is not torch.Tensor:
-        return None
-    try:
-        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
-            return None
-        tensor.data_ptr()  # which a tensor inside of vmap has not
-        return tensor.dtype, tensor.shape, tensor.stride()
-    except RuntimeError:
-        return None
-
-
 def host_view(tensor: Any) -> NDArray[Any] | None:
     """The array over a tensor, without DLPack's exchange. None for tensors outside of host memory, for those with which `plain`
     would do something, and for types that NumPy lacks.
@@ -155,15 +133,93 @@ def storage(tensor: Any) -> Any:
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.dtype.itemsize,), (1,), 0)
 
 
+class TorchTensors(ExchangedArrays):
+    """Tensors. In host memory, and on a GPU where every array of a call is one, they have signatures."""
+
+    def signature(self, array: Any) -> tuple[Hashable, ...] | None:
+        torch = sys.modules["torch"]
+        try:
+            if array.layout is not torch.strided or array.requires_grad or array.is_conj() or array.is_neg():
+                return None
+            pointer = array.data_ptr()  # which a tensor inside of vmap has not
+            if array.is_cpu:
+                return array.dtype, array.shape, array.stride(), WRITEABLE
+            place = array.device
+            if place.type != "cuda":
+                return None
+            return array.dtype, array.shape, array.stride(), place.index << 4 | pointer & 15
+        except RuntimeError:
+            return None
+
+    def pointer(self, array: Any) -> int:
+        return array.data_ptr()  # type: ignore[no-any-return]
+
+    def is_packed(self, array: Any) -> bool:
+        return bool(array.is_contiguous())
+
+    def view(self, array: Any) -> tuple[Any, Device]:
+        return super().view(plain(array))
+
+    def output_view(self, out: Any) -> tuple[Any, Device]:
+        check_written(out)
+        return self.view(out)
+
+    def order(self, array: Any, view: Any, number: int) -> None:
+        if streams.meet(number, current_stream(number)) and not used_on(array, streams.current(number)):
+            streams.keep(number, view)
+
+    def stream(self, array: Any) -> int | None:
+        return None if array.is_cpu or (number := gpu_of(array)) is None else current_stream(number)
+
+    def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
+        """As declared; None while PyTorch traces, where tensors have no elements."""
+        out = empty(like, sizes)
+        return out if type(out) is type(like) else None
+
+    def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
+        """As declared. NumPy's view of a tensor in host memory says as much as the tensor, and at once."""
+        on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.array_call_on(NUMPY, arrays)
+        if on_views is None:
+            return super().array_call(call, arrays)
+        kind = sys.modules["torch"].Tensor
+
+        def run(*tensors: Any) -> bool:
+            try:
+                return on_views(*[tensor.numpy() if type(tensor) is kind else None for tensor in tensors])
+            except (RuntimeError, TypeError):  # not in host memory, with history, conjugate, of a type that NumPy lacks, …
+                return False
+
+        return run
+
+    def hand_back(self, result: Any, like: Any) -> Any:
+        torch = sys.modules["torch"]
+        if result.dtype.isbuiltin == 1:
+            return torch.from_numpy(result) if isinstance(result, np.ndarray) else torch.from_dlpack(result)
+        return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)
+
+    def _on_the_host(self, array: Any) -> Any:
+        return host_array(array)
+
+    def _exported(self, array: Any) -> Any:
+        return _InOrder(array)
+
+
+class _InOrder:
+    """A tensor on a GPU for DLPack, without the exchange of streams, which PyTorch refuses for one that each thread has of its
+    own. Whoever takes it orders them.
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor, self.__dlpack_device__ = tensor, tensor.__dlpack_device__
+
+    def __dlpack__(self, *, stream: int | None = None, **more: Any) -> Any:
+        return self._tensor.__dlpack__(stream=-1, **more)
+
+
+TORCH = TorchTensors()
+
+
 def empty(like: Any, sizes: Sequence[int]) -> Any:
     """A new packed tensor of the type of `like`, beside it."""
     torch = sys.modules["torch"]
     return torch.empty(tuple(sizes), dtype=like.dtype, device=like.device)
-
-
-def hand_back(result: Any, like: Any) -> Any:
-    """`result` (NumPy or CuPy), of the type of `like`, as a tensor over the same memory."""
-    torch = sys.modules["torch"]
-    if result.dtype.isbuiltin == 1:
-        return torch.from_numpy(result) if isinstance(result, np.ndarray) else torch.from_dlpack(result)
-    return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlgather.backends import arrays
+from dmlgather.backends.adapter import Adapter
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import Signature, signature_on
 from dmlgather.dialects.element_types import STRING_KINDS
@@ -140,6 +141,11 @@ class Taken:
         return TensorType(tuple(self.array.shape), self.array.dtype)
 
     @property
+    def has_signature(self) -> bool:
+        """Whether it was given as it is read, but for its library."""
+        return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
+
+    @property
     def signature(self) -> Signature:
         """Of the array where it runs."""
         return signature_on(self.memory, self.array)
@@ -176,10 +182,12 @@ class CallOutput:
 
     def __init__(self, first: Taken, tensor: TensorType, out: Any = None) -> None:
         """tensor: shape and type of a new array. ValueError and TypeError for an `out` that cannot be written."""
-        self._first, self._memory = first, first.memory
-        if out is None:
-            out = arrays.new_tensor(self._memory, tensor.shape, tensor.dtype, first.given)
-        self._out = out
+        self._first, self._memory, self._out = first, first.memory, out
+        self._made_by: Adapter | None = None
+        if out is None and first.home == first.memory and tensor.dtype == first.array.dtype and first.has_signature:
+            arrays.check_size(tensor.shape, tensor.dtype)
+            self._made_by = arrays.adapter_of(first.given)
+            out = self._out = self._made_by.empty(first.given, tensor.shape)
         if out is None:
             self._adopted, self.home = arrays.allocate(self._memory, tensor.shape, tensor.dtype, like=first.given), self._memory
         else:
@@ -187,7 +195,7 @@ class CallOutput:
                 self._adopted, self.home = arrays.adopt_output(out)
             except TypeError as error:
                 raise TypeError(f"out: {error}") from None
-        self.array = arrays.move(self._adopted, self.home, self._memory)
+        self.array = arrays.move(self._adopted, self.home, self._memory)  # all of it: a buffer keeps what lies between elements
 
     @property
     def signature(self) -> Signature:
@@ -199,7 +207,7 @@ class CallOutput:
         if self._out is not None:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))
-            return self._out
+            return self._out if self._made_by is None else self._made_by.finished(self._out, self._first.given)
         return handed_back(self.array, self._first)
 
 

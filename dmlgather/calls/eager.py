@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial, update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec
 
 import numpy as np
 
-from dmlgather.backends import arrays, torch_tensors
-from dmlgather.backends.addresses import address_of
+from dmlgather.backends import arrays
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import signature_on
+from dmlgather.backends.prepared_call import Again, PreparedCall
 from dmlgather.calls.arguments import CallOutput, Fill, Taken, policy_of, take, type_of
 from dmlgather.calls.keys import read_call
-from dmlgather.calls.prepared import Ready, prepared
+from dmlgather.calls.prepared import known, prepared, repeats, write
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 P = ParamSpec("P")
-
-CALLS_KEPT = 256
-"""Keys of calls whose routes are kept (least recently used leave first)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class Ran:
 
     result: Any
     taken: Sequence[Taken]
-    written: Sequence[Ready]
+    written: Sequence[PreparedCall]
     several: bool = False
 
 
@@ -89,8 +87,9 @@ class EagerFunction(Generic[P]):
             kept, given = self._known(args, kwargs)
         ran = self.run(request)
         # The key of an `out` that was resized is another one.
-        if kept is not None and _can_repeat(ran, request, given) and self._known(args, kwargs)[0] is kept:
-            kept[:] = [partial(_all_again, ran.written) if ran.several else ran.written[0].again]
+        # The key of an `out` that was resized is another one.
+        if kept is not None and _reads_as_passed(ran, request, given) and self._known(args, kwargs)[0] is kept:
+            kept[:] = _repeating(ran, given)
         return ran.result
 
     def run(self, request: Request) -> Ran:
@@ -131,18 +130,12 @@ class EagerFunction(Generic[P]):
     def __repr__(self) -> str:
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
 
-    def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Callable[..., Any]] | None, list[Any]]:
+    def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Again] | None, list[Any]]:
         """What is kept for calls of the same key, None for a call without one; and its arrays, with `out` behind them."""
         slots = self._slots
         given: list[Any] = [None] * self._count
-        key = read_call(args, kwargs, slots, given, torch_tensors.key) if slots else None
-        return None if key is None else kept_for(self, key), given
-
-
-def forget() -> None:
-    """Drop what was prepared for earlier calls: for tests."""
-    kept_for.cache_clear()
-    prepared.cache_clear()
+        key = read_call(args, kwargs, slots, given) if slots else None
+        return None if key is None else known(self, key), given
 
 
 def execute(
@@ -162,11 +155,13 @@ def execute(
         return _run(problem, taken, out_of_bounds).result
 
 
-def written_by(problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any) -> Ready:
-    """What wrote `out`: a problem on arrays in the memory of the device that runs it. IndexError for a bad index under RAISE."""
-    ready = prepared(problem, *policy).ready(runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
-    ready.write(inputs, out)
-    return ready
+def written_by(
+    problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any
+) -> PreparedCall:
+    """What wrote `out`: a problem on views in the memory of the device that runs it. IndexError for a bad index under RAISE."""
+    call = prepared(problem, policy, runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
+    write(call, problem, inputs, out)
+    return call
 
 
 def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None) -> Ran:
@@ -193,12 +188,6 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 # Calls of a known key: what is kept of one that has run.
 
 
-@lru_cache(maxsize=CALLS_KEPT)
-def kept_for(_function: Hashable, _key: Hashable) -> list[Callable[[Sequence[Any]], Any]]:
-    """What runs calls of a key: nothing until one has run on NumPy's arrays, or on tensors in host memory, as they were given."""
-    return []
-
-
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
     """The number of each array argument, by its name and its place, and behind them of `out`."""
     places = [*inspect.signature(request).parameters]
@@ -206,32 +195,38 @@ def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | 
     return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
-def _can_repeat(ran: Ran, request: Request, given: Sequence[Any]) -> bool:
+def _reads_as_passed(ran: Ran, request: Request, given: Sequence[Any]) -> bool:
     """Whether calls of the same key need nothing but what wrote the results: where all arrays were read as they were passed, on
-    the host, and are of one kind.
+    CuPy's or PyTorch's own stream.
 
     given: the arguments that are arrays, then `out`.
     """
     return bool(
         ran.written
-        and len({type(array) for array in given if array is not None}) == 1
-        and not ran.taken[0].runs.on_gpu
+        and request.stream is None
+        and all(item.home == item.memory for item in ran.taken)
         and all(map(_as_passed, request.arrays.values(), given))
         and all(item.array is item.given for item in ran.taken if isinstance(item.given, np.ndarray))
     )
+
+
+def _repeating(ran: Ran, given: Sequence[Any]) -> list[Again]:
+    """What runs such calls again; nothing where each has to be looked at."""
+    calls = [repeats(call, given) for call in ran.written]
+    if not ran.several or not all(calls):
+        return calls[0] if all(calls) else []
+    return [partial(_all_again, [call for (call,) in calls])]
 
 
 def _as_passed(read: Any, argument: Any) -> bool:
     """Whether an array that is read is an argument, or all of its memory as one dimension."""
     if read is argument:
         return True
-    if isinstance(read, np.ndarray):
-        packed = argument.flags.c_contiguous and read.flags.c_contiguous
-        return packed and read.size == argument.size and address_of(read) == address_of(argument)
-    packed = argument.is_contiguous() and read.is_contiguous()
-    return bool(packed and read.numel() == argument.numel() and read.data_ptr() == argument.data_ptr())
+    adapter = arrays.adapter_of(argument)
+    packed = all(map(adapter.is_packed, (read, argument)))
+    return packed and math.prod(read.shape) == math.prod(argument.shape) and adapter.pointer(read) == adapter.pointer(argument)
 
 
-def _all_again(written: Sequence[Ready], given: Sequence[Any]) -> tuple[Any, ...] | None:
-    results = tuple(ready.again(given) for ready in written)
+def _all_again(calls: Sequence[Again], given: Sequence[Any]) -> tuple[Any, ...] | None:
+    results = tuple(call(given) for call in calls)
     return None if any(result is None for result in results) else results

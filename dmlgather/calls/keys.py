@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from struct import pack
 from typing import Any, TypeVar
 
 import numpy as np
+
+from dmlgather.backends.arrays import signature
 
 PLAIN: set[type] = {int, str, bool, type(None)}
 """Types whose values mean what they equal. Of others, -0.0 equals 0.0, and a subclass may define anything."""
@@ -30,12 +32,10 @@ def read_call(
     kwargs: Mapping[str, Any],
     slots: Mapping[int | str, int],
     inputs: list[Any],
-    other: Callable[[Any], tuple[Hashable, ...] | None] = lambda _: None,
 ) -> tuple[Hashable, ...] | None:
     """The key of a call; None where an array argument has none, or where no key says what another argument means.
 
     slots: the number of each array argument, by position and by name. inputs: an entry per array argument, which is set here.
-    other: the key of an array argument that is no numpy.ndarray and not None; None for none.
     """
     items: list[Any] = []
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
@@ -51,9 +51,9 @@ def read_call(
             items += (value.dtype, value.shape, value.strides)
         elif value is None and place == "out":
             items.append(None)
-        elif (found := other(value)) is not None:
+        elif (found := signature(value)) is not None:
             inputs[slot] = value
-            items += found
+            items.append(found)
         else:
             return None
     return tuple(items)

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial
-from operator import index
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from dmlgather.backends import arrays
+from dmlgather.backends.adapter import NUMPY, Adapter
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.backends.footprints import (
-    WRITEABLE,
     ArrayCall,
-    Footprint,
-    Signature,
-    buffer,
-    device_of,
-    logical,
-    packed_signature,
     signature_on,
-    signatures,
 )
 from dmlgather.backends.outcomes import Outcome
-from dmlgather.backends.routes import ROUTES_KEPT, BoundRun, DeviceRoute, Executor, Route
+from dmlgather.backends.prepared_call import CALLS_KEPT, Again, BoundRun, PreparedCall
 from dmlgather.calls.arguments import CallOutput, Fill, policy_of, taken
+from dmlgather.calls.described_tensors import DescribedTensors, check_devices
+from dmlgather.calls.prepared import repeats
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
-from dmlgather.directml import DataType, FeatureLevel, OperatorDesc, validate
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
-from dmlgather.wording import braces, counted
+from dmlgather.directml import FeatureLevel, OperatorDesc, validate
+from dmlgather.plan import IndexPlan, Layout
+from dmlgather.wording import braces
 
 if TYPE_CHECKING:
     from dmlgather.picture.explanation import Explanation
@@ -75,25 +69,27 @@ class CompiledOperator:
         self._made_of = desc, device, out_of_bounds
         self._problem = DescriptorProblem(desc)
         self._output = self._problem.output
-        self._routes = DescribedRoutes(self._problem, device, policy_of(self._problem, out_of_bounds))
-        # Keyed by signatures, never by identity: arrays change in place, and Python reuses ids.
-        self._route = lru_cache(ROUTES_KEPT)(self._routes.of_arrays)
-        self._buffer_route = lru_cache(ROUTES_KEPT)(self._routes.of_buffers)
-        self._address_route = lru_cache(ROUTES_KEPT)(self._routes.of_addresses)
-        self._new = lru_cache(ROUTES_KEPT)(self._routes.new_output)
+        self._tensors = DescribedTensors(self._problem, device, policy_of(self._problem, out_of_bounds))
+        # By signatures, never by identity: arrays change in place, and Python reuses ids.
+        self._prepared = lru_cache(CALLS_KEPT)(self._tensors.prepared)
+        self._addressed = lru_cache(CALLS_KEPT)(self._tensors.addressed)
+        self._new_output = lru_cache(CALLS_KEPT)(self._tensors.new_output)
+        self._known = lru_cache(CALLS_KEPT)(lambda *_: list[Again]())
         self._last: Outcome | None = None
-        self._array_call: ArrayCall | None = None  # of the route of the last call; not of buffers
+        # What the last call was made by: not of buffers.
+        self._array_call: ArrayCall | None = None
+        self._adapter: Adapter = NUMPY
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CompiledOperator, self._made_of  # routes and programs are prepared again
 
     def __repr__(self) -> str:
-        return f"<CompiledOperator {self._shown(self._routes.device)}>"
+        return f"<CompiledOperator {self._shown(self._tensors.device)}>"
 
     @cached_property
     def plan(self) -> IndexPlan:
         """The plan over the described layouts, as lowered."""
-        return self.lower([tensor.layout() for tensor in self._routes.tensors.values()])
+        return self.lower([tensor.layout() for tensor in self._tensors.tensors.values()])
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays and return the output, the same kind of array as the first input, shape OutputTensor.Sizes.
@@ -117,22 +113,26 @@ class CompiledOperator:
         again = self._array_call
         if again is not None and stream is None:
             target = out
-            if out is None and inputs and type(inputs[0]) is np.ndarray:
-                target = np.empty(self._output.shape, self._output.dtype)
+            if out is None and inputs:
+                kind = type(inputs[0])
+                if kind is np.ndarray:
+                    target = np.empty(self._output.shape, self._output.dtype)
+                elif arrays.signed_by(kind) is self._adapter:
+                    target = self._adapter.empty(inputs[0], self._output.shape)
             if again(*inputs, target):
                 self._last = None
                 return target
-        found = signatures((*inputs, out))
+        found = arrays.view_signatures((*inputs, out))
         new = out is None and stream is None
         if new:
-            found[-1] = self._new(*found[:-1])
-        route = self._route(*found)
-        if route is None:
+            found[-1] = self._new_output(*found[:-1])
+        call = self._prepared(*found)
+        if call is None:
             return self._run_elsewhere(inputs, out, stream)
-        self._array_call = route.array_call
         if new:
-            out = arrays.allocate(route.device.memory, self._output.shape, self._output.dtype)
-        self._run(route, inputs, out, stream)
+            out = arrays.allocate(call.device.memory, self._output.shape, self._output.dtype)
+        self._run(call, inputs, out, stream)
+        self._remember(call, (*inputs, out))
         return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
@@ -150,17 +150,17 @@ class CompiledOperator:
         >>> out
         array([[23, 20, 21, 22]])
         """
-        given, device = (*inputs, out), self._routes.device
+        given, device = (*inputs, out), self._tensors.device
         with arrays.in_order(given):
             adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
         if device is not None and any(found != device.memory for _, found in adopted):
             raise TypeError(f"bind takes arrays that lie on {device.memory}; move them there first")
         views = [array for array, _ in adopted]
-        route = self._route(*(signature_on(found, array) for array, found in adopted))
-        assert route is not None
-        run = route.bind(views[:-1], views[-1])
-        lent = route.device.on_gpu and any(array is not view for array, view in zip(given, views, strict=True))
-        return BoundOperator(self, arrays.again(given, views, route.device, run) if lent else run, route.device)
+        call = self._prepared(*(signature_on(found, array) for array, found in adopted))
+        assert call is not None
+        run = call.bind(views[:-1], views[-1])
+        lent = call.device.on_gpu and any(array is not view for array, view in zip(given, views, strict=True))
+        return BoundOperator(self, arrays.again(given, views, call.device, run) if lent else run, call.device)
 
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
         """Run on one-dimensional byte buffers (uint8), all read and written through the described strides.
@@ -168,11 +168,12 @@ class CompiledOperator:
         Raises TypeError for buffers on another device than the operator was compiled for, ValueError for one that is too short
         or overlaps; IndexError as a call does.
         """
-        with arrays.in_order((*inputs, out), stream, self._routes.device):
+        with arrays.in_order((*inputs, out), stream, self._tensors.device):
             adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
-            route = self._buffer_route(*(signature_on(device, array) for array, device in adopted))
+            call = self._prepared(*(signature_on(device, array) for array, device in adopted), buffers=True)
+            assert call is not None
             *sources, target = [array for array, _ in adopted]
-            self._run(route, sources, target, stream)
+            self._run(call, sources, target, stream)
 
     def prepare(self, device: str | None = None, *, layouts: Sequence[Sequence[Any]] | None = None) -> None:
         """Plan and compile what calls will need, so that the first call only launches.
@@ -190,18 +191,18 @@ class CompiledOperator:
         >>> transposed = ((2, 4), "int64", (8, 16))
         >>> dg.compile(desc).prepare("cpu", layouts=[[transposed, ((2, 4), "int64")]])
         """
-        target = self._routes.target(device)
-        if self._routes.device is None and target != target.memory:
+        target = self._tensors.target(device)
+        if self._tensors.device is None and target != target.memory:
             raise ValueError(f"device is {target}, where no arrays lie: compile(…, device='{target}') to run calls there")
-        for number, layout in enumerate([(None,) * len(self._routes.inputs)] if layouts is None else layouts):
+        for number, layout in enumerate([(None,) * len(self._tensors.inputs)] if layouts is None else layouts):
             try:
-                self._route(*self._routes.stated(target, layout))
+                self._prepared(*self._tensors.stated(target, layout))
             except (TypeError, ValueError) as error:
                 if layouts is None:
                     raise
                 raise type(error)(f"layouts[{number}]: {error}") from None
         if layouts is None and target.on_gpu:
-            self._address_route(str(target))
+            self._addressed(str(target))
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
         """Run on device addresses (inputs, then output) of whole buffers of TotalTensorSizeInBytes.
@@ -210,14 +211,19 @@ class CompiledOperator:
         for another number of them; ValueError for one that is not a multiple of 16 bytes, for an output that overlaps an input,
         and for a device that is no GPU.
         """
-        tensors = self._routes.tensors
+        tensors = self._tensors.tensors
         if len(pointers) != len(tensors):
             raise TypeError(f"launch takes {len(tensors)} addresses ({', '.join(tensors)}), got {len(pointers)}")
-        for pointer in pointers:
-            if pointer % 16:
-                name = list(tensors)[pointers.index(pointer)]
-                raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
-        self._last = self._address_route(device).launch(pointers[:-1], pointers[-1], stream)
+        data, *others, out = pointers
+        indices = others[0] if others else 0
+        if (data | indices | out) % 16:
+            name, pointer = next(each for each in zip(tensors, pointers, strict=True) if each[1] % 16)
+            raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
+        call = self._addressed(device)
+        if (stream is None or type(stream) is int) and not call.reports and call.run_at(data, indices, out, stream):
+            self._last = None
+        else:
+            self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
         """Under "raise": IndexError for the first bad index (in memory order) of the last call. Waits for a GPU's stream."""
@@ -233,35 +239,52 @@ class CompiledOperator:
 
     def lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         """The plan over other layouts: one per tensor in binding order, inputs first."""
-        return self._routes.lower(layouts)
+        return self._tensors.lower(layouts)
 
-    def _run(self, route: Route, inputs: Sequence[Any], out: Any, stream: Any) -> None:
-        self._last = outcome = route.run(inputs, out, stream)
-        if outcome is not None and not route.device.on_gpu:
+    def _run(self, call: PreparedCall, inputs: Sequence[Any], out: Any, stream: Any) -> None:
+        self._last = outcome = call.run(inputs, out, stream)
+        if outcome is not None and not call.device.on_gpu:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """A call whose arrays have to be adopted, moved to the operator's device or allocated before it runs."""
-        device = self._routes.device
-        self._routes.check_count(len(inputs))
-        with arrays.in_order((*inputs, out), stream, device):
-            given = [taken(name, array, device) for name, array in zip(self._routes.inputs, inputs, strict=True)]
+        """A call whose arrays have to be adopted, moved to the operator's device or allocated before it runs: unless they are
+        like those of a call before, all of one library.
+        """
+        device, given = self._tensors.device, (*inputs, out)
+        key = [*map(arrays.signature, given)]
+        has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
+        kept = self._known(*key) if has_key else []
+        if kept and (result := kept[0](given)) is not None:
+            self._last = None
+            return result
+        self._tensors.check_count(len(inputs))
+        with arrays.in_order(given, stream, device):
+            items = [taken(name, array, device) for name, array in zip(self._tensors.inputs, inputs, strict=True)]
             if device is None:
-                check_devices([item.home for item in given])
-            target = CallOutput(given[0], self._output, out)
+                check_devices([item.home for item in items])
+            target = CallOutput(items[0], self._output, out)
             if device is None:
-                check_devices([given[0].home, target.home])
-            route = self._route(*(item.signature for item in given), target.signature)
-            assert route is not None
-            self._run(route, [item.array for item in given], target.array, stream)
-            return target.returned()
+                check_devices([items[0].home, target.home])
+            call = self._prepared(*(item.signature for item in items), target.signature)
+            assert call is not None
+            self._run(call, [item.array for item in items], target.array, stream)
+            result = target.returned()
+        in_place = all(home == call.device.memory for home in (*(item.home for item in items), target.home))
+        if has_key and in_place and not call.reports and [*map(arrays.signature, given)] == key:
+            kept[:] = repeats(call, given)
+            self._remember(call, (*inputs, result))
+        return result
+
+    def _remember(self, call: PreparedCall, given: Sequence[Any]) -> None:
+        """The next call is tried on arrays like these, inputs first, all of one library."""
+        self._array_call, self._adapter = call.array_call(given), arrays.adapter_of(given[0])
 
     def _raise(self, outcome: Outcome) -> None:
         outcome.raise_for_bad_index("IndicesTensor", self._problem.lookup_axes)
 
     def _shown(self, device: Device | None) -> str:
         """Operator, types and sizes of its tensors, the device (None: of the arrays), and the policy where there are indices."""
-        *inputs, output = [f"{tensor.data_type} {braces(tensor.sizes)}" for tensor in self._routes.tensors.values()]
+        *inputs, output = [f"{tensor.data_type} {braces(tensor.sizes)}" for tensor in self._tensors.tensors.values()]
         where = "where the arrays are" if device is None else f"on {device}"
         choice = self._made_of[2]
         policy = f"Fill({choice.value!r})" if isinstance(choice, Fill) else choice or "clamp"
@@ -304,171 +327,3 @@ class BoundOperator:
         last = self._last
         if last is not None:
             self._operator._raise(last)
-
-
-ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
-"""NumPy types that stand for a DirectML type besides its own; DirectML's callers carry bool as UINT8."""
-
-
-class DescribedRoutes:
-    """The tensors of a valid descriptor, in binding order, and the routes for arrays in their place.
-
-    It looks at signatures alone, never at arrays, so that callers may cache what it returns.
-    """
-
-    def __init__(self, problem: DescriptorProblem, device: Device | None, policy: tuple[OutOfBounds, bytes]) -> None:
-        """device: where to run; None runs where the arrays are."""
-        operator, self.device = problem.desc.operator, device
-        self.tensors = {name: problem.desc.tensor(name) for name in operator.tensors}
-        self.inputs = operator.inputs
-        self._name, self._types = problem.name, dict(zip(self.tensors, problem.tensors, strict=True))
-        self.lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
-        self._executor = Executor(self.lower)
-        if device is not None:
-            self._executor.prepare(device, [each.layout for each in problem.tensors])
-
-    def new_output(self, *inputs: Signature | None) -> Signature | None:
-        """The signature of a new output: a packed array where all inputs lie. None if one of them has to be moved first.
-
-        Raises TypeError for another number of inputs, and for several devices.
-        """
-        self.check_count(len(inputs))
-        devices = [device_of(found) for found in inputs if found is not None]
-        if len(devices) < len(inputs) or (self.device is not None and set(devices) != {self.device.memory}):
-            return None
-        check_devices(devices)
-        output = [*self._types.values()][-1]
-        return packed_signature(output.dtype, output.shape, _where(devices[0]))
-
-    def of_arrays(self, *signatures: Signature | None) -> Route | None:
-        """The route for arrays (inputs, then output) whose shapes say whether they are logical tensors or buffers.
-
-        None if one of them has to be moved to the device first. Raises TypeError for another number of inputs, a wrong type or
-        several devices, ValueError for a wrong shape, and for arrays that cannot be read or written where they lie.
-        """
-        self.check_count(len(signatures) - 1)
-        present = [found for found in signatures if found is not None]
-        devices = [device_of(found) for found in present]
-        if len(present) < len(signatures) or (self.device is not None and set(devices) != {self.device.memory}):
-            return None
-        shown = (*self.inputs, "out")
-        footprints = [self._footprint(*each) for each in zip(self.tensors, shown, present, strict=True)]
-        check_devices(devices)
-        return self._executor.route(self.device or devices[0], footprints[:-1], footprints[-1], present)
-
-    def of_buffers(self, *signatures: Signature) -> Route:
-        """The route for buffers that are all read and written through the described strides."""
-        self.check_count(len(signatures) - 1)
-        footprints = [self._as_buffer(name, found) for name, found in zip(self.tensors, signatures, strict=True)]
-        devices = [device_of(found) for found in signatures]
-        if self.device is not None and set(devices) != {self.device.memory}:
-            found = ", ".join(map(str, devices))
-            raise TypeError(f"buffers lie on {found}; the operator was compiled for {self.device}: move them there")
-        check_devices(devices)
-        return self._executor.route(self.device or devices[0], footprints[:-1], footprints[-1], signatures)
-
-    def target(self, device: str | None) -> Device:
-        """The GPU, or the device compiled for, unless another is named. ValueError for one that was not compiled for."""
-        target = Device.parse(device) if device is not None else self.device or Device("cuda")
-        if self.device is not None and target != self.device:
-            raise ValueError(f"device is {target}, but the operator was compiled for {self.device}")
-        return target
-
-    def of_addresses(self, device: str | None) -> DeviceRoute:
-        """The route for buffers on a GPU of which only the addresses are known, multiples of 16 bytes each.
-
-        device: as `CompiledOperator.launch` takes it. ValueError when that is no GPU or not the one compiled for.
-        """
-        target = self.target(device)
-        if not target.on_gpu:
-            raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")
-        footprints = [Footprint(name, self._types[name].dtype, tensor.layout()) for name, tensor in self.tensors.items()]
-        route = self._executor.route(target, footprints[:-1], footprints[-1])
-        assert isinstance(route, DeviceRoute)
-        return route
-
-    def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """The signatures of arrays on `device`, inputs then output, of one item of the `layouts` that `prepare` takes; None there
-        is a packed array of the described Sizes. TypeError for another number of arrays, and for what states none.
-        """
-        given = [*layout]
-        if len(given) == len(self.inputs):
-            given.append(None)
-        if len(given) != len(self.tensors):
-            raise TypeError(
-                f"{self._name} takes {counted(len(self.inputs), 'input array')} ({', '.join(self.inputs)}), and out "
-                f"if the call has one, got {counted(len(given), 'array')}: state one for each"
-            )
-        where = _where(device.memory)
-        return [
-            packed_signature(each.dtype, each.shape, where) if item is None else _stated(name, item, where)
-            for (name, each), item in zip(self._types.items(), given, strict=True)
-        ]
-
-    def check_count(self, count: int) -> None:
-        """TypeError for another number of inputs than the operator has."""
-        if count != len(self.inputs):
-            raise TypeError(
-                f"{self._name} takes the input arrays ({', '.join(self.inputs)}), {len(self.inputs)} in number, got {count}"
-            )
-
-    def _footprint(self, name: str, shown: str, found: Signature) -> Footprint:
-        tensor, dtype, (given, shape, strides, where) = self.tensors[name], self._types[name].dtype, found
-        if not tensor.is_logical(shape):
-            return self._as_buffer(name, found)
-        if given != dtype and str(given) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
-            raise TypeError(
-                f"{shown}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {given}; "
-                f"convert with .astype or reinterpret with .view('{dtype}')"
-            )
-        return logical(shown, (given, tensor.sizes, (0,) * (tensor.rank - len(shape)) + strides, where))
-
-    def _as_buffer(self, name: str, found: Signature) -> Footprint:
-        tensor, dtype, (given, shape, strides, *_) = self.tensors[name], self._types[name].dtype, found
-        bytes_ = given.itemsize * np.prod(shape, dtype=object)
-        contiguous = len(shape) == 1 and (shape[0] < 2 or strides == (given.itemsize,))
-        if not contiguous or given not in (dtype, np.dtype(np.uint8)) or bytes_ < tensor.total_bytes:
-            ones = ", with or without leading 1s" if tensor.sizes[:1] == (1,) and tensor.strides is None else ""
-            raise ValueError(
-                f"{name}: expected shape {tensor.sizes}{ones}, or a one-dimensional contiguous buffer of {dtype} or uint8 with "
-                f"at least {tensor.total_bytes} bytes (TotalTensorSizeInBytes), got {given} of shape {shape} with {bytes_} bytes"
-            )
-        return buffer(name, found, tensor.layout(), dtype)
-
-
-def check_devices(devices: Sequence[Device]) -> None:
-    """TypeError for more than one device."""
-    if len(set(devices)) > 1:
-        raise TypeError(
-            f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile(…, device=…) to say "
-            "where"
-        )
-
-
-def _stated(name: str, item: Any, where: int) -> Signature:
-    """The signature of an array like `item`: another array, or (shape, dtype) or (shape, dtype, strides in bytes)."""
-    if not isinstance(item, tuple):
-        try:
-            array, home = arrays.adopt(item)
-        except TypeError:
-            raise TypeError(
-                f"{name} is {type(item).__name__}, expected an array, (shape, dtype) or (shape, dtype, strides in bytes)"
-            ) from None
-        dtype, shape, strides, place = signature_on(home, array)
-        return dtype, shape, strides, where | place & 15 if home.on_gpu and where >= 0 else where
-    try:
-        shape, dtype = tuple(map(index, item[0])), np.dtype(item[1])
-        strides = packed_signature(dtype, shape, where)[2] if len(item) == 2 else tuple(map(index, item[2]))
-    except (IndexError, TypeError) as error:
-        raise TypeError(
-            f"{name} is stated as {item!r}, expected (shape, dtype) or (shape, dtype, strides in bytes), such as "
-            f"((2, 3), 'float32'): {error}"
-        ) from None
-    if len(strides) != len(shape) or len(item) > 3:
-        raise ValueError(f"{name} is stated as {item!r}, expected a stride in bytes for each of the {len(shape)} dimensions")
-    return dtype, shape, strides, where
-
-
-def _where(memory: Device) -> int:
-    """The last item of the signature of a new array: at a multiple of 16 bytes, and writeable."""
-    return memory.index << 4 if memory.on_gpu else WRITEABLE

@@ -204,7 +204,7 @@ class Environment(Record):
     """CuPy: the package and its version."""
 
     nvrtc: str | None
-    """NVRTC: the package and its version."""
+    """NVRTC: the version and the file that CuPy loads; where no GPU can be used, the package and its version."""
 
     driver: NvidiaDriver
     """The NVIDIA driver."""

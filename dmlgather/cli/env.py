@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from dmlgather.cli.common import AsJson, JsonFile, JsonOutput, missing_gpu
+from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
 from dmlgather.host import SettingError, cpus
 from dmlgather.output import put
 from dmlgather.package import installing
 
 if TYPE_CHECKING:
     from dmlgather.backends.cuda.nvidia_driver import Driver
+    from dmlgather.backends.cuda.wheels import Misfit
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 OPTIONAL = {
@@ -27,8 +27,6 @@ OPTIONAL = {
     "zarr": "dask",
 }
 """Packages that only some models, types and functions need, and the extra that installs each."""
-CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
-NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
 def env(as_json: AsJson = False, output: JsonFile = None) -> int:
@@ -49,14 +47,12 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
 
 def environment() -> dict[str, Any]:
     """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
-    from dmlgather.backends.cuda import nvidia_driver
+    from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.backends.devices import processor
     from dmlgather.package import __version__
 
     driver = nvidia_driver.ask()
-    cupy = next((f"{name} {found}" for name in CUPY if (found := _version(name))), None)
-    nvrtc = next((f"{name} {found}" for name in NVRTC if (found := _version(name))), None)
-    missing = _missing(driver, cupy)
+    nvrtc, found = _loaded(driver)
     return {
         "dmlgather": __version__,
         "python": platform.python_version(),
@@ -64,11 +60,11 @@ def environment() -> dict[str, Any]:
         "processor": {"name": processor(), "cpus": cpus()},
         "engine": _engine(),
         "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
-        "cupy": cupy,
-        "nvrtc": nvrtc,
+        "cupy": _packages(*(wheel.package for wheel in wheels.WHEELS), wheels.SOURCES),
+        "nvrtc": nvrtc or _packages(*(wheel.nvrtc for wheel in wheels.WHEELS)),
         "driver": {"cuda": driver.cuda, "error": driver.error},
-        "gpu": {"usable": not missing, "devices": [asdict(gpu) for gpu in driver.gpus]},
-        "missing": missing,
+        "gpu": {"usable": found is None, "devices": [asdict(gpu) for gpu in driver.gpus]},
+        "missing": [] if found is None else [found._asdict()],
     }
 
 
@@ -81,29 +77,33 @@ def _engine() -> str:
         return str(error)
 
 
-def _missing(driver: Driver, wheel: str | None) -> list[dict[str, str]]:
-    """Without a driver nothing else helps, so that nothing else is named."""
-    from dmlgather.backends.cuda.nvidia_driver import REMEDY
+def _loaded(driver: Driver) -> tuple[str | None, Misfit | None]:
+    """The NVRTC that CuPy loads, where it can be asked, and what is in the way of running on a GPU."""
+    from dmlgather.backends.cuda import wheels
+    from dmlgather.backends.cuda.driver import DeviceError, nvrtc, require
 
-    if driver.error is not None:
-        what, remedy = driver.error, REMEDY
-    elif wheel is None:
-        what, remedy = "CuPy", installing(driver.extra)
-    elif wheel.startswith("cupy-cuda13x") and driver.extra == "cuda12":
-        what = f"a CuPy for the driver: {wheel} is for CUDA 13, and the driver has CUDA {driver.cuda}"
-        remedy = f"pip uninstall cupy-cuda13x, and {installing('cuda12')}; or install driver 580 or newer"
-    elif (reason := missing_gpu()) is not None:
-        what, remedy = "a working CUDA backend", reason
-    else:
-        return []
-    return [{"what": what, "remedy": remedy}]
+    found = wheels.misfit(driver)
+    if found is not None:
+        return None, found
+    try:
+        require(0)
+        loaded = nvrtc()
+    except DeviceError as error:
+        return None, wheels.Misfit("a working CUDA backend", str(error))
+    return str(loaded), wheels.misfit(driver, loaded.version)
+
+
+def _packages(*names: str) -> str | None:
+    """Those that are installed, with their versions."""
+    return ", ".join(f"{name} {found}" for name in names if (found := _version(name))) or None
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    from dmlgather.backends.cuda import nvidia_driver
+    from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.wording import counted
 
-    extra = nvidia_driver.Driver(found["driver"]["cuda"], (), None).extra
+    gpus = tuple(nvidia_driver.NvidiaGpu(**gpu) for gpu in found["gpu"]["devices"])
+    extra = wheels.advised(nvidia_driver.Driver(found["driver"]["cuda"], gpus, None))
     rows: list[tuple[str, str]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
     rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
     rows.append(("engine", found["engine"]))
@@ -121,7 +121,6 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    from dmlgather.backends.cuda.wheels import version_of
+
+    return version_of(name)

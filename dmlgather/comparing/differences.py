@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.backends.routes import Lowering
+from dmlgather.backends.prepared_call import Lowering
 from dmlgather.chunks import chunks
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import Layout, unravel

@@ -25,7 +25,7 @@ from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import FILE_TO_TABLE, Chunks, cells, replace_axis
 from dmlgather.distributed.chunk_operators import check, check_sizes, check_type, compiled, take
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_known, loaded
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded, handed_on, loaded
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.onnx.problems.gather import GatherElements
 from dmlgather.plan import OutOfBounds
@@ -63,7 +63,7 @@ def gather_elements(
     at = check_axis("axis", axis, source.ndim, "table")
     lazy = isinstance(indices, da.Array)
     if lazy:
-        check_known("indices", indices)
+        check_chunks("indices", indices)
     given: Any = indices if lazy else arrays.adopt(host_indices(indices) if isinstance(indices, Sequence) else indices)[0]
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", given), at, out_of_bounds)
     check_shapes, run = _DIALECTS[dialect]
@@ -79,7 +79,7 @@ def gather_elements(
         rule.resolve(host_indices(given))
     chunks = _index_chunks(source.chunks, given, at)
     given = given.rechunk(chunks) if lazy else da.from_array(given, chunks=chunks, asarray=False)
-    return _graph(source, given, rule, partial(run, rule, out_of_bounds))
+    return concluded(_graph(source, given, rule, partial(run, rule, out_of_bounds)))
 
 
 def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[Any, Any], Any]) -> da.Array:
@@ -99,6 +99,7 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
     return da.Array(graph, name, indices.chunks, meta=table._meta)
 
 
+@handed_on
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
     """A chunk of the output, as the same kind of array as the table's chunk.
 

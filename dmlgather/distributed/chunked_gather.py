@@ -40,7 +40,7 @@ from dmlgather.distributed.routing import (
     worker_memory,
     workers_now,
 )
-from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_known
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded
 
 # The task graph of a gather: which tasks there are, under which keys, and what they are given.
 
@@ -221,7 +221,7 @@ def gather(
     at = check_axis("axis", axis, source.ndim, "table")
     lazy = isinstance(indices, da.Array)
     if lazy:
-        check_known("indices", indices)
+        check_chunks("indices", indices)
         if memory_limit is not None:
             raise ValueError(
                 f"memory_limit is {memory_limit} bytes, but what a gather needs is known only for indices in memory, and they "
@@ -233,12 +233,12 @@ def gather(
     options = (at, dialect, out_of_bounds, block_bytes, in_flight_bytes)
     if lazy:
         blocks = given.rechunk(_block_chunks(given, row, block_bytes))
-        return gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options))
+        return concluded(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
     routing = routing_of(rule.resolve(given), source.chunks[at], row, block_bytes, in_flight_bytes)
     if memory_limit is not None:
         workers, threads = workers_now()
         worker_memory(routing, source.chunks[at], workers, threads).check(memory_limit, axis=at, workers=workers)
-    return gather_known(source, rule, routing, tokenize(source.name, given, options))
+    return concluded(gather_known(source, rule, routing, tokenize(source.name, given, options)))
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:

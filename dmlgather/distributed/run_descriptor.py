@@ -24,7 +24,7 @@ from dmlgather.distributed.chunked_elements import gather_elements
 from dmlgather.distributed.chunked_gather import gather
 from dmlgather.distributed.chunked_slice import sliced, windows_of
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.table_sources import as_table
+from dmlgather.distributed.table_sources import as_table, concluded
 
 OF_ONE_DEVICE = frozenset({"DML108"})
 """Rules about what a device can address: they apply to chunks, which are described one by one, and not to the whole table."""
@@ -62,7 +62,7 @@ def run(
     if isinstance(desc, SliceOperatorDesc | Slice1OperatorDesc):
         if indices is not None:
             raise TypeError(f"{desc.operator.name} takes no indices, got {type(indices).__name__}: leave them out")
-        return sliced(source, windows_of(desc))
+        return concluded(sliced(source, windows_of(desc)))
     if indices is None:
         raise TypeError(f"{desc.operator.name} takes indices of shape {desc.tensor('indices_tensor').sizes}, got none")
     given = indices if isinstance(indices, da.Array) else host_indices(indices)
@@ -118,4 +118,4 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
 def _right_aligned(result: da.Array, rank: int) -> da.Array:
     """With leading dimensions of size 1 cropped or prepended, as DirectML right-aligns the output's sizes."""
     surplus = result.ndim - rank
-    return result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus] if surplus else result
+    return concluded(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -19,10 +20,14 @@ from dask.tokenize import tokenize
 from dask.utils import ensure_dict
 from numpy.typing import NDArray
 
+from dmlgather.backends import arrays
 from dmlgather.directml.dxdispatch.npy import read_header
 from dmlgather.distributed.chunk_grid import Chunks, Place, cells
 from dmlgather.files import FileError, open_regular
 from dmlgather.package import missing_extra
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 EMBEDDED_TASKS = 64
 """The most tasks of a chunk that another task runs itself; more of them are spread over the workers."""
@@ -47,8 +52,48 @@ class Load:
 
 
 def loaded(payload: Any) -> Any:
-    """The chunk, inside a task: a `Load` is run, and any other payload is the chunk itself."""
-    return payload() if isinstance(payload, Load) else payload
+    """The chunk, inside a task: a `Load` is run, and any other payload is the chunk itself.
+
+    A chunk on a GPU may have been written on any stream, by another thread or a task of Dask's, and nobody tells on which. So the
+    GPU is waited for.
+    """
+    chunk = payload() if isinstance(payload, Load) else payload
+    arrays.wait(chunk, for_all=True)
+    return chunk
+
+
+def handed_on(task: Callable[P, T]) -> Callable[P, T]:
+    """`task`, which ends when its result on a GPU is there, and what it was given has been read: Dask hands the result to other
+    threads, and what it drops of the rest may be written again at once.
+    """
+
+    @wraps(task)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        result = task(*args, **kwargs)
+        if result is not None:
+            arrays.wait(result)
+        return result
+
+    return run
+
+
+class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
+    """A dask array whose `compute` gives what is there: dask joins chunks in a task of its own, on the stream of
+    whatever thread that is, and does not wait.
+    """
+
+    def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _joined, super().__dask_postcompute__()
+
+
+@handed_on
+def _joined(chunks: Any, join: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return join(chunks, *arguments)
+
+
+def concluded(array: da.Array) -> da.Array:
+    """What a function of this room returns. The tasks that make the chunks are `handed_on`."""
+    return _Concluded(array.dask, array.name, array.chunks, meta=array._meta)
 
 
 class ChunkLoads:
@@ -141,22 +186,25 @@ def as_table(table: Any) -> da.Array:
         table = da.from_array(table, asarray=not isinstance(table, np.ma.MaskedArray))
     if not isinstance(table, da.Array):
         raise TypeError(f"table is of type {_name_of(table)}, expected a dask, zarr or NumPy array or a path: {_remedy(table)}")
-    check_known("table", table)
     meta = table._meta
     if isinstance(meta, np.ma.MaskedArray):
         raise TypeError("table has masked chunks, whose masks would be lost: use dask.array.ma.filled(table, value)")
     if not isinstance(meta, np.ndarray) and not hasattr(meta, "__dlpack__"):
         raise TypeError(f"table has chunks of type {_name_of(meta)}, expected NumPy's, CuPy's or any with __dlpack__")
+    check_chunks("table", table)
     return table
 
 
-def check_known(name: str, array: da.Array) -> None:
-    """ValueError for chunks of unknown size."""
+def check_chunks(name: str, array: da.Array) -> None:
+    """ValueError for chunks of unknown size. Those on a GPU are there then: dask's own tasks, which cut and join them, wait for
+    nobody who wrote them.
+    """
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
             f"{name} has chunks of unknown size ({array.chunks}), which decide what each task takes: call "
             f"{name}.compute_chunk_sizes() first"
         )
+    arrays.wait(array._meta, for_all=True)
 
 
 def _remedy(table: Any) -> str:

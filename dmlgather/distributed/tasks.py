@@ -20,7 +20,7 @@ from dmlgather.distributed.axis_rules import AxisRule
 from dmlgather.distributed.chunk_grid import Rows, Split, split, union
 from dmlgather.distributed.chunk_operators import take
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.table_sources import loaded
+from dmlgather.distributed.table_sources import handed_on, loaded
 
 WIDE = 512
 """Bytes of a row from which on pieces are not joined before they are placed. Joining shorter rows is faster, but needs memory."""
@@ -28,7 +28,7 @@ WIDE = 512
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:
     """The split of a block of indices, shape [i…]. first: where the block begins in the whole. IndexError under RAISE."""
-    return split(rule.resolve(host_indices(indices), first), starts)
+    return split(rule.resolve(host_indices(loaded(indices)), first), starts)
 
 
 def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
@@ -36,6 +36,7 @@ def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
     return union([found.rows for found in splits], starts)
 
 
+@handed_on
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:
     """Rows of a chunk, which is loaded here where it has no task of its own; shape [lead…, rows, trail…]."""
     return take(loaded(payload), axis, rows.astype(np.int64), dtype=dtype)
@@ -46,6 +47,7 @@ def take_wanted(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chu
     return take_rows(payload, axis, dtype, shared[chunk]) if chunk in shared else None
 
 
+@handed_on
 def pick_rows(taken: Any, axis: int, places: NDArray[Any]) -> Any:
     """One block's rows out of those that its group took of a chunk."""
     return take(taken, axis, places.astype(np.int64))
@@ -81,6 +83,7 @@ def place_wanted(output: OutputChunk, found: Split, *pieces: Any) -> Any:
     return place_rows(output, found.lookup, *(piece for piece in pieces if piece is not None))
 
 
+@handed_on
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
     """A chunk of the output from the rows of its block: one piece for each chunk of the table of which rows are wanted, in order.
 

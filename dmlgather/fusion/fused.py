@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.backends import arrays, torch_tensors
+from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical
-from dmlgather.backends.routes import ROUTES_KEPT
+from dmlgather.backends.prepared_call import CALLS_KEPT
 from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import IndexGraph
@@ -47,8 +48,8 @@ class GraphRunner:
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
-        self._route = lru_cache(ROUTES_KEPT)(partial(GraphRoute, self._parts))
-        self._known = lru_cache(ROUTES_KEPT)(self._route_on_the_host)
+        self._route = lru_cache(CALLS_KEPT)(partial(GraphRoute, self._parts))
+        self._known = lru_cache(CALLS_KEPT)(self._route_on_the_host)
 
     def run(
         self,
@@ -65,15 +66,15 @@ class GraphRunner:
         return self._adopting(given, out, device, stream) if found is None else found
 
     def _at_once(self, given: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """The outputs, where all arrays are NumPy's, or all inputs tensors in host memory. None for all others, and for what does
-        not fit: adopting says why.
+        """The outputs, where all arrays are NumPy's, all inputs tensors in host memory, or all inputs CuPy's on one GPU. None for
+        all others, and for what does not fit: adopting says why.
         """
         if device is not None and type(device) is not str:
             return None
         key: list[Any] = [device]
         for array in given:
             if type(array) is not _NDARRAY:
-                return None if out else self._at_once_on_tensors(given, device)
+                return None if out else self._at_once_elsewhere(given, device)
             key.append((array.dtype, array.shape, array.strides, WRITEABLE))
         targets: dict[str, Any] = {}
         if out:
@@ -97,13 +98,29 @@ class GraphRunner:
                     found[number] = array
         return found
 
-    def _at_once_on_tensors(self, given: Sequence[Any], device: str | None) -> list[Any] | None:
-        """The outputs as tensors, where all inputs are tensors in host memory; else None."""
+    def _at_once_elsewhere(self, given: Sequence[Any], device: str | None) -> list[Any] | None:
+        """The outputs, of the library of the inputs: tensors in host memory, or CuPy's arrays on one GPU; else None."""
+        if arrays.signed_by(type(given[0])) is CUPY:
+            return None if device is not None else self._at_once_on_a_gpu(given)
         taken = [torch_tensors.host_view(tensor) for tensor in given]
         if any(array is None for array in taken):
             return None
         found = self._at_once(taken, (), device)
-        return None if found is None else [torch_tensors.hand_back(array, given[0]) for array in found]
+        return None if found is None else [torch_tensors.TORCH.hand_back(array, given[0]) for array in found]
+
+    def _at_once_on_a_gpu(self, given: Sequence[Any]) -> list[Any] | None:
+        """The outputs, where all inputs are CuPy's on one GPU and fit; on CuPy's current stream."""
+        types, places = self.graph.types, set()
+        for name, found in zip(self.graph.inputs, arrays.view_signatures(given), strict=True):
+            if found is None or found[3] < 0 or (found[1], found[0]) != (types[name].shape, types[name].dtype):
+                return None
+            places.add(found[3] >> 4)
+        if len(places) > 1:
+            return None
+        runs = Device("cuda", places.pop())
+        values = dict(zip(self.graph.inputs, given, strict=True)) | self._parts.constants(runs)
+        with runs.current():
+            return self._route(runs, (), ()).run(GraphCall(partial(arrays.allocate, runs)), values)
 
     def _route_on_the_host(self, key: tuple[Any, ...]) -> GraphRoute | None:
         """The route for a device and the signatures of arrays: of the inputs, then of what is written, with their names. None for

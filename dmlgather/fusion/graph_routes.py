@@ -14,8 +14,9 @@ from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical, share_memory, signature_on
+from dmlgather.backends.prepared_call import CALLS_KEPT
 from dmlgather.calls import eager
-from dmlgather.calls.prepared import Prepared, Ready
+from dmlgather.calls.prepared import prepared, write
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, packed_strides, simplify
@@ -90,32 +91,34 @@ def overlap(memory: Device, one: Any, other: Any) -> bool:
 
 
 class Launcher:
-    """A problem whose programs are prepared once for each device and signatures of arrays, and kept."""
+    """A problem whose prepared calls are kept, for each device and signatures of arrays."""
 
     def __init__(self, problem: Problem) -> None:
-        self._prepared = Prepared(problem)
+        self._problem = problem
+        self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
-    def ready(self, device: Device, *signatures: Signature) -> Ready | None:
-        """The problem on arrays of these signatures, inputs first, on the host. None where `launch` has to copy them, or refuses
-        them.
+    def writing(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
+        """What runs the problem on arrays of these signatures, inputs first, in the memory of the device. None where `launch` has
+        to copy them, or refuses them.
         """
         try:
-            return self._prepared.ready(device, *signatures)
+            return partial(write, self._prepared(device, *signatures), self._problem)
         except ValueError:
             return None
 
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
         """Write the result into `out`; all arrays lie in the memory of the device. IndexError for a bad index under RAISE."""
         memory = device.memory
-        ready = self.ready(device, *(signature_on(memory, array) for array in (*inputs, out)))
-        if ready is not None:
-            ready.write(inputs, out)
+        writing = self.writing(device, *(signature_on(memory, array) for array in (*inputs, out)))
+        if writing is not None:
+            writing(inputs, out)
             return
         # No plan can say how the problem walks over these strides.
         *packed, result = (arrays.allocate(memory, array.shape, array.dtype) for array in (*inputs, out))
         for copy, array in zip(packed, inputs, strict=True):
             arrays.fill_from(copy, memory, array)
-        self._prepared.ready(device, *(signature_on(memory, array) for array in (*packed, result))).write(packed, result)
+        call = self._prepared(device, *(signature_on(memory, array) for array in (*packed, result)))
+        write(call, self._problem, packed, result)
         arrays.fill_from(out, memory, result)
 
 
@@ -264,8 +267,8 @@ class GraphRoute:
         """A launch, by a route that is found here where the signatures of its arrays are known."""
         launcher = self._parts.launchers[step.name]
         known = [found for found in inputs if found is not None]
-        ready = launcher.ready(self._device, *known, written) if len(known) == len(inputs) else None
-        write = partial(launcher.launch, self._device) if ready is None else ready.write
+        writing = launcher.writing(self._device, *known, written) if len(known) == len(inputs) else None
+        write = partial(launcher.launch, self._device) if writing is None else writing
         (name,), names = step.outputs, step.inputs
 
         def act(call: GraphCall, values: dict[str, Any]) -> None:

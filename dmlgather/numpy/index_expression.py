@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
-from dmlgather.calls.arguments import Fill, host_values, resolve_policy, type_of
-from dmlgather.calls.eager import kept_for
+from dmlgather.backends.devices import CPU, Device
+from dmlgather.calls.arguments import Fill, resolve_policy, type_of
+from dmlgather.calls.prepared import known, repeats
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
 from dmlgather.dialects.planned import under
@@ -20,7 +21,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
-from dmlgather.numpy.plain_brackets import is_bytes, is_plain, read, ready
+from dmlgather.numpy.plain_brackets import is_plain, prepared_for, read
 from dmlgather.numpy.problems.links import (
     Brackets,
     Form,
@@ -28,6 +29,7 @@ from dmlgather.numpy.problems.links import (
     Reshaped,
     TakenAlong,
     Transposed,
+    WrittenEntry,
     is_placeholder,
     listed,
     problems,
@@ -114,7 +116,7 @@ class IndexExpression:
     @property
     def _links(self) -> tuple[Link, ...]:
         if self._plain and not self._read:
-            self._read = (Brackets(written(self._plain)),)
+            self._read = (_brackets(self._plain),)
         return self._read
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,14 +127,13 @@ class IndexExpression:
     def __getitem__(self, key: Any) -> IndexExpression:
         """The brackets [key] behind this expression.
 
-        Raises IndexError, ValueError and OverflowError for entries that NumPy refuses for every array; TypeError for masks that
-        are placeholders or lie on a GPU.
+        A mask is read, which waits for a GPU where it lies on one. Raises IndexError, ValueError and OverflowError for entries
+        that NumPy refuses for every array; TypeError for masks that are placeholders.
         """
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
         if items and not self._read and not self._plain and is_plain(items):
             return IndexExpression((), items)
-        brackets = Brackets(written(_adopted(number, item) for number, item in enumerate(items)))
-        return IndexExpression((*self._links, brackets))
+        return IndexExpression((*self._links, _brackets(items)))
 
     def take_along_axis(self, indices: Any, axis: int | None = -1) -> IndexExpression:
         """`numpy.take_along_axis` behind this expression: along `axis`, the elements at `indices`.
@@ -145,7 +146,7 @@ class IndexExpression:
         """
         if axis is None:
             return self.reshape(-1).take_along_axis(indices, 0)
-        return IndexExpression((*self._links, TakenAlong(written_array(_adopted(0, indices)), axis)))
+        return IndexExpression((*self._links, TakenAlong(_written(0, indices, written_array), axis)))
 
     def transpose(self, *axes: Any) -> IndexExpression:
         """NumPy's `transpose` behind this expression. axes: several arguments, or one sequence; left out or None for the reverse
@@ -213,9 +214,7 @@ class IndexExpression:
         >>> dg.index[[[0], [1]], :, [2, 3]].indices[0].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
         """
-        if any(link.has_placeholder for link in self._looking_up()):
-            raise TypeError(f"{self} has a placeholder for an index array: write the array itself to run it")
-        return tuple(link.indices() for link in self._looking_up())
+        return self._placed_in(CPU)
 
     def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
         """The steps in as few launches as plans can say, for data like `x`; its inputs are data and `indices`.
@@ -247,15 +246,15 @@ class IndexExpression:
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
         """
+        if self._plain and out_of_bounds is None and device is None and stream is None:
+            found = self._at_once(x, out)
+            if found is not None:
+                return found
         if type(x) is np.ndarray and out_of_bounds is None:
-            if self._plain and device is None and stream is None and (out is None or type(out) is np.ndarray):
-                found = self._at_once(x, out)
-                if found is not None:
-                    return found
             fused = self._made.fused_at_once(x.dtype, x.shape)
         else:
             fused = self.fused(x, out_of_bounds=out_of_bounds)
-        return fused(x, *self.indices, out=out, device=device, stream=stream)
+        return fused(x, *self._indices_beside(x, device, stream), out=out, device=device, stream=stream)
 
     def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
         """The plan over packed arrays; arguments as for `problems` and the call. ValueError where several steps are not one plan.
@@ -304,18 +303,19 @@ class IndexExpression:
         return tuple(each for link, problem in pairs if _known(link) is None for each in EXPORTER.differences(problem))
 
     def _at_once(self, x: Any, out: Any) -> Any:
-        """The result of plain brackets on NumPy's arrays, by what is kept for their key. None where the long way has to run."""
-        key, given = read(self._plain, x, out)
-        kept = kept_for(IndexExpression, key)
+        """The result of plain brackets by what is kept for their key. None where the long way has to run."""
+        found = read(self._plain, x, out)
+        if found is None:
+            return None
+        key, given = found
+        kept = known(IndexExpression, key)
         if not kept:
-            if not is_bytes(x.dtype):
+            call = prepared_for(lambda data: self._made.problems(data)[0], given)
+            now = read(self._plain, x, out)
+            if call is None or now is None or now[0] != key:  # an array was changed meanwhile
                 return None
-            (problem,) = self._made.problems(type_of("x", (x.shape, x.dtype)))
-            found = ready(problem, given)
-            if found is None or read(self._plain, x, out)[0] != key:  # an array was changed meanwhile
-                return None
-            kept[:] = [found.again]
-        return kept[0](given)
+            kept[:] = repeats(call, given)
+        return kept[0](given) if kept else None
 
     @cached_property
     def _made(self) -> _Made:
@@ -335,6 +335,34 @@ class IndexExpression:
                 others = found.findings if isinstance(found, Report) else ()
                 return Report(subject="NumPy index", level=level, findings=(wrong, *others))
         return found if isinstance(found, Report | tuple) else (found,)
+
+    def _indices_beside(self, x: Any, device: str | None, stream: Any) -> tuple[Any, ...]:
+        """`indices` for a call: those of the host are moved to a GPU on which it runs, once; those of a GPU stay there."""
+        if device is None and isinstance(x, np.ndarray):
+            return self.indices
+        memory = arrays.home_of(x) if device is None else Device.parse(device).memory
+        if not memory.on_gpu:
+            return self.indices
+        found = self._moved.get(memory)
+        if found is None:
+            from dmlgather.backends.cuda.driver import preparing
+
+            with preparing(), arrays.in_order((), stream, memory):
+                found = self._moved[memory] = self._placed_in(memory)
+                for each in found:  # the next call may be on another stream
+                    arrays.wait(each)
+        return found
+
+    def _placed_in(self, memory: Device) -> tuple[Any, ...]:
+        links = tuple(self._looking_up())
+        if any(link.has_placeholder for link in links):
+            raise TypeError(f"{self} has a placeholder for an index array: write the array itself to run it")
+        return tuple(_placed(link, memory) for link in links)
+
+    @cached_property
+    def _moved(self) -> dict[Device, tuple[Any, ...]]:
+        """By the GPU."""
+        return {}
 
     def _looking_up(self) -> Iterator[Brackets | TakenAlong]:
         return (link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
@@ -367,23 +395,42 @@ def _known(link: Link) -> np.ndarray[Any, Any] | None:
     if not isinstance(link, Brackets | TakenAlong) or not link.looks_up or link.has_placeholder:
         return None
     with suppress(IndexError):
-        indices = link.indices()
-        return indices if isinstance(indices, np.ndarray) else None
+        if all(isinstance(array, np.ndarray) for array in link.arrays):
+            found: np.ndarray[Any, Any] = link.indices(link.arrays)
+            return found
     return None
 
 
-def _adopted(number: int, item: Any) -> Any:
-    """An entry: arrays of other libraries as NumPy's or CuPy's. TypeError for what must be on the host, and is on a GPU."""
+def _placed(link: Brackets | TakenAlong, memory: Device) -> Any:
+    """The indices that a step looks up: on the GPU where one of its arrays lies, without one in `memory`. TypeError for arrays on
+    several GPUs.
+    """
+    placed, there = arrays.together(link.arrays, memory)
+    with there.current():
+        found = link.indices(placed)
+    return arrays.move(found, arrays.home_of(found), there)
+
+
+def _brackets(items: Sequence[Any]) -> Brackets:
+    return Brackets(tuple(_written(number, item, partial(written, number)) for number, item in enumerate(items)))
+
+
+def _written(number: int, item: Any, read: Callable[[Any], WrittenEntry]) -> WrittenEntry:
+    """What `read` makes of an entry. Arrays of other libraries are read as NumPy's or CuPy's, where they lie."""
     if isinstance(item, np.generic) or type(item) is np.ndarray:
-        return item
+        return read(item)
     if not (isinstance(item, np.ndarray) or hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__")):
-        return item
+        return read(item)
     try:
-        array, _ = arrays.adopt(item)
+        array, device = arrays.adopt(item)
     except TypeError as error:
         raise TypeError(f"entry {number}: {error}") from None
-    decides = array.dtype.kind == "b" or not array.ndim
-    return host_values(f"entry {number}", item) if decides else array
+    with device.current():
+        entry = read(array)
+    for made in entry.arrays or ():
+        if made is not array:  # positions of a mask: whoever reads them, on whatever stream, finds them there
+            arrays.wait(made)
+    return entry
 
 
 index = IndexExpression()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
-from dmlgather.backends.arrays import check_size
-from dmlgather.backends.devices import CPU
+from dmlgather.backends.adapter import CUPY, NUMPY
+from dmlgather.backends.arrays import adopt, check_size, signature, signed_by, view_signatures
 from dmlgather.backends.footprints import WRITEABLE, packed_signature, signature_on
-from dmlgather.calls.prepared import Ready, prepared
+from dmlgather.backends.prepared_call import PreparedCall
+from dmlgather.calls.prepared import prepared
 from dmlgather.dialects.element_types import STRING_KINDS
-from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.problem import Problem, TensorType
 
 _NDARRAY = np.ndarray
 _INDICES = frozenset(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")))
@@ -23,67 +24,77 @@ _BOUNDS = (int, type(None))
 
 def is_plain(items: Sequence[Any]) -> bool:
     """Whether entries between brackets are what any array may be asked for, and mean what a key of `read` says: 64-bit integers,
-    slices, ..., None, and at most one array of integers, which is NumPy's own. Nothing is wrong with them then, as long as the
-    array that they index is not known, and no values of theirs have to be read now.
+    slices, ..., None, and at most one array of integers, of NumPy's or CuPy's own class. Nothing is wrong with them then, as long
+    as the array that they index is not known, and no values of theirs have to be read now.
     """
     taken = False
     for item in items:
         kind = type(item)
-        if kind is _NDARRAY:
-            if taken or item.dtype not in _INDICES or not item.ndim:
-                return False
-            taken = True
-        elif kind is slice:
+        if kind is slice:
             if not (type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS):
                 return False
         elif kind is int:
             if not -(2**63) <= item < 2**63:
                 return False
         elif item is not None and kind is not EllipsisType:
-            return False
+            if taken or signed_by(kind) not in (NUMPY, CUPY) or item.dtype not in _INDICES or not item.ndim:
+                return False
+            taken = True
     return True
 
 
-def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]]:
-    """The key of a call with plain entries on arrays of NumPy's, and its arrays: the data, the index array, and `out` or None.
-    Equal keys mean the same, whatever the addresses and elements of arrays.
+def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
+    """The key of a call with plain entries, and its arrays: the data, the index array, and `out` or None. Equal keys mean the
+    same, whatever the addresses and elements of arrays. None where an array has no signature.
     """
-    key, given = [x.dtype, x.shape, x.strides], [x]
-    for item in items:  # each begins with something else, so that no two calls have one key
-        if type(item) is _NDARRAY:
+    key, given = list[Any](), list[Any]()
+    for item in (x, *items):  # each begins with something else, so that no two calls have one key
+        kind = type(item)
+        if kind is _NDARRAY:
             key += (item.dtype, item.shape, item.strides)
             given.append(item)
-        elif type(item) is slice:
+        elif kind is slice:
             key += (slice, item.start, item.stop, item.step)
-        else:
+        elif kind is int or item is None or kind is EllipsisType:
             key.append(item)
-    if out is not None:
-        key += ("out", out.dtype, out.shape, out.strides)
+        elif (found := signature(item)) is not None:
+            key.append(found)
+            given.append(item)
+        else:
+            return None
     given.append(out)
-    return tuple(key), given
+    if out is not None:
+        if (found := signature(out)) is None:
+            return None
+        key += ("out", found)
+    return (tuple(key), given) if given[0] is x else None
 
 
-def is_bytes(dtype: np.dtype[Any]) -> bool:
-    """Whether elements are moved as bytes: not strings, which the long way makes objects of, and no objects."""
-    return not dtype.hasobject and dtype.kind not in STRING_KINDS
+def prepared_for(problem: Callable[[TensorType], Problem], given: Sequence[Any]) -> PreparedCall | None:
+    """What runs a call with plain entries on arrays like the given ones, those of `read`. None where something is wrong with
+    them, with an index array that was changed after the problem was made, and where no plan can say how to walk over them; for
+    arrays on a GPU that are no views, whose streams have to be ordered; and for strings and objects.
 
-
-def ready(problem: Problem, given: Sequence[Any]) -> Ready | None:
-    """The problem of a call with plain entries on arrays like the given ones, those of `read`. None where something is wrong with
-    them, with an index array that was changed after the problem was made, and where no plan can say how to walk over them.
+    problem: from the type of the data.
     """
-    *inputs, out = given
-    x, result = inputs[0], problem.output
-    if [(array.shape, array.dtype) for array in inputs] != [(each.shape, each.dtype) for each in problem.tensors[:-1]]:
+    adopted = [adopt(array) for array in given if array is not None]
+    devices = {device for _, device in adopted}
+    views = [view for view, _ in adopted]
+    x, (device,) = views[0], devices if len(devices) == 1 else (None,)
+    if device is None or (device.on_gpu and None in view_signatures([array for array in given if array is not None])):
         return None
-    if out is None:
-        written = packed_signature(x.dtype, result.shape, WRITEABLE)
-    elif out.shape == result.shape and out.dtype == result.dtype:
-        written = signature_on(CPU, out)
-    else:
+    if x.dtype.hasobject or x.dtype.kind in STRING_KINDS:  # the long way makes objects of strings
         return None
+    made = problem(TensorType(x.shape, x.dtype))
+    result = made.output
+    expected = [*made.tensors[:-1], *([result] if given[-1] is not None else [])]
+    if [(view.shape, view.dtype) for view in views] != [(each.shape, each.dtype) for each in expected]:
+        return None
+    found = [signature_on(device, view) for view in views]
+    if given[-1] is None:
+        found.append(packed_signature(x.dtype, result.shape, device.index << 4 if device.on_gpu else WRITEABLE))
     try:
         check_size(result.shape, result.dtype)
-        return prepared(problem).ready(CPU, *(signature_on(CPU, array) for array in inputs), written)
+        return prepared(made, (made.out_of_bounds, made.fill), device, *found)
     except ValueError:
         return None

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlgather.backends import arrays as memory
 from dmlgather.backends import torch_tensors
+from dmlgather.backends.devices import CPU
 from dmlgather.calls.arguments import Fill, type_of
 from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask, stacked, stacked_type
 from dmlgather.dialects.element_types import is_type, numpy_type
@@ -309,7 +311,10 @@ def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)
     if not torch_tensors.is_torch(data) and not any(map(torch_tensors.is_torch, arrays)):
-        return stacked(entries, arrays)
+        placed, there = memory.together(arrays, memory.home_of(data) if hasattr(data, "__dlpack_device__") else CPU)
+        with there.current():
+            found = stacked(entries, placed)
+        return memory.move(found, memory.home_of(found), there)
     torch = sys.modules["torch"]
     wanted = stacked_type(entries)
     place = data.device if torch_tensors.is_torch(data) else "cpu"

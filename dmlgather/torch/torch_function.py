@@ -13,9 +13,9 @@ import numpy as np
 from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.footprints import check_output, logical, share_memory, signature_on
+from dmlgather.backends.prepared_call import PreparedCall
 from dmlgather.calls.arguments import CallOutput, Taken, policy_of, take, type_of
 from dmlgather.calls.eager import EagerFunction, Ran, Request, written_by
-from dmlgather.calls.prepared import Ready
 from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
@@ -188,7 +188,7 @@ class _TorchCall:
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
         self._first = next(iter(request.arrays.values()))
-        self.written: list[Ready] = []
+        self.written: list[PreparedCall] = []
 
     def run(self, work: Work) -> Any:
         """One result: `out`, or a new array."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.backends.cpu import engine
-from dmlgather.backends.cuda import nvidia_driver
+from dmlgather.backends.cuda import driver as cuda_driver
+from dmlgather.backends.cuda import nvidia_driver, wheels
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.cli import env
 from dmlgather.cli.app import SUBCOMMANDS, build
@@ -266,20 +268,76 @@ def test_env(command: Command) -> None:
     assert f"engine     {engine.status()}\n" in text
 
 
-def test_env_says_where_nvrtc_comes_from(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env, "_version", lambda name: "14.2.0" if name.startswith("cupy") else None)
+def _machine(monkeypatch: pytest.MonkeyPatch, driver: nvidia_driver.Driver, **packages: str) -> None:
+    """Let `env` find this driver, and these packages alone; _ stands for -."""
+    known = {name.replace("_", "-"): version for name, version in packages.items()}
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: driver)
+    monkeypatch.setattr(wheels, "version_of", known.get)
     monkeypatch.setattr(env, "OPTIONAL", {})
     monkeypatch.setattr(env, "PACKAGES", ())
-    assert "nvrtc      no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit\n" in command("env").out
+
+
+def _told(command: Command) -> tuple[str, dict[str, Any]]:
+    """What `env` shows, and the same as JSON."""
+    return command("env").out, json.loads(command("env", "--json").out)
+
+
+def test_env_says_where_nvrtc_comes_from(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    _machine(monkeypatch, nvidia_driver.Driver(None, (), "there is no NVIDIA driver"), cupy="14.2.0")
+    assert "nvrtc      no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit\n" in _told(command)[0]
+    _machine(monkeypatch, nvidia_driver.Driver(None, (), "there is no NVIDIA driver"), cupy="14.2.0", nvidia_cuda_nvrtc="13.3.1")
+    shown, found = _told(command)
+    assert "nvrtc      nvidia-cuda-nvrtc 13.3.1\n" in shown
+    assert found["nvrtc"] == "nvidia-cuda-nvrtc 13.3.1"
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "missed"),
+    [
+        ((12, 9), "/usr/lib/libnvrtc.so.12", ""),
+        (
+            *((13, 3), "/v/nvidia/cu13/lib/libnvrtc.so.13"),
+            "an NVRTC for the driver: CuPy has loaded NVRTC 13.3, and the driver has CUDA 12.4",
+        ),
+        ((13, 3), None, "an NVRTC for the driver: CuPy has loaded NVRTC 13.3, and the driver has CUDA 12.4"),
+    ],
+)
+def test_env_names_the_nvrtc_that_cupy_loads(
+    command: Command, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], file: str | None, missed: str
+) -> None:
+    gpu = nvidia_driver.NvidiaGpu("GPU", "9.0", 2**34)
+    _machine(monkeypatch, nvidia_driver.Driver("12.4", (gpu,), None), cupy_cuda12x="14.2.0", nvidia_cuda_nvrtc_cu12="12.9.86")
+    monkeypatch.setattr(cuda_driver, "require", lambda number: None)
+    monkeypatch.setattr(cuda_driver, "nvrtc", lambda: cuda_driver.Nvrtc(version, file))
+    shown, found = _told(command)
+    named = f"{version[0]}.{version[1]}" + (f", {file}" if file else "")
+    assert f"nvrtc      {named}\ndriver     CUDA 12.4\n" in shown
+    assert (found["nvrtc"], found["gpu"]["usable"]) == (named, not missed)
+    remedy = "pip uninstall nvidia-cuda-nvrtc, and pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)"
+    assert found["missing"] == ([{"what": missed, "remedy": remedy}] if missed else [])
+    assert shown.endswith(f"\nmissing: {missed}\n    {remedy}\n" if missed else "compute capability 9.0, 16.0 GiB\n")
+
+
+def test_env_says_that_cupy_loads_no_nvrtc(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = nvidia_driver.NvidiaGpu("GPU", "9.0", 2**34)
+    _machine(monkeypatch, nvidia_driver.Driver("13.0", (gpu,), None), cupy_cuda12x="14.2.0")
+
+    def absent() -> tuple[int, int]:
+        raise RuntimeError("CuPy failed to load libnvrtc.so.12: OSError: cannot open")
+
+    cupy = SimpleNamespace(cuda=SimpleNamespace(nvrtc=SimpleNamespace(getVersion=absent)))
+    monkeypatch.setattr(cuda_driver, "require", lambda number: cupy)
+    (missing,) = _told(command)[1]["missing"]
+    assert missing["what"] == "a working CUDA backend"
+    assert missing["remedy"].startswith("CuPy loads no NVRTC (CuPy failed to load libnvrtc.so.12")
+    assert missing["remedy"].endswith("pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)")  # that of the CuPy there
 
 
 @pytest.mark.parametrize(("driver", "wheel", "missed"), [("12.4", "13", True), ("13.0", "13", False), ("12.4", "12", False)])
 def test_env_names_the_wheel_for_the_driver(
     command: Command, monkeypatch: pytest.MonkeyPatch, driver: str, wheel: str, missed: bool
 ) -> None:
-    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver(driver, (), None))
-    monkeypatch.setattr(env, "_version", lambda name: "14.2.0" if name in ("numpy", f"cupy-cuda{wheel}x") else None)
-    monkeypatch.setattr(env, "PACKAGES", ("numpy",))
+    _machine(monkeypatch, nvidia_driver.Driver(driver, (), None), **{f"cupy_cuda{wheel}x": "14.2.0"})
     what = f"a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA {driver}"
     other = "pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)"
     remedy = f"pip uninstall cupy-cuda13x, and {other}; or install driver 580 or newer"
@@ -287,20 +345,23 @@ def test_env_names_the_wheel_for_the_driver(
 
 
 def test_env_names_only_the_driver_where_there_is_none(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver(None, (), "there is no NVIDIA driver"))
-    monkeypatch.setattr(env, "CUPY", ())
-    (missing,) = json.loads(command("env", "--json").out)["missing"]
+    _machine(monkeypatch, nvidia_driver.Driver(None, (), "there is no NVIDIA driver"))
+    (missing,) = _told(command)[1]["missing"]
     assert missing["what"] == "there is no NVIDIA driver"
     assert "pip" not in missing["remedy"]
 
 
-def test_env_names_the_extras_of_cupy_and_nvrtc(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia_driver, "ask", lambda: nvidia_driver.Driver("12.4", (), None))
-    monkeypatch.setattr(env, "_version", lambda name: None)
-    monkeypatch.setattr(env, "PACKAGES", ())
+@pytest.mark.parametrize(("cuda", "capability", "extra"), [("12.4", "9.0", "12"), ("13.0", "9.0", "13"), ("13.0", "7.0", "12")])
+def test_env_names_the_extras_of_cupy_and_nvrtc(
+    command: Command, monkeypatch: pytest.MonkeyPatch, cuda: str, capability: str, extra: str
+) -> None:
+    gpu = nvidia_driver.NvidiaGpu("GPU", capability, 2**34)
+    _machine(monkeypatch, nvidia_driver.Driver(cuda, (gpu,), None))
     told = command("env").out
-    assert "cupy       not installed: pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)\n" in told
+    install = f"pip install 'cupy-cuda{extra}x[ctk]>=14' (dmlgather's extra cuda{extra})"
+    assert f"cupy       not installed: {install}\n" in told
     assert "nvrtc      not installed: it comes with CuPy\n" in told
+    assert told.endswith(f"\nmissing: CuPy\n    {install}\n")
 
 
 def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,7 @@ def test_threads_may_call_at_once(fused: list[Fused]) -> None:
 
 
 def test_so_many_routes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "ROUTES_KEPT", 5)
+    monkeypatch.setattr(running, "CALLS_KEPT", 5)
     fused = fuse(CHAINS[0].problems(X))
     for step in range(1, 20):
         x = np.zeros((6, 10 * step), np.float32)[:, ::step]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends import arrays
+from dmlgather.backends import arrays, jax_arrays
 from dmlgather.backends.jax_arrays import ALIGNMENT
 from tests import seeds
 from tests.lax.calling import content
@@ -69,8 +69,8 @@ def test_results_are_written_where_jax_finds_them(dtype: Any, monkeypatch: pytes
         allocated.append(original(*given, **named))
         return allocated[-1]
 
-    original = arrays.allocate
-    monkeypatch.setattr(arrays, "allocate", allocate)
+    original = jax_arrays.aligned
+    monkeypatch.setattr(jax_arrays, "aligned", allocate)
     with jax.enable_x64(True):
         data = jax.numpy.array(operand(dtype))
     found = dg.lax.gather(data, STARTS, NUMBERS, (1, 40))

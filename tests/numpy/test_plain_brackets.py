@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.calls import eager
+from dmlgather.calls import prepared
+from dmlgather.numpy import index_expression
 from dmlgather.numpy.plain_brackets import is_plain, read
-from dmlgather.numpy.problems import links
 from tests import seeds
 from tests.at_once import at_once
 from tests.chain_count import each_seed
@@ -68,10 +68,10 @@ def test_brackets_that_are_written_anew() -> None:
     ids=str,
 )
 def test_a_call_that_is_known_makes_nothing_of_its_entries(monkeypatch: pytest.MonkeyPatch, key: Any) -> None:
-    eager.forget()
+    prepared.forget()
     entries = key if isinstance(key, tuple) else (key,)
     dg.index[key](ROWS)
-    monkeypatch.setattr(links, "_entry", lambda *_: pytest.fail("an entry is read"))
+    monkeypatch.setattr(index_expression, "written", lambda *_: pytest.fail("an entry is read"))
     for shift in range(3):
         data = ROWS + shift
         anew = tuple(
@@ -97,6 +97,12 @@ def test_several_index_arrays_are_not_plain() -> None:
     assert not is_plain((IDS, 0, IDS))
 
 
+def key(items: tuple[Any, ...], x: Any, out: Any = None) -> Any:
+    found = read(items, x, out)
+    assert found is not None
+    return found[0]
+
+
 def test_entries_that_mean_something_else_have_another_key() -> None:
     entries: list[tuple[Any, ...]] = [
         (0,), (None,), (...,), (slice(0),), (slice(None),), (slice(None), None), (slice(0, None),), (slice(None, None, 0),),
@@ -106,10 +112,10 @@ def test_entries_that_mean_something_else_have_another_key() -> None:
     assert all(map(is_plain, entries))
     others = [ROWS[:4], ROWS.astype("i4"), ROWS.T, ROWS[::-1]]
     outs = [None, np.zeros(3), np.zeros(3, "i8"), np.zeros((3, 1)), np.zeros(6)[::2]]
-    keys = [read(each, ROWS, None)[0] for each in entries]
-    keys += [read((0,), each, out)[0] for each in others for out in outs]
+    keys = [key(each, ROWS) for each in entries]
+    keys += [key((0,), each, out) for each in others for out in outs]
     assert len(set(keys)) == len(keys)
-    assert read((IDS, 0), ROWS, None)[0] == read((IDS + 1, 0), ROWS + 1, None)[0]
+    assert key((IDS, 0), ROWS) == key((IDS + 1, 0), ROWS + 1)
 
 
 def test_an_error_is_said_at_each_call() -> None:
@@ -146,7 +152,7 @@ def test_an_index_array_that_changes_is_read_as_it_is_now() -> None:
 @pytest.mark.parametrize("change", [lambda ids: ids.resize(6, refcheck=False), lambda ids: setattr(ids, "dtype", "i4")])
 def test_an_index_array_that_is_changed_in_place_spoils_no_other_expression(change: Callable[[Any], None]) -> None:
     """What the expression itself gives is not promised."""
-    eager.forget()
+    prepared.forget()
     ids = np.arange(3)
     kept = dg.index[ids]
     kept(ROWS)
@@ -199,5 +205,5 @@ def test_threads_that_write_brackets() -> None:
                 return False
         return True
 
-    eager.forget()
+    prepared.forget()
     assert all(at_once(right, range(4)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.backends import cpu
-from dmlgather.calls import eager
+from dmlgather.calls import prepared as kept
 from dmlgather.directml import OperatorDesc, lower, parse_descriptor, validate
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from tests.dialects.outcomes import content
@@ -74,7 +74,7 @@ def test_the_plan_of_packed_arrays_is_what_executes(monkeypatch: pytest.MonkeyPa
     @given(seeds)
     def check(seed: int) -> None:
         call = packed(any_good_call(seed))
-        eager.forget()
+        kept.forget()
         prepared.clear()
         run(call)
         assert prepared == [plan(call)]

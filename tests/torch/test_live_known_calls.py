@@ -15,7 +15,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import dmlgather as dg
-from dmlgather.calls import eager
+from dmlgather.calls import eager, prepared
 from dmlgather.torch import torch_function
 from tests import seeds
 from tests.peers.torch import PYTORCH, Answered
@@ -45,9 +45,9 @@ FIRST: tuple[Callable[[Any], Any], ...] = (lambda x: dg.torch.index_select(x, 0,
 
 @pytest.fixture(autouse=True)
 def unknown() -> Iterator[None]:
-    eager.forget()
+    prepared.forget()
     yield
-    eager.forget()
+    prepared.forget()
 
 
 def other_elements(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
@@ -152,7 +152,7 @@ def test_while_pytorch_traces_a_known_call_gives_what_another_gives() -> None:
     data = torch.rand(3)
     for first in FIRST:
         call = partial(first, data)
-        eager.forget()
+        prepared.forget()
         unknown = said(call)
         for _ in range(2):
             call()

@@ -64,7 +64,7 @@ def test_a_stream_and_a_tensor_have_the_attributes_that_are_read() -> None:
 
 def test_tensors_go_through_dlpack_without_an_exchange_of_streams() -> None:
     tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3).T
-    lent = torch_tensors.InOrder(tensor)
+    lent = torch_tensors._InOrder(tensor)
     assert lent.__dlpack_device__() == tensor.__dlpack_device__()
     found = torch.from_dlpack(lent.__dlpack__(stream=77, max_version=(1, 0), copy=None))  # as cupy.from_dlpack asks
     assert (found.data_ptr(), found.stride()) == (tensor.data_ptr(), tensor.stride())

@@ -6,13 +6,15 @@ import ctypes
 import functools
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dmlgather.backends.cuda import nvidia_driver
+from dmlgather.backends.cuda import nvidia_driver, wheels
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.files import shipped
 from dmlgather.package import installing
@@ -59,11 +61,15 @@ def kernel_source(variant: Variant) -> str:
 
 _CACHE = "set CUPY_CACHE_DIR to a folder that can be written"
 
+BEFORE_A_CAPTURE = (
+    "the first call for arrays of new types and layouts loads a kernel: make it, or call prepare, before the capture"
+)
+
 _compiling = threading.Lock()
 
 
 class DeviceError(RuntimeError):
-    """There is no usable GPU. The message says what is missing (driver, CuPy, NVRTC) and the command that installs it."""
+    """A GPU cannot be used, or not now. The message says what is missing or does not fit (driver, CuPy, NVRTC), and a remedy."""
 
 
 @functools.cache
@@ -85,13 +91,42 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
     driver = nvidia_driver.ask()
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.REMEDY}"
-    wheel = f"for this driver (CUDA {driver.cuda}): {installing(driver.extra)}"
+    found = wheels.misfit(driver)
+    install = f"{installing(wheels.advised(driver))}; or update the driver"
+    remedy = f"for this driver (CUDA {driver.cuda}): {found.remedy if found is not None else install}"
     match error:
         case ImportError():  # CuPy wraps the reason in a page of advice
-            return f"CuPy cannot be imported ({_first_line(error.__cause__ or error)}); {wheel}"
+            return f"CuPy cannot be imported ({_first_line(error.__cause__ or error)}); {remedy}"
         case OSError():  # from 14.1 on, importing CuPy makes the folder for compiled kernels
             return f"CuPy cannot make its folder for compiled kernels ({_first_line(error)}); {_CACHE}"
-    return f"CuPy finds no usable GPU ({_first_line(error)}); {wheel}; or update the driver"  # CUDARuntimeError
+    return f"CuPy finds no usable GPU ({_first_line(error)}); {remedy}"  # CUDARuntimeError
+
+
+class Nvrtc(NamedTuple):
+    """NVRTC: its version, and the file that it was loaded from, None where the system does not tell."""
+
+    version: wheels.Version
+    file: str | None
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.version)) + (f", {self.file}" if self.file else "")
+
+
+def nvrtc() -> Nvrtc:
+    """The NVRTC that CuPy compiles with. DeviceError without a usable GPU, and where CuPy loads none."""
+    try:
+        major, minor = require(0).cuda.nvrtc.getVersion()
+    except DeviceError:
+        raise
+    except (RuntimeError, ImportError, OSError) as error:
+        remedy = installing(wheels.advised(nvidia_driver.ask()))
+        raise DeviceError(f"CuPy loads no NVRTC ({_first_line(error)}); it comes with CuPy's wheel: {remedy}") from error
+    try:
+        mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        mapped = []
+    files = (line.split(maxsplit=5)[-1] for line in mapped if "libnvrtc.so" in line)
+    return Nvrtc((int(major), int(minor)), next(files, None))
 
 
 def multiprocessor_count(device: int) -> int:
@@ -106,6 +141,51 @@ def shared_limit(device: int) -> int:
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
 
 
+_REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
+"""The driver's errors about what NVRTC has made: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
+_CAPTURING = re.compile("stream_?capture|stream is capturing", re.IGNORECASE)
+"""In errors about what a capture does not allow, of the driver, of the runtime, and of CuPy."""
+_BEFORE_A_CAPTURE = (
+    "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
+)
+
+
+@contextmanager
+def preparing() -> Iterator[None]:
+    """DeviceError for what cannot be prepared because a graph is captured."""
+    try:
+        yield
+    except DeviceError:
+        raise
+    except RuntimeError as error:
+        if not _CAPTURING.search(str(error)):
+            raise
+        raise DeviceError(f"a call cannot be prepared now ({_first_line(error)}); {_BEFORE_A_CAPTURE}") from error
+
+
+def _failed(name: str, device: int, error: Exception) -> str:
+    """Why there is no kernel of that name on a GPU, and what to do."""
+    reason, driver = _first_line(error), nvidia_driver.ask()
+    where = f"the kernel {name} cannot be compiled or loaded on cuda:{device} ({reason})"
+    if isinstance(error, require(device).cuda.compiler.CompileException):
+        text = f"NVRTC rejects the kernel {name} for cuda:{device}: {reason}"
+        if "--gpu-architecture" not in reason or (found := wheels.misfit(driver, nvrtc().version, device)) is None:
+            return text
+        return f"{text}; {found.what}: {found.remedy}"
+    if _CAPTURING.search(reason):
+        return f"{where}; {_BEFORE_A_CAPTURE}"
+    if isinstance(error, OSError) and error.filename is not None:  # a file; a library that does not load has no name
+        return f"{where}; {_CACHE}"
+    if "nvrtc" in reason:
+        return f"{where}; NVRTC comes with CuPy's wheel: {installing(wheels.advised(driver, device))}"
+    if _REFUSED.search(reason):
+        loaded = nvrtc()
+        found = wheels.misfit(driver, loaded.version, device)
+        remedy = "update the driver" if found is None else found.remedy
+        return f"{where}, which NVRTC {loaded} made for a driver of CUDA {driver.cuda}; {remedy}"
+    return where
+
+
 @functools.cache
 def _compiled(variant: Variant, device: int) -> Any:
     cupy = require(device)
@@ -116,16 +196,8 @@ def _compiled(variant: Variant, device: int) -> Any:
             _ = kernel.num_regs
             if variant.opts_in:
                 kernel.max_dynamic_shared_size_bytes = shared_limit(device)
-        except cupy.cuda.compiler.CompileException as error:
-            raise DeviceError(f"NVRTC rejects the kernel {variant.name} for cuda:{device}: {_first_line(error)}") from error
-        except (RuntimeError, ImportError, OSError) as error:
-            written = (
-                isinstance(error, OSError) and error.filename is not None
-            )  # a file; a library that does not load has no name
-            remedy = _CACHE if written else f"NVRTC comes with CuPy's wheel: {installing(nvidia_driver.ask().extra)}"
-            raise DeviceError(
-                f"the kernel {variant.name} cannot be compiled or loaded on cuda:{device} ({_first_line(error)}); {remedy}"
-            ) from error
+        except (cupy.cuda.compiler.CompileException, RuntimeError, ImportError, OSError) as error:
+            raise DeviceError(_failed(variant.name, device, error)) from error
     return kernel
 
 

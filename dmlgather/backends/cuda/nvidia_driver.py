@@ -34,11 +34,6 @@ class Driver:
     gpus: tuple[NvidiaGpu, ...]
     error: str | None
 
-    @property
-    def extra(self) -> str:
-        """The extra of dmlgather with CuPy's wheel for this driver; the newest where there is none."""
-        return "cuda12" if self.cuda is not None and int(self.cuda.partition(".")[0]) <= _OLDEST else "cuda13"
-
 
 def ask() -> Driver:
     """The driver of this machine."""
@@ -58,6 +53,20 @@ def ask() -> Driver:
     library.cuDeviceGetCount(ctypes.byref(count))
     gpus = tuple(_gpu(library, number) for number in range(count.value))
     return Driver(cuda, gpus, None if gpus else "the NVIDIA driver lists no GPU")
+
+
+def device_of(stream: int) -> int | None:
+    """The number of the GPU that a stream with this address belongs to; None where the driver does not tell."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return None
+    context, popped, device = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+    if library.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(context)) or library.cuCtxPushCurrent_v2(context):
+        return None
+    status = library.cuCtxGetDevice(ctypes.byref(device))
+    library.cuCtxPopCurrent_v2(ctypes.byref(popped))
+    return None if status else device.value
 
 
 def _gpu(library: ctypes.CDLL, number: int) -> NvidiaGpu:

@@ -6,17 +6,30 @@ import copy
 import ctypes
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.bad_words import NOTHING_BAD, BadWord, BadWords
 from dmlgather.backends.cuda.describe import describe_launches
-from dmlgather.backends.cuda.driver import DeviceMemory, kernel, multiprocessor_count, read_bytes, require, shared_limit
+from dmlgather.backends.cuda.driver import (
+    DeviceMemory,
+    kernel,
+    multiprocessor_count,
+    preparing,
+    read_bytes,
+    require,
+    shared_limit,
+)
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
+from dmlgather.backends.devices import Device, refuse_stream, stream_pointer
 from dmlgather.plan import IndexPlan, OutOfBounds
+
+_Launching: TypeAlias = Callable[[int, int, int, int, int], None]
+_Bound: TypeAlias = Callable[..., BadWord | None]
 
 
 class CudaProgram:
@@ -27,6 +40,7 @@ class CudaProgram:
     Preparing it raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
     """
 
+    @preparing()
     def __init__(self, plan: IndexPlan, device: int, alignment: int = 16, *, multiprocessors: int | None = None) -> None:
         cupy = require(device)
         self.device = device
@@ -39,15 +53,18 @@ class CudaProgram:
         with self._on_device(device):
             self._functions = [int(compiled.kernel.ptr) for compiled in self._kernels]
         self._tables = [DeviceMemory(launch.table, device) if launch.table else None for launch in self.launches]
-        self._words = BadWords(device) if plan.out_of_bounds is OutOfBounds.RAISE else None
-        self._blocks = threading.local()
+        self.reports = plan.out_of_bounds is OutOfBounds.RAISE
+        """Whether launches note bad indices."""
+        self._words = BadWords(device) if self.reports else None
+        self.thread = threading.local()
+        """Of each thread: `launches`, once it has launched, and its own word."""
         with self.enter_device():
-            self._thread_blocks()
+            self._thread_launches()
 
     @property
-    def reports(self) -> bool:
-        """Whether launches note bad indices: under RAISE."""
-        return self._words is not None
+    def current_streams(self) -> Any:
+        """CuPy's function from a device to its current stream there, in this thread."""
+        return self._cuda.get_current_stream
 
     def current_stream(self) -> int:
         """The address of CuPy's current stream of the device, in this thread."""
@@ -59,25 +76,88 @@ class CudaProgram:
 
         index_pointer: a multiple of the index type's size, 0 without lookups. Under RAISE, returns what `bad_at` reads.
         """
-        blocks = getattr(self._blocks, "of_thread", None)
-        if blocks is None or self.current_device() != self.device:
+        launches = getattr(self.thread, "launches", None)
+        if launches is None or self.current_device() != self.device:
             with self.enter_device():
-                return self._launch(self._thread_blocks(), input_pointer, index_pointer, output_pointer, stream)
-        return self._launch(blocks, input_pointer, index_pointer, output_pointer, stream)
+                return self._launch(self._thread_launches(), input_pointer, index_pointer, output_pointer, stream)
+        return self._launch(launches, input_pointer, index_pointer, output_pointer, stream)
 
-    def _launch(self, blocks: list[_Block], data: int, indices: int, out: int, stream: int) -> BadWord | None:
-        word = None if self._words is None else self._words.reset(stream)
-        address = 0 if word is None else word.address
-        for block in blocks:
-            block.write(data if block.source is None else block.source, indices, out, address)
-            block.launch(stream)
-        if word is not None:
-            word.launched(stream)
+    def _launch(self, launches: list[_Launching], data: int, indices: int, out: int, stream: int) -> BadWord | None:
+        try:
+            word = self.reset_word(stream)
+            address = 0 if word is None else word.address
+            for launch in launches:
+                launch(data, indices, out, address, stream)
+            if word is not None:
+                word.launched(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", self.device))
+            raise
         return word
 
-    def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> BoundLaunch:
-        """`launch` on these addresses, with the arguments written once. keep: kept alive as long as what is returned."""
-        return BoundLaunch(self, (input_pointer, index_pointer, output_pointer), keep)
+    def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
+        """Under RAISE: `launch`, wait for the stream, and return what `bad_at` would. No other thread has the word, which is as
+        good as new behind every call that met no bad index.
+        """
+        word: _OwnWord | None = getattr(self.thread, "word", None)
+        if word is None or self.current_device() != self.device:
+            with self.enter_device():
+                return self._first_bad_of(word or _OwnWord(self.device), data, indices, out, stream)
+        return self._first_bad_of(word, data, indices, out, stream)
+
+    def _first_bad_of(self, word: _OwnWord, data: int, indices: int, out: int, stream: int) -> int | None:
+        self.thread.word = None  # not used again where anything fails
+        try:
+            for launch in self._thread_launches():
+                launch(data, indices, out, word.address, stream)
+            found = word.read(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", self.device))
+            raise
+        if found == NOTHING_BAD:
+            self.thread.word = word
+            return None
+        return int.from_bytes(found, "little")
+
+    def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
+        """`launch` on these addresses, with the arguments written once. It takes a stream, or under RAISE its address; None is
+        CuPy's current one. Threads may share it. keep: kept alive as long as what is returned.
+        """
+        pointers = input_pointer, index_pointer, output_pointer
+        return BoundLaunch(self, pointers, keep) if self.reports else self._silent(self.written(pointers, 0), keep)
+
+    def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
+        """New argument blocks with these addresses, which report to the word at this one."""
+        blocks = self.blocks()
+        data, indices, out = pointers
+        for block in blocks:
+            block.write(data if block.source is None else block.source, indices, out, word)
+        return blocks
+
+    def _silent(self, blocks: list[_Block], keep: Any) -> _Bound:
+        """`bind` of a program that does not report: in one frame where it is one launch."""
+        current_device, current_stream = self.current_device, self._cuda.get_current_stream
+        device, launch_kernel = self.device, self._driver.launchKernel
+        alone = len(blocks) == 1
+        function, grid, threads, shared, parameters = blocks[0].launched if alone else (0,) * 5
+
+        def run(stream: Any = None, _keep: Any = keep) -> None:
+            if stream is None:
+                stream = current_stream(device).ptr
+            elif type(stream) is not int:
+                stream = stream_pointer(stream, Device("cuda", device))
+            try:
+                if alone and _this_thread.has_context and current_device() == device:
+                    launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
+                    return
+                with self.enter_device():
+                    for block in blocks:
+                        block.launch(stream)
+            except RuntimeError as error:
+                refuse_stream(error, stream, Device("cuda", device))
+                raise
+
+        return run
 
     def enter_device(self) -> AbstractContextManager[Any]:
         """A context in which this thread can launch."""
@@ -122,54 +202,60 @@ class CudaProgram:
         """The kernels, their launches, and what a thread does."""
         return describe_launches(self.launches)
 
-    def _thread_blocks(self) -> list[_Block]:
-        """This thread's argument blocks. Each thread has its own, because it writes pointers to them before it launches."""
-        blocks: list[_Block] | None = getattr(self._blocks, "of_thread", None)
-        if blocks is None:
-            blocks = self._blocks.of_thread = self.blocks()
-        return blocks
+    def _thread_launches(self) -> list[_Launching]:
+        """What launches this thread's argument blocks. Each thread has its own, because it writes pointers to them before."""
+        launches: list[_Launching] | None = getattr(self.thread, "launches", None)
+        if launches is None:
+            launches = self.thread.launches = [block.launching() for block in self.blocks()]
+        return launches
+
+
+class _OwnWord:
+    """A word for a bad index, of one thread, that is read at once. It begins as "nothing bad"."""
+
+    def __init__(self, device: int) -> None:
+        self._memory, self._host = DeviceMemory(NOTHING_BAD, device), ctypes.create_string_buffer(len(NOTHING_BAD))
+        self.address, self._runtime = self._memory.pointer, require(device).cuda.runtime
+        self._copy = ctypes.addressof(self._host), self.address, len(NOTHING_BAD), self._runtime.memcpyDeviceToHost
+
+    def read(self, stream: int) -> bytes:
+        """The word, once everything on a stream of the current device has run."""
+        self._runtime.memcpyAsync(*self._copy, stream)
+        self._runtime.streamSynchronize(stream)
+        return self._host.raw
 
 
 class BoundLaunch:
-    """A program's launches on fixed addresses. Threads may share it: arguments are not written once a launch may read them."""
+    """The launches of a program that reports, on fixed addresses. Arguments are not written once a launch may read them."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
         self._blocks = weakref.WeakKeyDictionary[BadWord, list[_Block]]()
-        self._silent = None if program.reports else self._written(0)
         self._last: tuple[BadWord | None, list[_Block]] = (None, [])
 
-    def __call__(self, stream: int) -> BadWord | None:
+    def __call__(self, stream: int) -> BadWord:
         """Run on the stream with that address, as `CudaProgram.launch`."""
         program = self._program
-        if program.current_device() != program.device or not _this_thread.has_context:
-            with program.enter_device():
-                return self._launch(stream)
-        return self._launch(stream)
+        try:
+            if program.current_device() != program.device or not _this_thread.has_context:
+                with program.enter_device():
+                    return self._launch(stream)
+            return self._launch(stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", program.device))
+            raise
 
-    def _launch(self, stream: int) -> BadWord | None:
-        if self._silent is not None:
-            for block in self._silent:
-                block.launch(stream)
-            return None
+    def _launch(self, stream: int) -> BadWord:
         word = self._program.reset_word(stream)
         assert word is not None, "a program that reports"
         last, blocks = self._last
         if word is not last:
-            blocks = self._blocks.get(word) or self._written(word.address)
+            blocks = self._blocks.get(word) or self._program.written(self._pointers, word.address)
             self._blocks[word], self._last = blocks, (word, blocks)
         for block in blocks:
             block.launch(stream)
         word.launched(stream)
         return word
-
-    def _written(self, word: int) -> list[_Block]:
-        """Blocks that report to the word at this address."""
-        blocks = self._program.blocks()
-        data, indices, out = self._pointers
-        for block in blocks:
-            block.write(data if block.source is None else block.source, indices, out, word)
-        return blocks
 
 
 class _Block:
@@ -189,10 +275,26 @@ class _Block:
         self._list = (ctypes.c_void_p * 1)(ctypes.addressof(self._arguments))
         self._parameters = ctypes.addressof(self._list)
 
+    @property
+    def launched(self) -> tuple[int, int, int, int, int]:
+        """Function, blocks, threads, bytes of shared memory, and the address of the parameters."""
+        return self._function, self._grid, self._threads, self._shared_bytes, self._parameters
+
     def launch(self, stream: int) -> None:
         """Launch with the present arguments, which the driver copies."""
-        launch_kernel, shared = self._launch_kernel, self._shared_bytes
-        launch_kernel(self._function, self._grid, 1, 1, self._threads, 1, 1, shared, stream, self._parameters, 0)
+        function, grid, threads, shared, parameters = self.launched
+        self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
+
+    def launching(self) -> _Launching:
+        """What writes the addresses and launches, in one frame: takes input, indices, output, word, and the stream."""
+        launch_kernel, write, source = self._launch_kernel, self.write, self.source
+        function, grid, threads, shared, parameters = self.launched
+
+        def launch(data: int, indices: int, out: int, word: int, stream: int, _keep: Any = self) -> None:
+            write(data if source is None else source, indices, out, word)
+            launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
+
+        return launch
 
 
 class _Thread(threading.local):

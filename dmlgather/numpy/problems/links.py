@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -56,15 +56,6 @@ def is_placeholder(item: Any) -> bool:
     return type(item) is tuple and len(item) == 2 and isinstance(item[0], tuple) and is_type(item[1])
 
 
-def written(items: Iterable[Any]) -> tuple[WrittenEntry, ...]:
-    """The entries. Arrays of CuPy hold integers and have at least one dimension.
-
-    Raises IndexError for what NumPy takes for no index; OverflowError for integers from 2^63 to 2^64 - 1, as NumPy does;
-    ValueError for nested lists of unequal lengths; TypeError for placeholders of masks, whose values decide the shape.
-    """
-    return tuple(_entry(number, item) for number, item in enumerate(items))
-
-
 def written_array(item: Any) -> WrittenEntry:
     """An array of integers, as an argument that is no entry. IndexError, as NumPy, for any other type; otherwise as `written`."""
     if not is_placeholder(item):
@@ -73,10 +64,15 @@ def written_array(item: Any) -> WrittenEntry:
             raise IndexError(f"indices has type {item.dtype}, but must be an array of integers")
         if not item.ndim:
             return WrittenEntry(TensorType((), _index_type(item.dtype)), (item,))
-    return _entry(0, item)
+    return written(0, item)
 
 
-def _entry(number: int, item: Any) -> WrittenEntry:
+def written(number: int, item: Any) -> WrittenEntry:
+    """Entry `number`. An array is NumPy's, or CuPy's on its current GPU, which a mask or an array without dimensions waits for.
+
+    Raises IndexError for what NumPy takes for no index; OverflowError for integers from 2^63 to 2^64 - 1, as NumPy does;
+    ValueError for nested lists of unequal lengths; TypeError for placeholders of masks, whose values decide the shape.
+    """
     if item is None or item is ... or isinstance(item, slice):
         return WrittenEntry(item)
     if is_placeholder(item):
@@ -174,9 +170,14 @@ class Brackets:
         """Whether the values of an index array are not known."""
         return any(each.arrays is None for each in self.written)
 
-    def indices(self) -> Any:
-        """The problem's `indices`. There is no placeholder. IndexError for index arrays that cannot be broadcast."""
-        return stacked(self._entries, [array for each in self.written for array in each.arrays or ()])
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The index arrays. There is no placeholder."""
+        return tuple(array for each in self.written for array in each.arrays or ())
+
+    def indices(self, arrays: Sequence[Any]) -> Any:
+        """The problem's `indices`, of `arrays`, which all lie in one place. IndexError for those that cannot be broadcast."""
+        return stacked(self._entries, arrays)
 
     @property
     def _entries(self) -> list[Entry]:
@@ -209,9 +210,14 @@ class TakenAlong:
         """Whether the values of the indices are not known."""
         return self.written.arrays is None
 
-    def indices(self) -> Any:
-        """The problem's `indices`. There is no placeholder."""
-        return (self.written.arrays or ())[0]
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The indices, which are one array. There is no placeholder."""
+        return self.written.arrays or ()
+
+    def indices(self, arrays: Sequence[Any]) -> Any:
+        """The problem's `indices`, of `arrays`."""
+        return arrays[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,129 @@
+"""CuPy's wheels: which is installed, which fits the driver and its GPUs, and what to do where something does not fit.
+
+`dmlgather env` and the errors of the backend ask here, so that they advise alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from typing import NamedTuple, TypeAlias
+
+from dmlgather.backends.cuda.nvidia_driver import REMEDY, Driver, NvidiaGpu
+from dmlgather.package import installing
+
+Version: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of CuPy. extra: the extra of dmlgather that installs it with all that it loads. cuda: the major version of CUDA and
+    of NVRTC. least: the compute capability from which on that NVRTC compiles. nvrtc: the package that brings it.
+    """
+
+    extra: str
+    package: str
+    cuda: int
+    least: Version
+    nvrtc: str
+
+
+WHEELS = (
+    Wheel("cuda12", "cupy-cuda12x", 12, (5, 0), "nvidia-cuda-nvrtc-cu12"),
+    Wheel("cuda13", "cupy-cuda13x", 13, (7, 5), "nvidia-cuda-nvrtc"),
+)
+SOURCES = "cupy"
+"""The package of a CuPy that was built on the machine, for any CUDA."""
+
+
+class Misfit(NamedTuple):
+    """Something that is missing or does not fit, and what mends it."""
+
+    what: str
+    remedy: str
+
+
+def version_of(package: str) -> str | None:
+    """Of an installed package; else None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def installed() -> list[Wheel]:
+    """The wheels of CuPy that are installed."""
+    return [wheel for wheel in WHEELS if version_of(wheel.package)]
+
+
+def advised(driver: Driver, number: int | None = None) -> str:
+    """The extra to install: of the CuPy that is there, where that one fits the driver and its GPUs (number: that GPU); else of
+    the newest that does.
+    """
+    gpus = _gpus(driver, number)
+    fitting = [wheel for wheel in WHEELS if wheel.cuda <= _major(driver) and not _too_old(wheel, gpus)] or [*WHEELS[-1:]]
+    return ([wheel for wheel in installed() if wheel in fitting] or fitting)[-1].extra
+
+
+def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
+    """What is in the way of running on the GPUs (number: on that one), as far as versions tell: the first thing to mend.
+
+    nvrtc: the version of the NVRTC that CuPy has loaded, if that is known.
+    """
+    if driver.error is not None:  # without a driver nothing else helps, so that nothing else is named
+        return Misfit(driver.error, REMEDY)
+    here, gpus = installed(), _gpus(driver, number)
+    install = installing(advised(driver, number))
+    if not here and version_of(SOURCES) is None:
+        return Misfit("CuPy", install)
+    uninstall = f"pip uninstall {' '.join(wheel.package for wheel in here)}, and {install}"
+    if len(here) > 1:
+        named = " and ".join(map(_named, here))
+        return Misfit(f"one CuPy: {named} are installed over each other", uninstall)
+    oldest = _too_old(WHEELS[0], gpus)
+    if oldest is not None:
+        return Misfit(f"a newer GPU: {oldest}, and CuPy needs {_dotted(WHEELS[0].least)}", "run on the CPU, or on another GPU")
+    for wheel in here:
+        if wheel.cuda > _major(driver):
+            what = f"a CuPy for the driver: {_named(wheel)} is for CUDA {wheel.cuda}, and the driver has CUDA {driver.cuda}"
+            return Misfit(what, f"{uninstall}; or install driver 580 or newer")
+        if (old := _too_old(wheel, gpus)) is not None:
+            what = f"a CuPy for the GPU: {old}, and {_named(wheel)} needs {_dotted(wheel.least)}"
+            return Misfit(what, uninstall)
+    if nvrtc is None:
+        return None
+    loaded = next((wheel for wheel in WHEELS if wheel.cuda == nvrtc[0]), WHEELS[-1])
+    remove = f"pip uninstall {loaded.nvrtc}, and {install}"
+    if nvrtc[0] > _major(driver):
+        return Misfit(
+            f"an NVRTC for the driver: CuPy has loaded NVRTC {_dotted(nvrtc)}, and the driver has CUDA {driver.cuda}", remove
+        )
+    if (old := _too_old(loaded, gpus)) is not None:
+        what = f"an NVRTC for the GPU: {old}, and CuPy has loaded NVRTC {_dotted(nvrtc)}, which needs {_dotted(loaded.least)}"
+        return Misfit(what, remove)
+    return None
+
+
+def _major(driver: Driver) -> int:
+    return WHEELS[-1].cuda if driver.cuda is None else int(driver.cuda.partition(".")[0])
+
+
+def _gpus(driver: Driver, number: int | None) -> list[tuple[int, NvidiaGpu]]:
+    return [each for each in enumerate(driver.gpus) if number is None or each[0] == number]
+
+
+def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
+    """The first GPU for which the wheel's NVRTC does not compile, in words."""
+    for number, gpu in gpus:
+        major, minor = map(int, gpu.compute_capability.split("."))
+        if (major, minor) < wheel.least:
+            return f"cuda:{number} ({gpu.name}) has compute capability {gpu.compute_capability}"
+    return None
+
+
+def _named(wheel: Wheel) -> str:
+    return f"{wheel.package} {version_of(wheel.package)}"
+
+
+def _dotted(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"

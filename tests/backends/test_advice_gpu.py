@@ -1,0 +1,257 @@
+"""What a user is told whose GPU, driver, CuPy and NVRTC do not fit, who captures a first call, or who mixes up streams. Judges:
+the errors of CUDA and CuPy themselves, which the simulated GPU gives; and `env`, which must advise as the self-test does.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.backends.cuda import DeviceError, driver, require, wheels
+from tests import seeds
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parents[2]
+
+simulated = pytest.mark.skipif(
+    "SIMCUDA_LIB" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
+)
+
+
+@pytest.fixture
+def cupy() -> Any:
+    try:
+        return require(0)
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+# Versions that do not fit.
+
+HIDDEN = """
+import sys
+from cuda import pathfinder
+load = pathfinder.load_nvidia_dynamic_lib
+def hidden(name):
+    if name == "nvrtc":
+        raise pathfinder.DynamicLibNotFoundError('Failure finding "libnvrtc.so"')
+    return load(name)
+pathfinder.load_nvidia_dynamic_lib = hidden
+from dmlgather.cli import main
+sys.exit(main())
+"""
+"""The command, where no NVRTC is installed."""
+
+
+def ended(folder: Path, *arguments: str, settings: dict[str, str], code: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The command on a simulated GPU with these settings, with no kernel in CuPy's cache."""
+    return subprocess.run(
+        [sys.executable, *(("-m", "dmlgather.cli") if code is None else ("-c", code)), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUPY_CACHE_DIR": str(folder), **settings},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def told(folder: Path, settings: dict[str, str], code: str | None = None) -> tuple[dict[str, Any], str]:
+    """What `env` says as JSON, and the line with which the self-test ends."""
+    found = json.loads(ended(folder, "env", "--json", settings=settings, code=code).stdout)
+    tested = ended(folder, "selftest", "--device", "cuda", "--trials", "1", settings=settings, code=code)
+    assert (tested.returncode, tested.stdout) == (2, "")
+    return found, tested.stderr.splitlines()[-1]
+
+
+@simulated
+@pytest.mark.parametrize("capability", ["70", "35"])
+def test_a_gpu_that_nvrtc_has_left_behind(cupy: Any, tmp_path: Path, capability: str) -> None:
+    (wheel,) = wheels.installed()
+    dotted = (int(capability[0]), int(capability[1]))
+    if dotted >= wheel.least:
+        pytest.skip(f"{wheel.package} compiles for it")
+    found, tested = told(tmp_path, {"SIMCUDA_CC": capability, "SIMCUDA_DEVICES": "1"})
+    (missing,) = found["missing"]
+    assert not found["gpu"]["usable"]
+    assert f"has compute capability {capability[0]}.{capability[1]}, and " in missing["what"]
+    cured = "cupy-cuda12x[ctk]" if dotted >= (5, 0) else "run on the CPU"
+    assert cured in missing["remedy"]
+    assert re.match(r"dmlgather: NVRTC rejects the kernel \w+ for cuda:0: nvrtc: error: invalid value for --gpu-arch", tested)
+    assert tested.endswith(f"; {missing['what']}: {missing['remedy']}")
+
+
+@simulated
+def test_without_nvrtc_the_extra_of_the_cupy_that_is_there_is_named(cupy: Any, tmp_path: Path) -> None:
+    (wheel,) = wheels.installed()
+    found, tested = told(tmp_path, {"SIMCUDA_VERSION": "13000"}, HIDDEN)  # for which the newest extra is cuda13
+    remedy = rf"NVRTC .*pip install '{wheel.package}\[ctk\]>=\S+ \(dmlgather's extra {wheel.extra}\)$"
+    assert [each["what"] for each in found["missing"]] == ["a working CUDA backend"]
+    assert re.search(remedy, found["missing"][0]["remedy"])
+    assert re.search(remedy, tested)
+
+
+@simulated
+def test_a_driver_that_refuses_what_nvrtc_makes(cupy: Any, tmp_path: Path) -> None:
+    """As one of a lower minor version does, of which the major versions say nothing."""
+    loaded = driver.nvrtc()
+    found, tested = told(tmp_path, {"SIMCUDA_PTX": "7"})
+    assert found["nvrtc"] == str(loaded)
+    assert "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION: " in tested
+    assert tested.endswith(f", which NVRTC {loaded} made for a driver of CUDA {found['driver']['cuda']}; update the driver")
+
+
+def test_env_names_the_file_that_cupy_has_loaded(cupy: Any) -> None:
+    found = driver.nvrtc()
+    assert found.version == cupy.cuda.nvrtc.getVersion()
+    assert found.file is None or re.search(rf"/libnvrtc\.so\.{found.version[0]}[.\d]*$", found.file)
+    assert sys.platform != "linux" or Path(str(found.file)).is_file()
+
+
+# A first call inside a capture.
+
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+"""cudaStreamCaptureMode."""
+
+
+def _operator(cupy: Any, rows: int, **more: Any) -> tuple[Any, Any, Any, Any]:
+    """An operator on tables of so many rows, whose plan nothing has prepared; and its arrays."""
+    x, i, y = cupy.zeros((rows, 48), np.float32), cupy.zeros(5, np.int64), cupy.zeros((5, 48), np.float32)
+    return dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), **more), x, i, y
+
+
+@contextmanager
+def _capturing(stream: Any, mode: int) -> Iterator[list[Any]]:
+    """A capture on the stream; behind it, the list has the graph if there is one."""
+    graph: list[Any] = []
+    gc.collect()  # memory and modules that are freed meanwhile would end it
+    with stream:
+        stream.begin_capture(mode)
+        try:
+            yield graph
+        finally:
+            with suppress(RuntimeError):
+                graph.append(stream.end_capture())
+
+
+WAYS: dict[str, Callable[..., Any]] = {
+    "call": lambda op, x, i, y, stream: op(x, i, out=y),
+    "bind": lambda op, x, i, y, stream: op.bind(x, i, out=y)(),
+    "launch": lambda op, x, i, y, stream: op.launch(x.data.ptr, i.data.ptr, y.data.ptr, stream=stream, device="cuda"),
+}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["kernel", "words"])
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_first_call_inside_a_capture(cupy: Any, way: str, mode: int, known: bool) -> None:
+    """known: the kernel is loaded, for another operator, and only memory for bad indices is missing."""
+    more = {"out_of_bounds": "raise"} if known else {}
+    rows = 1000 + seeds.rng().randrange(10**6)
+    if known:
+        op, x, i, y = _operator(cupy, rows + 1, **more)
+        WAYS[way](op, x, i, y, 0)
+    else:
+        driver._compiled.cache_clear()
+        cupy.clear_memo()
+    op, x, i, y = _operator(cupy, rows, **more)
+    cupy.cuda.runtime.deviceSynchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with _capturing(stream, mode), pytest.raises(DeviceError) as raised:
+        WAYS[way](op, x, i, y, stream)
+    assert re.search(r"\(\w+STREAM_?CAPTURE\w+: ", str(raised.value), re.IGNORECASE)
+    assert str(raised.value).endswith("such types and layouts loads what it needs: make it, or prepare, before the capture")
+    assert "pip" not in str(raised.value)
+    if way == "bind":  # which takes words of its own: a binding is made before the capture
+        bound = op.bind(x, i, out=y)
+        bound(stream)
+        with _capturing(stream, mode) as graph:
+            bound(stream)
+    else:
+        with stream:
+            WAYS[way](op, x, i, y, stream)
+        with _capturing(stream, mode) as graph:
+            WAYS[way](op, x, i, y, stream)
+    assert graph  # nothing made it invalid
+
+
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED])
+def test_indices_that_would_be_moved_inside_a_capture(cupy: Any, mode: int) -> None:
+    x, out, rows = cupy.arange(12, dtype=np.float32).reshape(4, 3), cupy.zeros((2, 3), np.float32), dg.index[[3, 0]]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.runtime.deviceSynchronize()
+    with _capturing(stream, mode), pytest.raises(DeviceError, match=r"cannot be prepared now .* before the capture$"):
+        rows(x, out=out, out_of_bounds="clamp")
+    with stream:
+        rows(x, out=out, out_of_bounds="clamp")
+        out[...] = 0
+    with _capturing(stream, mode) as graph:
+        rows(x, out=out, out_of_bounds="clamp")
+    graph[0].launch(stream)
+    stream.synchronize()
+    assert out.get().tolist() == [[9, 10, 11], [0, 1, 2]]
+
+
+# Streams of another GPU.
+
+
+class _Protocol:
+    def __init__(self, stream: Any) -> None:
+        self._address = stream.ptr
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
+
+
+SPELLINGS: dict[str, Callable[[Any], Any]] = {"cupy": lambda s: s, "address": lambda s: s.ptr, "protocol": _Protocol}
+
+
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_blocking: bool) -> None:
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two GPUs")
+    rng = seeds.numpy_rng()
+    table, ids = rng.random((20, 6), np.float32), rng.integers(-20, 20, 5)
+    x, i, y = cupy.asarray(table), cupy.asarray(ids), cupy.zeros((5, 6), np.float32)
+    op = dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), out_of_bounds=policy)
+    moving = dg.compile(op.desc, device="cuda:0", out_of_bounds=policy)
+    bound = op.bind(x, i, out=y)
+    with cupy.cuda.Device(1):
+        kept = cupy.cuda.Stream(non_blocking=non_blocking)
+        there = SPELLINGS[spelling](kept)
+    calls: dict[str, Callable[[Any], Any]] = {
+        "call": lambda stream: op(x, i, stream=stream),
+        "call, out": lambda stream: op(x, i, out=y, stream=stream),
+        "moved": lambda stream: moving(table, ids, stream=stream),
+        "bound": bound,
+        "launch": lambda stream: op.launch(x.data.ptr, i.data.ptr, y.data.ptr, stream=stream, device="cuda:0"),
+        "onnx": lambda stream: dg.onnx.gather(x, i, stream=stream),
+        "openvino": lambda stream: dg.openvino.gather(x, i, 0, stream=stream),
+        "numpy": lambda stream: dg.index[ids](x, stream=stream),
+        "fused": lambda stream: dg.index[ids][::-1][::-1].fused(x)(x, i, stream=stream),
+    }
+    own = cupy.cuda.Stream()
+    for call in calls.values():
+        with pytest.raises(
+            TypeError, match=r"^stream is of cuda:1, but the call runs on cuda:0: pass a stream of cuda:0, or move"
+        ):
+            call(there)
+        y[...] = 0
+        cupy.cuda.runtime.deviceSynchronize()
+        found = call(own)  # nothing is left behind
+        own.synchronize()
+        assert cupy.asnumpy(y if found is None else found).tobytes() == table[ids].tobytes()

@@ -1,0 +1,120 @@
+"""Which of CuPy's wheels is advised, and what does not fit. Judge: what NVIDIA's and CuPy's pages say of versions, as a table."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dmlgather.backends.cuda import wheels
+from dmlgather.backends.cuda.nvidia_driver import Driver, NvidiaGpu
+from dmlgather.package import installing
+
+ROOT = Path(__file__).parents[2]
+TO_12, TO_13 = installing("cuda12"), installing("cuda13")
+NEWER = "; or install driver 580 or newer"
+
+
+def machine(cuda: str, *capabilities: str) -> Driver:
+    """The driver of a machine with such GPUs."""
+    return Driver(cuda, tuple(NvidiaGpu(f"GPU {number}", each, 2**34) for number, each in enumerate(capabilities)), None)
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """What is installed: the test's parameter, with blanks between."""
+    names = request.param.split()
+    monkeypatch.setattr(wheels, "version_of", lambda name: "14.2.0" if name in names else None)
+
+
+def test_an_extra_installs_its_wheel_with_all_that_it_loads() -> None:
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for wheel in wheels.WHEELS:
+        assert re.match(rf"{wheel.package}\[ctk\]>=", stated[wheel.extra][0])
+
+
+@pytest.mark.parametrize(
+    ("packages", "driver", "extra"),
+    [
+        ("", machine("13.0", "9.0"), "cuda13"),
+        ("", machine("12.9", "9.0"), "cuda12"),
+        ("", machine("13.0", "7.0"), "cuda12"),  # Volta: NVRTC of CUDA 13 begins with Turing
+        ("", machine("13.0", "7.5"), "cuda13"),
+        ("", machine("13.0", "9.0", "6.1"), "cuda12"),
+        ("", Driver(None, (), "there is no NVIDIA driver"), "cuda13"),
+        ("cupy-cuda12x", machine("13.0", "9.0"), "cuda12"),  # it runs there: a second CuPy would lie over it
+        ("cupy-cuda13x", machine("13.0", "9.0"), "cuda13"),
+        ("cupy-cuda13x", machine("12.4", "9.0"), "cuda12"),
+        ("cupy-cuda13x", machine("13.0", "7.0"), "cuda12"),
+        ("cupy", machine("13.0", "9.0"), "cuda13"),
+    ],
+    indirect=["packages"],
+)
+@pytest.mark.usefixtures("packages")
+def test_the_extra_is_that_of_the_cupy_that_is_there(driver: Driver, extra: str) -> None:
+    assert wheels.advised(driver) == extra
+
+
+CASES = [
+    ("cupy-cuda13x", machine("13.0", "7.5"), (13, 3), None, ""),
+    ("cupy-cuda12x", machine("13.0", "7.0"), (12, 9), None, ""),
+    ("cupy-cuda12x", machine("12.0", "5.0"), (12, 9), None, ""),
+    ("cupy-cuda12x", machine("13.0", "9.0"), (13, 3), None, ""),
+    ("cupy", machine("13.0", "9.0"), (13, 3), None, ""),
+    ("", machine("13.0", "9.0"), None, "CuPy", TO_13),
+    ("", machine("13.0", "7.0"), None, "CuPy", TO_12),
+    (
+        *("cupy-cuda13x", machine("12.4", "9.0"), None),
+        *("a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA 12.4",
+          f"pip uninstall cupy-cuda13x, and {TO_12}{NEWER}"),
+    ),
+    (
+        *("cupy-cuda12x cupy-cuda13x", machine("13.0", "9.0"), None),
+        *("one CuPy: cupy-cuda12x 14.2.0 and cupy-cuda13x 14.2.0 are installed over each other",
+          f"pip uninstall cupy-cuda12x cupy-cuda13x, and {TO_13}"),
+    ),
+    (
+        *("cupy-cuda13x", machine("13.0", "9.0", "7.0"), None),
+        *("a CuPy for the GPU: cuda:1 (GPU 1) has compute capability 7.0, and cupy-cuda13x 14.2.0 needs 7.5",
+          f"pip uninstall cupy-cuda13x, and {TO_12}"),
+    ),
+    (
+        *("cupy-cuda12x", machine("12.4", "3.7"), None),
+        *("a newer GPU: cuda:0 (GPU 0) has compute capability 3.7, and CuPy needs 5.0", "run on the CPU, or on another GPU"),
+    ),
+    (
+        *("cupy-cuda12x", machine("12.4", "9.0"), (13, 3)),
+        *("an NVRTC for the driver: CuPy has loaded NVRTC 13.3, and the driver has CUDA 12.4",
+          f"pip uninstall nvidia-cuda-nvrtc, and {TO_12}"),
+    ),
+    (
+        *("cupy-cuda12x", machine("13.0", "7.0"), (13, 3)),
+        *("an NVRTC for the GPU: cuda:0 (GPU 0) has compute capability 7.0, and CuPy has loaded NVRTC 13.3, which needs 7.5",
+          f"pip uninstall nvidia-cuda-nvrtc, and {TO_12}"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("packages", "driver", "nvrtc", "what", "remedy"), CASES, indirect=["packages"])
+@pytest.mark.usefixtures("packages")
+def test_what_does_not_fit(driver: Driver, nvrtc: wheels.Version | None, what: str | None, remedy: str) -> None:
+    found = wheels.misfit(driver, nvrtc)
+    assert found == (None if what is None else (what, remedy))
+
+
+@pytest.mark.parametrize("packages", ["cupy-cuda13x"], indirect=True)
+@pytest.mark.usefixtures("packages")
+def test_one_gpu_fits_where_another_does_not() -> None:
+    both = machine("13.0", "9.0", "7.0")
+    assert wheels.misfit(both, number=0) is None
+    assert wheels.misfit(both, number=1) == wheels.misfit(both)
+    assert (wheels.advised(both, 0), wheels.advised(both, 1)) == ("cuda13", "cuda12")
+
+
+def test_the_page_has_the_same_table() -> None:
+    page = (ROOT / "docs" / "gpu.md").read_text()
+    rows = re.findall(r"^\| .*CUDA (\d+)\).*\| (\d+)\.(\d+) .*`pip install '\.\[(\w+)\]'` \|$", page, re.MULTILINE)
+    found = {(extra, int(cuda), (int(major), int(minor))) for cuda, major, minor, extra in rows}
+    assert found == {(wheel.extra, wheel.cuda, wheel.least) for wheel in wheels.WHEELS}
