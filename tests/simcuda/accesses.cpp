@@ -38,6 +38,8 @@ template <class F> void by_space(const Instruction& in, u32 mask, const Lanes& t
     if (global) use(Space::Global, global);
 }
 
+constexpr u64 VALUELESS = 0xA5A5A5A5A5A5A5A5;  // what is stored of a register that is not set
+
 typedef std::array<std::array<u8, 16>, LANES> Content;  // of each lane
 
 void count(Warp& warp, const Instruction& in, Space space, u32 mask, const Lanes& to, u32 size) {
@@ -206,9 +208,12 @@ void store(Warp& warp, const Instruction& in, u32 mask) {
     const u32 size = u32{in.bytes} * in.parts;
     Content content;
     for (int part = 0; part < in.parts; ++part) {
-        const Lanes& value = warp.read(in.result[part], mask);
-        for (int lane = 0; lane < LANES; ++lane)
+        const u32 valueless = warp.valueless(in.result[part], mask);
+        Lanes value = warp.read(in.result[part], mask & ~valueless);
+        for_lanes(valueless, [&](int lane) { value[lane] = VALUELESS; });
+        for (int lane = 0; lane < LANES; ++lane) {
             copy(&content[lane][static_cast<std::size_t>(in.bytes * part)], reinterpret_cast<const u8*>(&value[lane]), in.bytes);
+        }
     }
     by_space(in, mask, to, [&](Space space, u32 lanes) {
         for_lanes(lanes, [&](int lane) {

@@ -422,7 +422,11 @@ Handler comparison(std::string_view name, Type type) {
 
 Handler conversion(Type to, Type from) { return conversion_to(to, from, Numeric{}); }
 
-void move(Warp& warp, const Instruction& in, u32 mask) { warp.write(in.result[0], mask, warp.read(in.source[0], mask)); }
+void move(Warp& warp, const Instruction& in, u32 mask) {
+    const u32 valueless = warp.valueless(in.source[0], mask);
+    warp.write(in.result[0], mask & ~valueless, warp.read(in.source[0], mask & ~valueless));
+    if (valueless) warp.forget(in.result[0], valueless);
+}
 
 void to_shared_window(Warp& warp, const Instruction& in, u32 mask) {
     Lanes address = warp.read(in.source[0], mask);

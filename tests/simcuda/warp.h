@@ -80,6 +80,10 @@ public:
         return values[r];
     }
 
+    // The lanes for which a register has no value, where it may be copied all the same.
+    u32 valueless(s32 number, u32 mask) const { return launch.copies_unset ? mask & ~set[static_cast<std::size_t>(number)] : 0; }
+    void forget(s32 number, u32 mask) { set[static_cast<std::size_t>(number)] &= ~mask; }
+
     void write(s32 number, u32 mask, const Lanes& value) {
         if (number == NONE) return;
         const std::size_t r = static_cast<std::size_t>(number);
