@@ -10,6 +10,7 @@ constexpr int MOST_DEVICES = 16, LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5;
 Device* const devices = new Device[MOST_DEVICES];
 bool initialised = false;
 thread_local Device* current = nullptr;
+thread_local std::vector<Device*> pushed;  // the contexts below the current one
 thread_local int chosen = 0;  // the runtime's device where the thread has no context
 std::set<std::pair<int, int>> peers;
 
@@ -143,6 +144,13 @@ DRIVER(cuDevicePrimaryCtxRetain, (void** context, int number), *context = &devic
 DRIVER(cuDevicePrimaryCtxRelease_v2, (int number), device(number))
 DRIVER(cuCtxGetCurrent, (void** context), *context = current)
 DRIVER(cuCtxSetCurrent, (void* context), current = context ? &device_of_context(context) : nullptr)
+DRIVER(cuCtxPushCurrent_v2, (void* context), pushed.push_back(current); current = &device_of_context(context))
+DRIVER(cuCtxPopCurrent_v2, (void** context), {
+    if (pushed.empty()) fail(INVALID_CONTEXT, "nothing was pushed");
+    *context = current;
+    current = pushed.back();
+    pushed.pop_back();
+})
 DRIVER(cuCtxGetDevice, (int* number), *number = current_device().number)
 
 static int cudaDriverGetVersion(int* version) { return cuDriverGetVersion(version); }  // also of a driver that is too old

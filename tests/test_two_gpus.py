@@ -1,0 +1,166 @@
+"""Calls whose arrays lie on another GPU than the one that runs them: copies wait for what writes their source, who uses a source
+or a result next waits for them, and no memory goes back to its pool before it was read. Judged by NumPy.
+
+They show it where work is late: under SIMCUDA_LATE=1, or in a random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlgather as dg
+from dmlgather.backends import arrays, streams
+from tests import seeds
+
+cupy = pytest.importorskip("cupy")
+pytestmark = pytest.mark.gpu(devices=2)
+
+ROWS, WIDTH, COUNT = 50, 24, 40
+DESC = dg.GatherOperatorDesc.of(((ROWS, WIDTH), "float32"), ((COUNT,), "int64"), axis=0)
+SPOILT = np.float32(-5)
+
+
+class Held:
+    """A table and indices on one GPU, where a slow stream has just written them, and what a gather of them is."""
+
+    def __init__(self, number: int, *, transposed: bool = False) -> None:
+        rng = seeds.numpy_rng()
+        self.number, self.table, self.ids = number, rng.random((ROWS, WIDTH), np.float32), rng.integers(0, ROWS, COUNT)
+        with cupy.cuda.Device(number):
+            lying = cupy.asarray(np.asfortranarray(self.table) if transposed else self.table)
+            assert lying.flags.f_contiguous == transposed
+            self.x, self.i = lying, cupy.asarray(self.ids)
+        self.expected = self.table[self.ids]
+
+    def spoil(self) -> None:
+        """The caller writes over the inputs, behind the call on the stream that it used before."""
+        with cupy.cuda.Device(self.number):
+            self.x.fill(SPOILT)
+            self.i.fill(0)
+
+    def drop(self) -> None:
+        """The caller drops the inputs, and other arrays take their memory."""
+        del self.x, self.i
+        reuse(self.number, ROWS * WIDTH, np.float32)
+        reuse(self.number, COUNT, np.int64)
+
+
+def reuse(number: int, count: int, dtype: Any) -> None:
+    """Arrays of this size are made and written, which the pool gives memory that is free."""
+    with cupy.cuda.Device(number):
+        for _ in range(4):
+            cupy.full(count, SPOILT, dtype)
+
+
+def new(number: int) -> Any:
+    with cupy.cuda.Device(number):
+        return cupy.full((COUNT, WIDTH), SPOILT)
+
+
+def operator(held: Held, target: int) -> Any:
+    return dg.compile(DESC, device=f"cuda:{target}")(held.x, held.i)
+
+
+def into_the_home(held: Held, target: int) -> Any:
+    return dg.compile(DESC, device=f"cuda:{target}")(held.x, held.i, out=new(held.number))
+
+
+def into_the_target(held: Held, target: int) -> Any:
+    return dg.compile(DESC, device=f"cuda:{target}")(held.x, held.i, out=new(target))
+
+
+def out_elsewhere(held: Held, target: int) -> Any:
+    return dg.compile(DESC, device=f"cuda:{held.number}")(held.x, held.i, out=new(target))
+
+
+def eager(held: Held, target: int) -> Any:
+    return dg.onnx.gather(held.x, held.i, axis=0, device=f"cuda:{target}")
+
+
+def silent(held: Held, target: int) -> Any:
+    return dg.openvino.gather(held.x, held.i, 0, device=f"cuda:{target}")
+
+
+def chain(held: Held, target: int) -> Any:
+    return dg.index[held.i][::-1][::-1](held.x, device=f"cuda:{target}")
+
+
+def chain_into_out(held: Held, target: int) -> Any:
+    return dg.index[held.i][::-1][::-1](held.x, out=new(target), device=f"cuda:{held.number}")
+
+
+CALLS: dict[str, Callable[[Held, int], Any]] = {
+    each.__name__: each
+    for each in (operator, into_the_home, into_the_target, out_elsewhere, eager, silent, chain, chain_into_out)
+}
+
+
+@pytest.mark.parametrize("transposed", [False, True], ids=["packed", "transposed"])
+@pytest.mark.parametrize("then", ["spoil", "drop"])
+@pytest.mark.parametrize("home", [0, 1])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_arrays_of_another_gpu(call: Callable[[Held, int], Any], home: int, then: str, transposed: bool) -> None:
+    held = Held(home, transposed=transposed)
+    found = call(held, 1 - home)
+    getattr(held, then)()
+    for number in (0, 1):  # temporaries of the call
+        for count, dtype in ((ROWS * WIDTH, np.float32), (COUNT, np.int64), (COUNT * WIDTH, np.float32)):
+            reuse(number, count, dtype)
+    assert found.get().tobytes() == held.expected.tobytes()
+
+
+@pytest.mark.parametrize("home", [0, 1])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_on_streams_that_wait_for_no_other(call: Callable[[Held, int], Any], home: int) -> None:
+    """The results are read on the stream that is the current one of their GPU."""
+    with ExitStack() as stack:
+        for number in (0, 1):
+            with cupy.cuda.Device(number):
+                stack.enter_context(cupy.cuda.Stream(non_blocking=True))
+        held = Held(home)
+        found = call(held, 1 - home)
+        held.spoil()
+        with found.device:
+            assert found.get().tobytes() == held.expected.tobytes()
+
+
+@pytest.fixture
+def kept_alone() -> Iterator[None]:
+    """Nothing is kept of earlier calls."""
+    streams.KEPT.finish()
+    yield
+    streams.KEPT.finish()
+
+
+BROKEN: dict[str, tuple[Any, str, Any]] = {
+    "the copy waits for nobody": (streams, "meet", lambda number, stream, owner=None: False),
+    "the source goes back to its pool": (streams, "keep", lambda number, view: None),
+    "CuPy copies": (arrays, "_from_gpu_to_gpu", lambda array, source, target: _as_cupy_does(array, target)),
+}
+
+
+def _as_cupy_does(array: Any, target: Any) -> Any:
+    with target.current():
+        return cupy.asarray(array, blocking=True)
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_what_is_left_out_is_noticed(kept_alone: None, monkeypatch: pytest.MonkeyPatch, broken: tuple[Any, str, Any]) -> None:
+    from tests.gpus import late
+
+    if not late():
+        pytest.skip("shows for certain only where all is late: SIMCUDA_LATE=1")
+    monkeypatch.setattr(*broken)
+    wrong = 0
+    for call in CALLS.values():
+        for then in ("spoil", "drop"):
+            try:
+                test_arrays_of_another_gpu(call, 0, then, False)
+            except (AssertionError, IndexError):  # indices that were not there yet
+                wrong += 1
+    assert wrong
