@@ -24,7 +24,10 @@ as_late_as_allowed = pytest.mark.skipif(
     os.environ.get("SIMCUDA_LATE") != "1", reason="shows what is too early only where all else is late: SIMCUDA_LATE=1"
 )
 """Marks a test whose fault a GPU, or another order, shows by chance alone."""
-
+simulated = pytest.mark.skipif(
+    "SIMCUDA_LATE" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
+)
+"""Marks a test of GPUs of other kinds."""
 
 SECOND = pytest.param("cuda:1", marks=pytest.mark.gpu(devices=2))
 """The device of a test that runs elsewhere as well."""
