@@ -356,7 +356,9 @@ def functions_of_the_host() -> None:
 
 def lent(array: Any, stream: Any) -> Any:
     """The array as another library lends it, with the stream that works on it."""
-    return SimpleNamespace(array=array, __cuda_array_interface__={**array.__cuda_array_interface__, "version": 3, "stream": stream.ptr})
+    return SimpleNamespace(
+        array=array, __cuda_array_interface__={**array.__cuda_array_interface__, "version": 3, "stream": stream.ptr}
+    )
 
 
 def the_library_waits_for_who_lends() -> None:
