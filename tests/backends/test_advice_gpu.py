@@ -27,7 +27,7 @@ pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]
 
 simulated = pytest.mark.skipif(
-    "SIMCUDA_LIB" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
+    "SIMCUDA_DEVICES" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
 )
 
 
