@@ -2,7 +2,7 @@
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
 are written; other pages run in the checkout. The blocks of docs/gpu.md have the marker gpu, and those of docs/torch.md the marker
-torch. On docs/gpu.md torch is a stand-in (tests/other_libraries.py), unless DMLGATHER_REAL_GPU is set.
+torch. On docs/gpu.md torch is a stand-in (tests/other_libraries.py) where there is none with CUDA.
 """
 
 from __future__ import annotations
@@ -193,9 +193,15 @@ def run_console(example: Example) -> str | None:
 
 
 def enter_gpu_page(namespace: dict[str, Any]) -> None:
-    """Put the stand-in for torch in place."""
+    """Put the stand-in for torch in place, where there is none with CUDA."""
     namespace["stand_ins"] = stack = ExitStack()
-    if not os.environ.get("DMLGATHER_REAL_GPU"):
+    try:
+        import torch  # noqa: PLC0415 - most runs have none
+
+        real = torch.cuda.is_available()
+    except ImportError:
+        real = False
+    if not real:
         from tests.other_libraries import torch_in_place  # noqa: PLC0415 - most runs have no use for it
 
         stack.enter_context(torch_in_place())

@@ -24,7 +24,10 @@ as_late_as_allowed = pytest.mark.skipif(
     os.environ.get("SIMCUDA_LATE") != "1", reason="shows what is too early only where all else is late: SIMCUDA_LATE=1"
 )
 """Marks a test whose fault a GPU, or another order, shows by chance alone."""
-
+simulated = pytest.mark.skipif(
+    "SIMCUDA_LATE" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
+)
+"""Marks a test of GPUs of other kinds."""
 
 SECOND = pytest.param("cuda:1", marks=pytest.mark.gpu(devices=2))
 """The device of a test that runs elsewhere as well."""
@@ -35,6 +38,20 @@ NUMBERS = [np.dtype(kind) for kind in "?bhilBHILefdFD"] + [np.dtype(ml_dtypes.bf
 def late() -> bool:
     """Whether work is done as late as CUDA allows."""
     return os.environ.get("SIMCUDA_LATE") == "1"
+
+
+@contextmanager
+def same_streams() -> Iterator[None]:
+    """What happens meanwhile leaves the current GPU, and CuPy's current streams, as they were."""
+    cuda = driver.require(0).cuda
+    count = cuda.runtime.getDeviceCount()
+
+    def now() -> list[int]:
+        return [cuda.runtime.getDevice(), *(cuda.get_current_stream(number).ptr for number in range(count))]
+
+    before = now()
+    yield
+    assert now() == before
 
 
 def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:

@@ -153,12 +153,15 @@ CHECKS = (
         command="ci/checks/jax",
     ),
     Check(
-        "cupy",
-        "dmlgather beside the oldest and the newest version of CuPy's own package, which needs no GPU: names, arguments, "
-        "arrays, compiler and disk cache",
-        5,
-        "`dmlgather/backends/`, `dmlgather/calls/`",
-        command="ci/checks/cupy",
+        "gpu",
+        "CuPy as pip installs it, on a simulated GPU (`tests/simcuda/`): the tests marked `gpu`, the blocks of "
+        "[Run on a GPU](gpu.md), the self-test. All work is done as late as CUDA allows, and in random orders. Whole, also with "
+        "the oldest CuPy, for CUDA 12; with one GPU, a stream for each thread, buffers of exact size, three compute "
+        "capabilities; `ci/gpu` from first to last line; and CuPy without a driver: messages, compiler and disk cache",
+        25,
+        "`dmlgather/backends/`, `dmlgather/calls/`, `cuda_kernels/`, `tests/simcuda/`",
+        command="ci/checks/gpu",
+        short="ci/heavy gpu --short",
     ),
     Check(
         "bare",

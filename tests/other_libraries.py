@@ -273,7 +273,7 @@ class Rig:
         cupy = require(0)
         self.torch, self.jax = stack.enter_context(torch_in_place()), Jax()
         stack.enter_context(pytest.MonkeyPatch.context()).setitem(sys.modules, "jax", self.jax)
-        self.now, other = cupy.cuda.Stream.null, lane()
+        self.now, other = cupy.cuda.get_current_stream(), lane()
         if per_thread:
             self.now = stack.enter_context(cupy.cuda.Stream.ptds)
             stack.enter_context(self.torch.cuda.stream(TorchStream(cupy.cuda.Stream.null)))

@@ -81,7 +81,7 @@ def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest
 
     monkeypatch.setattr(heavy, "_bash", bash)
     monkeypatch.setenv("VENV", "v")
-    assert main(["chains"]) == main(["chains", "7", "a/test.py::b[c d]"]) == main(["cupy", "-k", "x"]) == main(["fuzz", "9"]) == 0
+    assert main(["chains"]) == main(["chains", "7", "a/test.py::b[c d]"]) == main(["gpu", "-k", "x"]) == main(["fuzz", "9"]) == 0
     assert [command.partition("exec ")[2] for command, _ in ran[:2]] == [
         "v/bin/python -m pytest -n 2 -m heavy -q tests/dxdispatch/test_chains_heavy.py "
         "tests/fusion/test_random_chains.py tests/numpy/test_chains_heavy.py",
@@ -90,7 +90,7 @@ def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest
     assert ran[0][1] == {"CHAINS": "2000", "DMLGATHER_REPEAT": "ci/heavy chains 2000"}
     assert ran[1][1] == {"CHAINS": "7", "DMLGATHER_REPEAT": "ci/heavy chains 7"}
     assert ran[3][0] == "ci/setup test; exec v/bin/python -m tests.fuzzing 9"
-    assert ran[2] == ("ci/checks/cupy -k x", {"DMLGATHER_REPEAT": "ci/heavy cupy"})
+    assert ran[2] == ("ci/checks/gpu -k x", {"DMLGATHER_REPEAT": "ci/heavy gpu"})
 
 
 @pytest.mark.parametrize(

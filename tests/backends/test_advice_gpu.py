@@ -19,24 +19,13 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, driver, require, wheels
+from dmlgather.backends.cuda import DeviceError, driver, wheels
 from tests import seeds
+from tests.gpus import simulated
 
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
-
-simulated = pytest.mark.skipif(
-    "SIMCUDA_DEVICES" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
-)
-
-
-@pytest.fixture
-def cupy() -> Any:
-    try:
-        return require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 # Versions that do not fit.
@@ -218,12 +207,11 @@ class _Protocol:
 SPELLINGS: dict[str, Callable[[Any], Any]] = {"cupy": lambda s: s, "address": lambda s: s.ptr, "protocol": _Protocol}
 
 
+@pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("non_blocking", [False, True])
 def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_blocking: bool) -> None:
-    if cupy.cuda.runtime.getDeviceCount() < 2:
-        pytest.skip("needs two GPUs")
     rng = seeds.numpy_rng()
     table, ids = rng.random((20, 6), np.float32), rng.integers(-20, 20, 5)
     x, i, y = cupy.asarray(table), cupy.asarray(ids), cupy.zeros((5, 6), np.float32)

@@ -182,8 +182,8 @@ def test_arrays_of_jax_are_never_written(rig: Rig) -> None:
 @pytest.mark.parametrize("room", [0, 1, 2])
 def test_views_of_every_kind_run_in_place(down: int, across: int, room: int) -> None:
     """room: columns on the left that are not the view's, so that rows lie at any alignment."""
-    op, wide = dg.compile(gather()), np.arange(ROWS * abs(down) * (WIDTH * abs(across) + room), dtype=np.float32)
-    wide = wide.reshape(ROWS * abs(down), -1)
+    op, size = dg.compile(gather()), ROWS * abs(down) * (WIDTH * abs(across) + room)
+    wide = np.arange(size, dtype=np.float32).reshape(ROWS * abs(down), -1)
     ids, out = placed(np.repeat(IDS, 2, axis=1)), placed(np.zeros((COUNT, WIDTH + room), np.float32))
     table, expected = (array[::down, room:][:, ::across] for array in (placed(wide), wide))
     target = out[:: -1 if down < 0 else 1, room:]

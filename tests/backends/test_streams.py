@@ -22,7 +22,7 @@ import dmlgather as dg
 from dmlgather.backends import streams, torch_tensors
 from dmlgather.distributed import chunk_operators
 from tests import seeds
-from tests.gpus import as_late_as_allowed, late, placed
+from tests.gpus import as_late_as_allowed, late, placed, same_streams
 from tests.other_libraries import Interfaced, JaxArray, Rig, Storage, Tensor, TorchStream, lane
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
@@ -153,8 +153,9 @@ def test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use
     rig: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
     call = Call(rig, *libraries)
-    call.used(call.run(run))
-    assert sys.modules["cupy"].cuda.get_current_stream() == sys.modules["cupy"].cuda.Stream.null
+    with same_streams():
+        result = call.run(run)
+    call.used(result)
 
 
 @gpu
@@ -162,9 +163,7 @@ def test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use
 def test_the_order_is_kept_on_the_streams_of_threads(
     per_thread: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
-    call = Call(per_thread, *libraries)
-    call.used(call.run(run))
-    assert sys.modules["cupy"].cuda.get_current_stream() == sys.modules["cupy"].cuda.Stream.ptds
+    test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use_them(per_thread, run, libraries)
 
 
 def told(call: Call) -> list[set[int]]:

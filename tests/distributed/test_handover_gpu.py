@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.distributed import gather, gather_elements, run, tasks
 from dmlgather.distributed import slice as slice_of
 from tests import seeds
@@ -23,14 +22,6 @@ pytestmark = pytest.mark.gpu
 
 ROUNDS = 4
 CHUNKS = ((1, 0, 30, 29), (2, 2), (5,))
-
-
-@pytest.fixture
-def cupy() -> Any:
-    try:
-        return require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["streams", "default"])

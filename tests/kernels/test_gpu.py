@@ -137,8 +137,8 @@ def test_a_new_thread_launches(cupy: Any, bind: bool) -> None:
     table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.full(4000, -1), cupy.zeros(64_000, cupy.uint32)
     pointers = table.data.ptr, indices.data.ptr, out.data.ptr
     launch = program.bind(*pointers) if bind else partial(program.launch, *pointers)
-    stream = cupy.cuda.get_current_stream()
-    stream.synchronize()
+    cupy.cuda.get_current_stream().synchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -151,6 +151,7 @@ def test_a_new_thread_launches(cupy: Any, bind: bool) -> None:
     thread.start()
     thread.join()
     assert not failures
+    stream.synchronize()
     assert np.array_equal(out.get().reshape(4000, 16), np.broadcast_to(np.arange(15_984, 16_000), (4000, 16)))
 
 

@@ -92,9 +92,12 @@ def test_random_plans(rng: random.Random) -> None:
     buffers = random_buffers(plan, rng)
     expected = buffers.out.copy()
     bad = reference.run(plan, buffers.data, buffers.indices, expected)
-    data, out = placed(buffers.data, 1), placed(buffers.out, 1)
+    data, out = (
+        placed(buffers.data.view(np.uint8), 1),
+        placed(buffers.out.view(np.uint8), 1),
+    )  # CuPy has no elements without a type
     indices = None if buffers.indices is None else placed(buffers.indices, 1)
-    untouched, pointers = placed(buffers.out, 1), (pointer(data), pointer(indices), pointer(out))
+    untouched, pointers = placed(buffers.out.view(np.uint8), 1), (pointer(data), pointer(indices), pointer(out))
     alignment = next(width for width in (16, 8, 4, 2, 1) if not (pointers[0] | pointers[2]) % width)
     assume(not unwritable_fill(plan, alignment))
     program = prepare(plan, 1, alignment)
@@ -487,7 +490,8 @@ def test_long_rows_are_staged_where_the_device_allows_it(
     buffers = random_buffers(LONG_ROWS, rng)
     expected = buffers.out.copy()
     reference.run(LONG_ROWS, buffers.data, buffers.indices, expected)
-    data, indices, out = cupy.asarray(buffers.data), cupy.asarray(buffers.indices), cupy.zeros(buffers.out.size, np.int32)
+    data, indices = cupy.asarray(buffers.data.view(np.uint8)), cupy.asarray(buffers.indices)
+    out = cupy.zeros(buffers.out.size, np.int32)
     program.launch(pointer(data), pointer(indices), pointer(out), 0)
     assert out.get().tobytes() == expected.tobytes()
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.backends.cuda import DeviceError, require
 from tests import seeds
 
 pytestmark = pytest.mark.gpu
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.gpu
 SHAPE = (6, 5, 4)
 MASK = np.array([True, False, True, True, False])
 WIDE_MASK = np.arange(30).reshape(6, 5) % 4 == 1
-
-
-@pytest.fixture
-def cupy() -> Any:
-    try:
-        return require(0)
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 def _host(values: Any) -> Any:
@@ -114,9 +105,8 @@ def test_they_are_moved_once(cupy: Any) -> None:
     assert expression(x).tobytes() == expected.tobytes()
 
 
+@pytest.mark.gpu(devices=2)
 def test_data_of_several_gpus(cupy: Any) -> None:
-    if cupy.cuda.runtime.getDeviceCount() < 2:
-        pytest.skip("needs two GPUs")
     x = seeds.numpy_rng().random(SHAPE, np.float32)
     expression = dg.index[:, [0, 4]][..., MASK[:4]]
     with cupy.cuda.Device(1):

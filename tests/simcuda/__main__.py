@@ -1,4 +1,4 @@
-"""python -m tests.simcuda [SETTING=VALUE…] COMMAND…: runs a command with simulated GPUs. The settings are those of `environment`."""
+"""python -m tests.simcuda [SETTING=VALUE…] COMMAND…: runs a command with simulated GPUs; settings as of `environment`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 // Instructions that access memory, or other lanes of the warp.
 #include <map>
+#include <utility>
 
 #include "warp.h"
 
@@ -10,7 +11,7 @@ template <class F> void for_lanes(u32 mask, F use) {
 }
 
 Lanes addresses(const Warp& warp, const Instruction& in, u32 mask) {
-    const Lanes& base = warp.read(in.source[0], mask);
+    const Lanes& base = warp.needed(in.source[0], mask);
     const u32 size = u32{in.bytes} * in.parts;
     Lanes to;
     for (int lane = 0; lane < LANES; ++lane) {
@@ -37,6 +38,8 @@ template <class F> void by_space(const Instruction& in, u32 mask, const Lanes& t
     if (local) use(Space::Local, local);
     if (global) use(Space::Global, global);
 }
+
+constexpr u64 VALUELESS = 0xA5A5A5A5A5A5A5A5;  // what is stored of a register that is not set
 
 typedef std::array<std::array<u8, 16>, LANES> Content;  // of each lane
 
@@ -102,8 +105,8 @@ template <class T> struct Decrement {
 };
 
 template <class T, class Operation> void atomically(Warp& warp, const Instruction& in, u32 mask) {
-    const Lanes to = addresses(warp, in, mask), value = warp.read(in.source[1], mask);
-    const Lanes other = in.source[2] == NONE ? value : warp.read(in.source[2], mask);
+    const Lanes to = addresses(warp, in, mask), value = warp.needed(in.source[1], mask);
+    const Lanes other = in.source[2] == NONE ? value : warp.needed(in.source[2], mask);
     Lanes results = {};
     by_space(in, mask, to, [&](Space space, u32 lanes) {
         for_lanes(lanes, [&](int lane) {
@@ -140,8 +143,9 @@ template <template <class> class Operation, class... T> Handler of(Type type) {
 struct Shuffle {
     enum Mode { Up, Down, Butterfly, Index };
     template <Mode MODE> static void run(Warp& warp, const Instruction& in, u32 mask) {
-        const Lanes value = warp.read(in.source[0], mask), by = warp.read(in.source[1], mask),
-                    limits = warp.read(in.source[2], mask);
+        const Lanes value = warp.read(in.source[0], mask), by = warp.needed(in.source[1], mask),
+                    limits = warp.needed(in.source[2], mask);
+        const u32 unset = std::exchange(warp.valueless, 0);
         Lanes out = {}, valid = {};
         for_lanes(mask, [&](int lane) {
             const int step = static_cast<int>(by[lane] & 31), clamp = static_cast<int>(limits[lane] & 31);
@@ -156,8 +160,10 @@ struct Shuffle {
             if (!(mask >> taken & 1))
                 throw Failure{Fault::LanesMissing, lane};  // what a lane that is not here would give is undefined
             out[lane] = value[taken];
+            warp.valueless |= (unset >> taken & 1) << lane;
         });
         warp.write(in.result[0], mask, out);
+        warp.valueless = 0;
         warp.write(in.result[1], mask, valid);
     }
 };
@@ -165,7 +171,7 @@ struct Shuffle {
 struct Vote {
     enum Mode { Ballot, Any, All, Same };
     template <Mode MODE> static void run(Warp& warp, const Instruction& in, u32 mask) {
-        const Lanes& choice = warp.read(in.source[0], mask);
+        const Lanes& choice = warp.needed(in.source[0], mask);
         u32 votes = 0;
         for_lanes(mask, [&](int lane) { votes |= static_cast<u32>((choice[lane] & 1) != in.negates) << lane; });
         const u64 result = MODE == Ballot ? votes
@@ -177,8 +183,6 @@ struct Vote {
         warp.write(in.result[0], mask, out);
     }
 };
-
-void synchronise_warp(Warp& warp, const Instruction&, u32) { warp.shared.begin_phase_of(warp.thread(0)); }
 
 }  // namespace
 
@@ -206,9 +210,12 @@ void store(Warp& warp, const Instruction& in, u32 mask) {
     const u32 size = u32{in.bytes} * in.parts;
     Content content;
     for (int part = 0; part < in.parts; ++part) {
-        const Lanes& value = warp.read(in.result[part], mask);
-        for (int lane = 0; lane < LANES; ++lane)
+        warp.valueless = 0;
+        Lanes value = warp.read(in.result[part], mask);
+        for_lanes(warp.valueless, [&](int lane) { value[lane] = VALUELESS; });
+        for (int lane = 0; lane < LANES; ++lane) {
             copy(&content[lane][static_cast<std::size_t>(in.bytes * part)], reinterpret_cast<const u8*>(&value[lane]), in.bytes);
+        }
     }
     by_space(in, mask, to, [&](Space space, u32 lanes) {
         for_lanes(lanes, [&](int lane) {
@@ -242,7 +249,7 @@ Handler atomic(std::string_view name, Type type) {
 
 Handler collective(std::string_view name) {
     static const std::map<std::string_view, Handler> table = {
-        {"bar.warp", synchronise_warp},
+        {"bar.warp", nothing},
         {"shfl.up", Shuffle::run<Shuffle::Up>},
         {"shfl.down", Shuffle::run<Shuffle::Down>},
         {"shfl.bfly", Shuffle::run<Shuffle::Butterfly>},

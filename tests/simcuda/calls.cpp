@@ -93,7 +93,8 @@ void ptx_launch(const Request* request, Outcome* outcome) {
                            .last_block = request->last_block,
                            .most_instructions = request->most_instructions,
                            .memory = memory,
-                           .totals = request->totals};
+                           .totals = request->totals,
+                           .copies_unset = false};
     try {
         run(launch);
     } catch (const Violation& violation) {

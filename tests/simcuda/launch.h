@@ -11,6 +11,7 @@ struct Launch {
     u64 most_instructions;        // of one warp
     Memory& memory;
     LaunchCounts* totals;  // null: nothing is counted
+    bool copies_unset;     // compilers compute with variables that have no value; it must not come to a branch or an address
 
     u32 threads() const { return block[0] * block[1] * block[2]; }
 };

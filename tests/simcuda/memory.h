@@ -301,8 +301,8 @@ private:
     std::unordered_map<const Buffer*, std::array<Accesses, 2>> accesses;
 };
 
-// A block's shared memory. Each byte knows who wrote and who read it last, and when; a barrier begins a phase, and so does a warp
-// that synchronises, for its own threads.
+// A block's shared memory. Each byte knows who wrote and who read it last, and when; a barrier begins a phase, and so does a collective
+// instruction of a warp, for its own threads.
 class SharedMemory {
 public:
     SharedMemory(u32 size, LaunchCounts* totals) : bytes(size), shadow(size), totals(totals) {}
@@ -317,8 +317,7 @@ public:
             Byte& byte = shadow[address + i];
             require_set(lane, address + i);
             if (!after(byte.written, byte.writer, thread)) throw race(lane, address + i, byte.writer);
-            const bool alone = byte.reader == thread || after(byte.read, byte.reader, thread);
-            byte.reader = alone ? thread : SEVERAL;
+            byte.reader = after(byte.read, byte.reader, thread) ? thread : together(byte.reader, thread);
             byte.read = phase;
             to[i] = bytes[address + i];
         }
@@ -366,7 +365,13 @@ public:
     }
 
 private:
-    static constexpr u32 SEVERAL = ~u32{0}, ATOMICALLY = SEVERAL - 1;
+    // Who accessed a byte: a thread, several of a warp (from SEVERAL on), or others of which no one is known.
+    static constexpr u32 SEVERAL = 1 << 16, ALL = ~u32{0}, ATOMICALLY = ALL - 1;
+
+    static u32 warp_of(u32 who) { return who % SEVERAL / LANES; }
+    static u32 together(u32 who, u32 thread) {
+        return who < ATOMICALLY && warp_of(who) == warp_of(thread) ? SEVERAL + warp_of(thread) * LANES : ALL;
+    }
 
     struct Byte {
         u32 writer = 0, reader = 0;
@@ -374,7 +379,7 @@ private:
     };
 
     static Failure race(int lane, u64 address, u32 other) {
-        return {Fault::SharedRace, lane, address, 1, static_cast<s32>(other)};
+        return {Fault::SharedRace, lane, address, 1, other < SEVERAL ? static_cast<s32>(other) : NONE};
     }
 
     void check(int lane, u64 address, u32 size) const {
@@ -387,7 +392,7 @@ private:
 
     // Whether `thread` comes after what `other` did in the phase `then`.
     bool after(u64 then, u32 other, u32 thread) const {
-        return other == thread || then < block_phase || (other / LANES == thread / LANES && then < warp_phase[thread / LANES]);
+        return other == thread || then < block_phase || (warp_of(other) == warp_of(thread) && then < warp_phase[warp_of(thread)]);
     }
 
     void claim(int lane, u32 thread, u64 address, u32 writer) {

@@ -192,7 +192,8 @@ void execute(Kernel& kernel, const Shape& shape, const std::vector<u8>& paramete
          .last_block = u64{shape.grid[0]} * shape.grid[1] * shape.grid[2],
          .most_instructions = MOST_INSTRUCTIONS,
          .memory = memory,
-         .totals = nullptr});
+         .totals = nullptr,
+         .copies_unset = true});
 }
 
 void launch(void* handle, const Shape& shape, void* stream_handle, void** pointers, void** extra) {

@@ -1,6 +1,7 @@
 // Numbers as registers hold them: 64 bits a lane, of which an instruction reads the low ones.
 #pragma once
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>

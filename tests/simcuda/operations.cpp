@@ -154,6 +154,7 @@ OPERATION(Logarithm, bits_of(static_cast<T>(std::log2(static_cast<double>(x)))))
 OPERATION(Sine, bits_of(static_cast<T>(std::sin(static_cast<double>(x)))))
 OPERATION(Cosine, bits_of(static_cast<T>(std::cos(static_cast<double>(x)))))
 OPERATION(Tangent, bits_of(static_cast<T>(std::tanh(static_cast<double>(x)))))
+OPERATION(CopySign, bits_of(static_cast<T>(std::copysign(y, x))))
 OPERATION(And, a& b)
 OPERATION(Or, a | b)
 OPERATION(Xor, a ^ b)
@@ -197,7 +198,7 @@ template <class T> Lanes flushed(Lanes numbers) {
     return numbers;
 }
 
-template <class Operation> Lanes computed(const Warp& warp, const Instruction& in, u32 mask, int sources) {
+template <class Operation> Lanes computed(Warp& warp, const Instruction& in, u32 mask, int sources) {
     using Number = typename Operation::Number;
     const Lanes* from[4];
     Lanes copies[4];
@@ -212,7 +213,22 @@ template <class Operation> Lanes computed(const Warp& warp, const Instruction& i
     return out;
 }
 
+// Makes floating-point arithmetic round in a direction.
+class Directed {
+public:
+    explicit Directed(const Instruction& in) : changed(in.direction != FE_TONEAREST) {
+        if (changed) std::fesetround(in.direction);
+    }
+    ~Directed() {
+        if (changed) std::fesetround(FE_TONEAREST);
+    }
+
+private:
+    bool changed;
+};
+
 template <class Operation> void each(Warp& warp, const Instruction& in, u32 mask) {
+    const Directed directed(in);
     const Lanes out = computed<Operation>(warp, in, mask, 4);
     warp.write(in.result[0], mask, in.flushes ? flushed<typename Operation::Number>(out) : out);
 }
@@ -237,7 +253,7 @@ template <class Operation> void compare(Warp& warp, const Instruction& in, u32 m
 }
 
 template <class T, bool REMAINDER> void divide(Warp& warp, const Instruction& in, u32 mask) {
-    const Lanes &a = warp.read(in.source[0], mask), &b = warp.read(in.source[1], mask);
+    const Lanes &a = warp.needed(in.source[0], mask), &b = warp.needed(in.source[1], mask);
     Lanes out = {};
     for (int lane = 0; lane < LANES; ++lane) {
         if (!(mask >> lane & 1)) continue;
@@ -266,6 +282,7 @@ void select(Warp& warp, const Instruction& in, u32 mask) {
 }
 
 template <class To, class From> void convert(Warp& warp, const Instruction& in, u32 mask) {
+    const Directed directed(in);
     const Lanes& source = warp.read(in.source[0], mask);
     const Lanes from = in.flushes ? flushed<From>(source) : source;
     Lanes out;
@@ -386,6 +403,7 @@ const std::map<std::string_view, Row> TABLE = {
     {"sin", {1, of<Sine, Floats>}},
     {"cos", {1, of<Cosine, Floats>}},
     {"tanh", {1, of<Tangent, Floats>}},
+    {"copysign", {2, of<CopySign, Types<float, double>>}},
     {"and", {2, of<And, Bits>}},
     {"or", {2, of<Or, Bits>}},
     {"xor", {2, of<Xor, Bits>}},

@@ -12,6 +12,8 @@ const std::set<std::string_view> IGNORED = {"nc",   "cs",      "ca",      "cg", 
                                             "weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "gpu",    "sys",
                                             "cta",  "sync",    "aligned", "lo",      "wrap",    "rn",       "approx", "full"};
 
+const std::set<std::string_view> DIRECTED = {"add", "sub", "mul", "mad", "fma", "div", "rcp", "sqrt"};
+
 const std::map<std::string_view, Type> TYPES = {
     {"pred", Type::Predicate}, {"u8", Type::U8},    {"b8", Type::U8},   {"u16", Type::U16}, {"b16", Type::U16},
     {"u32", Type::U32},        {"b32", Type::U32},  {"u64", Type::U64}, {"b64", Type::U64}, {"s8", Type::S8},
@@ -492,7 +494,13 @@ private:
             return true;
         }
         if (types.empty()) return false;
-        in.flushes = std::find(types.begin(), types.end(), Type::F32) != types.end() && words.take("ftz");
+        const auto has = [&](Type one) { return std::find(types.begin(), types.end(), one) != types.end(); };
+        const bool rounds = DIRECTED.contains(base) && type >= Type::F16 && !has(Type::F16) && !has(Type::BF16);
+        if (has(Type::F32) || (base == "rcp" && type == Type::F64)) in.flushes = words.take("ftz");
+        if (rounds ||
+            (base == "cvt" && (types[0] == Type::F32 || types[0] == Type::F64) && !has(Type::F16) && !has(Type::BF16))) {
+            in.direction = words.choose<int>({{"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}}, FE_TONEAREST);
+        }
         if (base == "ld" || base == "ldu" || base == "st") return decode_access(in, words, type);
         if (base == "atom" || base == "red") return decode_atomic(in, words, type);
         if (base == "mov") return decode_move(in, type);

@@ -31,6 +31,7 @@ struct Instruction {
     Control control = Control::None;
     Space space = Space::Global;
     Rounding rounding = Rounding::Default;
+    int direction = FE_TONEAREST;  // in which floating-point results are rounded
     Join join = Join::None;
     u8 parts = 1;            // registers of a vector
     u8 bytes = 0;            // of each of them

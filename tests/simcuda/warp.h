@@ -64,7 +64,9 @@ public:
                     running &= ~mask;
                     for (Group& group : waiting) group.blocked = false;  // they may have waited for these
                     break;
+                case Control::Collective: shared.begin_phase_of(first_thread); [[fallthrough]];
                 default:
+                    valueless = 0;
                     if (mask) in.run(*this, in, mask);
             }
             ++now.at;
@@ -74,7 +76,17 @@ public:
     s32 at() const { return now.at; }
     u32 thread(int lane) const { return first_thread + static_cast<u32>(lane); }
 
-    const Lanes& read(s32 number, u32 mask) const {
+    // What an instruction reads for the lanes in `mask`. A result that is computed of registers without a value has none.
+    const Lanes& read(s32 number, u32 mask) {
+        if (launch.copies_unset) {
+            valueless |= mask & ~set[static_cast<std::size_t>(number)];
+            return values[static_cast<std::size_t>(number)];
+        }
+        return needed(number, mask);
+    }
+
+    // The same, where a value must be there: of addresses and predicates.
+    const Lanes& needed(s32 number, u32 mask) const {
         const std::size_t r = static_cast<std::size_t>(number);
         if (const u32 missing = mask & ~set[r]) throw Failure{Fault::RegisterUnset, std::countr_zero(missing), 0, 0, number};
         return values[r];
@@ -90,7 +102,7 @@ public:
         } else {
             for (int lane = 0; lane < LANES; ++lane) to[lane] = mask >> lane & 1 ? value[lane] & width : to[lane];
         }
-        set[r] |= mask;
+        set[r] = (set[r] | mask) & ~(mask & valueless);
     }
 
     const u8* parameter(int lane, u64 address, u32 size) const {
@@ -108,6 +120,7 @@ public:
 
     GlobalMemory& global;
     SharedMemory& shared;
+    u32 valueless = 0;  // the lanes for which the instruction has read a register without a value
 
 private:
     struct Group {
@@ -176,7 +189,7 @@ private:
             now.lanes = mask;
         }
         if (!mask) return false;
-        const u32 named = static_cast<u32>(read(in.members, mask)[static_cast<std::size_t>(std::countr_zero(mask))]);
+        const u32 named = static_cast<u32>(needed(in.members, mask)[static_cast<std::size_t>(std::countr_zero(mask))]);
         if (!(named & running & ~mask)) return true;
         if (waiting.empty()) fail(Fault::LanesMissing, std::countr_zero(mask));
         park({now.at, now.lanes, true});
@@ -187,7 +200,7 @@ private:
     // The lanes for which the instruction's predicate holds.
     u32 guarded(const Instruction& in) {
         if (in.predicate == NONE) return now.lanes;
-        const Lanes& predicate = read(in.predicate, now.lanes);
+        const Lanes& predicate = needed(in.predicate, now.lanes);
         u32 mask = 0;
         for (int lane = 0; lane < LANES; ++lane) mask |= static_cast<u32>((predicate[lane] & 1) != in.negated) << lane;
         return mask & now.lanes;
