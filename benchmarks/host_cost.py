@@ -41,7 +41,7 @@ except ImportError:
 try:
     import jax
 except ImportError:
-    jax = None
+    jax = None  # type: ignore[assignment]
 
 ROWS, WIDTH, FEW, MANY = 1000, 64, 8, 128
 ROUNDS, CALLS = 60, 300
@@ -97,9 +97,7 @@ def on_numpy() -> Iterator[Row]:
     yield Row("NumPy: onnx.slice(x, [0], [8])", partial(dg.onnx.slice, x, [0], [FEW]), "x[0:8].copy()", partial(cut, x, 0, FEW))
     yield Row("NumPy: openvino.gather(x, i, 0)", partial(dg.openvino.gather, x, i, 0), "numpy.take", taken)
     yield Row("NumPy: lax.gather(x, i, …)", partial(dg.lax.gather, x, pairs, rows, (1, WIDTH)), "numpy.take", taken)
-    yield Row(
-        "NumPy: dg.index[ids](x), other ids each time", lambda: dg.index[next(others)](x), "x[ids]", lambda: x[next(others)]
-    )
+    yield Row("NumPy: dg.index[ids](x), other ids each time", lambda: dg.index[next(ours)](x), "x[ids]", lambda: x[next(theirs)])
 
 
 def on_torch() -> Iterator[Row]:
