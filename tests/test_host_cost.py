@@ -6,27 +6,38 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dmlgather.backends.cpu.engine import load
+from tests.gpus import host
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "host_cost.py"
 
 
-def test_every_way_has_a_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
-    monkeypatch.setitem(sys.modules, "torch", None)
+@pytest.mark.parametrize("on_gpu", [False, pytest.param(True, marks=pytest.mark.gpu)])
+def test_every_row_has_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on_gpu: bool) -> None:
+    if not on_gpu:
+        monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
     script = runpy.run_path(str(SCRIPT))
-    ways = {name: call for table in script["on_the_cpu"]() for name, call in table.items()}
-    assert len(ways) == 16 + (load() is not None)
+    rows = [*script["on_numpy"](), *script["planning"](), *(script["on_cupy"]() if on_gpu else ())]
+    assert len(rows) == 13 + (load() is not None) + 14 * on_gpu
+    for row in rows:  # both do the same
+        if row.theirs is not None:
+            ours, theirs = row.call(), row.theirs()
+            assert ours is None or np.array_equal(host(ours), host(theirs)), row.name  # None: it writes into `out`
     monkeypatch.setitem(script["timed"].__globals__, "ROUNDS", 2)
     monkeypatch.setitem(script["timed"].__globals__, "CALLS", 3)
-    monkeypatch.setattr(sys, "argv", ["host_cost.py"])
+    monkeypatch.setattr(sys, "argv", ["host_cost.py", *["--gpu"] * on_gpu])
     script["main"]()
-    header, rule, *rows = capsys.readouterr().out.splitlines()
-    assert (header.count("|"), rule.count("|")) == (4, 4)
-    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(ways)
-    assert all(float(cell.strip(" |")) > 0 for row in rows for cell in row.split(" | ")[1:])
+    _, _, header, rule, *lines = capsys.readouterr().out.splitlines()
+    assert (header.count("|"), rule.count("|")) == (6, 6)
+    names = [line.split(" | ")[0].removeprefix("| ") for line in lines]
+    assert [name for name in names if not name.startswith(("PyTorch", "JAX"))] == [row.name for row in rows]
+    for line in lines:
+        _, ours, beside, theirs, ratio, _ = map(str.strip, line.strip("|").join("||").split("|")[1:])
+        assert float(ours) > 0
+        assert not beside or float(theirs) / float(ours) == pytest.approx(float(ratio), abs=0.02, rel=0.02)
 
 
 def test_a_gpu_needs_cupy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

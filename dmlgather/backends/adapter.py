@@ -7,9 +7,9 @@ hold those of PyTorch and JAX. `arrays.py` finds the adapter of an array.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from dmlgather.backends.footprints import READ_ONLY, WRITEABLE, ArrayCall
 
 if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
+
+Again: TypeAlias = Callable[[Sequence[Any]], Any]
+"""Takes the arrays of a call, then `out` or None, and returns the result. None where the call as a whole has to run."""
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another number
@@ -78,6 +81,29 @@ class Adapter:
     def finished(self, out: Any, like: Any) -> Any:  # noqa: ARG002
         """Return what `empty` gave, once it is written, as an array of this library."""
         return out
+
+    def again(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Again:
+        """Return what repeats the call on arrays whose signatures are known to be those that it was prepared for: the first is of
+        this library. None, in the place of a result, where not all of it was written: the call as a whole does it, or says what
+        is wrong.
+
+        adapters: of all arrays.
+        """
+        run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
+        empty, finished, pointer, stream = self.empty, self.finished, self.pointer, self.stream
+        index_pointer, out_pointer = adapters[1 if looks_up else 0].pointer, adapters[-1].pointer
+
+        def again(given: Sequence[Any]) -> Any:
+            first, out = given[0], given[-1]
+            indices = index_pointer(given[1]) if looks_up else 0
+            if out is not None:
+                return out if run_at(pointer(first), indices, out_pointer(out), stream(first)) else None
+            out = empty(first, shape)
+            if out is None or not run_at(pointer(first), indices, pointer(out), stream(first)):
+                return None
+            return finished(out, first)
+
+        return again
 
     def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
         """Return what runs the call at once on arrays with the signatures of these: all are of one class, inputs first, then
@@ -141,6 +167,20 @@ class CupyArrays(Adapter):
         if runtime.getDevice() == number:
             return sys.modules["cupy"].ndarray(sizes, like.dtype)  # cupy.empty does the same, and takes longer
         return new_view(Device("cuda", number), sizes, like.dtype)
+
+    def again(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Again:  # noqa: ARG002 - all are this
+        """As declared. One frame, because each costs as much as reading an array."""
+        cupy, run_at, shape, looks_up = sys.modules["cupy"], call.run_at, call.shape, call.looks_up
+        ndarray, current_device, number = cupy.ndarray, cupy.cuda.runtime.getDevice, call.device.index
+
+        def again(given: Sequence[Any]) -> Any:
+            first, out = given[0], given[-1]
+            if out is None:
+                out = ndarray(shape, first.dtype) if current_device() == number else self.empty(first, shape)
+            done = run_at(first.data.ptr, given[1].data.ptr if looks_up else 0, out.data.ptr)
+            return out if done else None
+
+        return again
 
     def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
         """As declared. One frame, because each costs as much as reading an array."""

@@ -100,7 +100,7 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
     """TypeError where CUDA's error, of work for `device`, is that the stream with this address belongs to another GPU."""
-    if not _NO_SUCH_HANDLE.search(str(error)):
+    if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dmlgather import host
 from dmlgather.backends import arrays
-from dmlgather.backends.adapter import NUMPY, Adapter
+from dmlgather.backends.adapter import NUMPY, Adapter, Again
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device, refuse_stream, stream_pointer
 from dmlgather.backends.footprints import ArrayCall, Footprint, Signature, check_indices, check_output, share_memory
@@ -23,9 +23,6 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 Lowering = Callable[[Sequence[Layout]], IndexPlan]
 """Layouts of the inputs, then of the output -> plan."""
-
-Again: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Takes the arrays of a call, then `out` or None, and returns the result. None where the call as a whole has to run."""
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
@@ -46,9 +43,9 @@ class PreparedCall(ABC):
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
         """device: where the program runs; the arrays lie in its memory."""
         self.device, self.plan, self.shape = device, plan, out.layout.sizes
+        self.looks_up = len(inputs) > 1
         self._program, self._inputs, self._out = program, tuple(inputs), out
-        self._looks_up = len(inputs) > 1
-        self._raises = self._looks_up and plan.out_of_bounds is OutOfBounds.RAISE
+        self._raises = self.looks_up and plan.out_of_bounds is OutOfBounds.RAISE
         self._array_calls = dict[Adapter, ArrayCall | None]()  # by the library whose arrays they take
         # Plain numbers, because every call compares addresses with them.
         data, indices = inputs[0], inputs[-1]
@@ -98,27 +95,11 @@ class PreparedCall(ABC):
         return adapter.array_call(self, given)
 
     def again(self, adapters: Sequence[Adapter]) -> Again:
-        """What repeats a call on arrays whose signatures are known to be those that this was prepared for: it takes the inputs,
-        then `out`, or None for a new array, and returns the result. None where not all of it was written: the call as a whole
-        does it, or says what is wrong.
+        """What repeats a call on arrays whose signatures are known to be those that this was prepared for.
 
         adapters: of the arrays, which on a GPU are of one library.
         """
-        adapter, run_at, shape, looks_up = adapters[0], self.run_at, self.shape, self._looks_up
-        empty, finished, pointer, stream = adapter.empty, adapter.finished, adapter.pointer, adapter.stream
-        index_pointer, out_pointer = adapters[1 if looks_up else 0].pointer, adapters[-1].pointer
-
-        def again(given: Sequence[Any]) -> Any:
-            first, out = given[0], given[-1]
-            indices = index_pointer(given[1]) if looks_up else 0
-            if out is not None:
-                return out if run_at(pointer(first), indices, out_pointer(out), stream(first)) else None
-            out = empty(first, shape)
-            if out is None or not run_at(pointer(first), indices, pointer(out), stream(first)):
-                return None
-            return finished(out, first)
-
-        return again
+        return adapters[0].again(self, adapters)
 
     def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
         """The addresses of the lowest elements: data, indices (0 without lookups), output. ValueError when they overlap."""
@@ -126,7 +107,7 @@ class PreparedCall(ABC):
         low, high = out + out_start, out + out_end
         data, indices = pointers[0] + data_start, 0
         near = data < high and low < data + data_bytes
-        if self._looks_up:
+        if self.looks_up:
             indices = pointers[1] + index_start
             near = near or (indices < high and low < indices + index_bytes)
         if near:
@@ -213,9 +194,10 @@ class HostCall(PreparedCall):
         return None if self._launch is None else adapter.array_call(self, given)
 
     def again(self, adapters: Sequence[Adapter]) -> Again:
-        return self._again if all(adapter is NUMPY for adapter in adapters) else super().again(adapters)
+        return self.again_on_views if all(adapter is NUMPY for adapter in adapters) else super().again(adapters)
 
-    def _again(self, given: Sequence[Any]) -> Any:
+    def again_on_views(self, given: Sequence[Any]) -> Any:
+        """`again` on arrays of NumPy's, by what takes their objects as they are."""
         *inputs, out = given
         if out is None:
             out = np.empty(self.shape, inputs[0].dtype)
@@ -227,7 +209,7 @@ class HostCall(PreparedCall):
             return None
 
     def _flats(self, inputs: Sequence[Any], out: Any) -> tuple[Any, Any, Any]:
-        indices = self._inputs[1].flat(inputs[1]) if self._looks_up else None
+        indices = self._inputs[1].flat(inputs[1]) if self.looks_up else None
         return self._inputs[0].flat(inputs[0]), indices, self._out.flat(out)
 
 
@@ -240,7 +222,7 @@ class DeviceCall(PreparedCall):
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
         data = inputs[0].data.ptr
-        pointers = (data, inputs[1].data.ptr) if self._looks_up else (data,)
+        pointers = (data, inputs[1].data.ptr) if self.looks_up else (data,)
         return self.launch(pointers, out.data.ptr, stream, inputs[-1], wait=wait)
 
     def launch(

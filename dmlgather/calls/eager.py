@@ -12,9 +12,10 @@ from typing import Any, Generic, ParamSpec
 import numpy as np
 
 from dmlgather.backends import arrays
+from dmlgather.backends.adapter import Again
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import signature_on
-from dmlgather.backends.prepared_call import Again, PreparedCall
+from dmlgather.backends.prepared_call import PreparedCall
 from dmlgather.calls.arguments import CallOutput, Fill, Taken, policy_of, take, type_of
 from dmlgather.calls.keys import read_call
 from dmlgather.calls.prepared import known, prepared, repeats, write

@@ -38,6 +38,7 @@ def read_call(
     slots: the number of each array argument, by position and by name. inputs: an entry per array argument, which is set here.
     """
     items: list[Any] = []
+    last = len(inputs) - 1  # `out`, which has to be writable
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
     for place, value in places:
         if type(place) is str:
@@ -46,7 +47,7 @@ def read_call(
         if slot is None:
             if not _added(items, value):
                 return None
-        elif type(value) is _NDARRAY:
+        elif type(value) is _NDARRAY and slot != last:
             inputs[slot] = value
             items += (value.dtype, value.shape, value.strides)
         elif value is None and place == "out":

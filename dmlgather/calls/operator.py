@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.adapter import NUMPY, Adapter
+from dmlgather.backends.adapter import NUMPY, Adapter, Again
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.backends.footprints import (
     ArrayCall,
     signature_on,
 )
 from dmlgather.backends.outcomes import Outcome
-from dmlgather.backends.prepared_call import CALLS_KEPT, Again, BoundRun, PreparedCall
+from dmlgather.backends.prepared_call import CALLS_KEPT, BoundRun, PreparedCall
 from dmlgather.calls.arguments import CallOutput, Fill, policy_of, taken
 from dmlgather.calls.described_tensors import DescribedTensors, check_devices
 from dmlgather.calls.prepared import repeats

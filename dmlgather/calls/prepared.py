@@ -7,9 +7,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dmlgather.backends import arrays, prepared_call
+from dmlgather.backends.adapter import Again
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import Signature, logical
-from dmlgather.backends.prepared_call import CALLS_KEPT, Again, PreparedCall, prepare_call
+from dmlgather.backends.prepared_call import CALLS_KEPT, PreparedCall, prepare_call
 from dmlgather.dialects.problem import Problem
 from dmlgather.plan import OutOfBounds
 

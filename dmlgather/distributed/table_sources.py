@@ -85,10 +85,18 @@ class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to my
     def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _joined, super().__dask_postcompute__()
 
+    def __dask_postpersist__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        rebuild, arguments = super().__dask_postpersist__()
+        return _persisted, (rebuild, *arguments)
+
 
 @handed_on
 def _joined(chunks: Any, join: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     return join(chunks, *arguments)
+
+
+def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **named: Any) -> da.Array:
+    return concluded(rebuild(graph, *arguments, **named))
 
 
 def concluded(array: da.Array) -> da.Array:

@@ -348,9 +348,10 @@ class IndexExpression:
             from dmlgather.backends.cuda.driver import preparing
 
             with preparing(), arrays.in_order((), stream, memory):
-                found = self._moved[memory] = self._placed_in(memory)
+                found = self._placed_in(memory)
                 for each in found:  # the next call may be on another stream
                     arrays.wait(each)
+            self._moved[memory] = found
         return found
 
     def _placed_in(self, memory: Device) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.backends.adapter import CUPY, NUMPY
+from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.arrays import adopt, check_size, signature, signed_by, view_signatures
 from dmlgather.backends.footprints import WRITEABLE, packed_signature, signature_on
 from dmlgather.backends.prepared_call import PreparedCall
@@ -30,14 +30,18 @@ def is_plain(items: Sequence[Any]) -> bool:
     taken = False
     for item in items:
         kind = type(item)
-        if kind is slice:
+        if kind is _NDARRAY:
+            if taken or item.dtype not in _INDICES or not item.ndim:
+                return False
+            taken = True
+        elif kind is slice:
             if not (type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS):
                 return False
         elif kind is int:
             if not -(2**63) <= item < 2**63:
                 return False
         elif item is not None and kind is not EllipsisType:
-            if taken or signed_by(kind) not in (NUMPY, CUPY) or item.dtype not in _INDICES or not item.ndim:
+            if taken or signed_by(kind) is not CUPY or item.dtype not in _INDICES or not item.ndim:
                 return False
             taken = True
     return True
@@ -47,8 +51,15 @@ def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] |
     """The key of a call with plain entries, and its arrays: the data, the index array, and `out` or None. Equal keys mean the
     same, whatever the addresses and elements of arrays. None where an array has no signature.
     """
-    key, given = list[Any](), list[Any]()
-    for item in (x, *items):  # each begins with something else, so that no two calls have one key
+    key: list[Any]
+    given = [x]
+    if type(x) is _NDARRAY:
+        key = [x.dtype, x.shape, x.strides]
+    elif (found := signature(x)) is not None:
+        key = [found]
+    else:
+        return None
+    for item in items:  # each begins with something else, so that no two calls have one key
         kind = type(item)
         if kind is _NDARRAY:
             key += (item.dtype, item.shape, item.strides)
@@ -67,7 +78,7 @@ def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] |
         if (found := signature(out)) is None:
             return None
         key += ("out", found)
-    return (tuple(key), given) if given[0] is x else None
+    return tuple(key), given
 
 
 def prepared_for(problem: Callable[[TensorType], Problem], given: Sequence[Any]) -> PreparedCall | None:

@@ -57,6 +57,21 @@ def test_the_extra_is_that_of_the_cupy_that_is_there(driver: Driver, extra: str)
     assert wheels.advised(driver) == extra
 
 
+@pytest.mark.parametrize(
+    ("packages", "driver", "command"),
+    [
+        ("", machine("13.0", "9.0"), TO_13),
+        ("cupy-cuda12x", machine("13.0", "9.0"), TO_12),
+        ("cupy", machine("13.0", "9.0"), f"pip uninstall cupy, and {TO_13}"),
+        ("cupy-cuda13x", machine("13.0", "7.0"), f"pip uninstall cupy-cuda13x, and {TO_12}"),
+    ],
+    indirect=["packages"],
+)
+@pytest.mark.usefixtures("packages")
+def test_no_advice_leads_to_two_cupys(driver: Driver, command: str) -> None:
+    assert wheels.advice(driver) == command
+
+
 CASES = [
     ("cupy-cuda13x", machine("13.0", "7.5"), (13, 3), None, ""),
     ("cupy-cuda12x", machine("13.0", "7.0"), (12, 9), None, ""),
@@ -74,6 +89,16 @@ CASES = [
         *("cupy-cuda12x cupy-cuda13x", machine("13.0", "9.0"), None),
         *("one CuPy: cupy-cuda12x 14.2.0 and cupy-cuda13x 14.2.0 are installed over each other",
           f"pip uninstall cupy-cuda12x cupy-cuda13x, and {TO_13}"),
+    ),
+    (
+        *("cupy-cuda12x cupy", machine("12.4", "9.0"), None),
+        *("one CuPy: cupy-cuda12x 14.2.0 and cupy 14.2.0 are installed over each other",
+          f"pip uninstall cupy-cuda12x cupy, and {TO_12}"),
+    ),
+    (
+        *("cupy", machine("12.4", "9.0"), (13, 3)),
+        *("an NVRTC for the driver: CuPy has loaded NVRTC 13.3, and the driver has CUDA 12.4",
+          f"pip uninstall nvidia-cuda-nvrtc cupy, and {TO_12}"),
     ),
     (
         *("cupy-cuda13x", machine("13.0", "9.0", "7.0"), None),

@@ -136,6 +136,24 @@ def test_a_table_that_a_task_of_dask_has_made(cupy: Any) -> None:
     assert gather(table, ids, block_bytes=200).compute().get().tobytes() == (x[ids] * 2).tobytes()
 
 
+@pytest.mark.usefixtures("_threads")
+def test_results_that_are_kept(cupy: Any) -> None:
+    """Persisted chunks, chunks one by one, and several results at once."""
+    rng = seeds.numpy_rng()
+    x, ids = rng.random((60, 4, 5), np.float32), rng.integers(-60, 60, 20)
+    table = da.from_array(_written(x), chunks=CHUNKS, asarray=False, name=False)
+    rows, every = gather(table, ids, block_bytes=200), slice_of(table, [-1], [0], steps=[-7])
+    kept = rows.persist()
+    assert kept.compute().get().tobytes() == x[ids].tobytes()
+    together = dask.compute(rows, every)
+    assert [found.get().tobytes() for found in together] == [x[ids].tobytes(), x[-1:0:-7].tobytes()]
+    for places in (kept, every):
+        chunks = dask.compute(*places.to_delayed().flat)
+        assert {type(chunk) for chunk in chunks} == {cupy.ndarray}
+    first = dask.compute(*kept.to_delayed()[:, 0, 0])
+    assert np.concatenate([chunk.get() for chunk in first]).tobytes() == x[ids][:, :2].tobytes()
+
+
 def _chunk(array: Any) -> da.Array:
     """The array itself as the only chunk; `from_array` copies it."""
     name = f"chunk-{id(array)}"

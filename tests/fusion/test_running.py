@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays, cpu
+from dmlgather.calls.prepared import forget
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
 from dmlgather.dialects.views import ReshapeView, SliceView, TransposeView
@@ -216,6 +217,7 @@ def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyP
 
 def test_programs_are_prepared_once_for_each_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     fused, prepare, prepared = gather_and_turn(), cpu.prepare, list[IndexPlan]()
+    forget()
 
     def counted(plan: IndexPlan) -> Any:
         prepared.append(plan)

@@ -17,7 +17,6 @@ from numpy.typing import DTypeLike
 from dmlgather.backends.cuda import nvidia_driver, wheels
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.files import shipped
-from dmlgather.package import installing
 
 OPTIONS = ("-std=c++17",)
 """Compiler options of every kernel, beside the architecture."""
@@ -61,10 +60,6 @@ def kernel_source(variant: Variant) -> str:
 
 _CACHE = "set CUPY_CACHE_DIR to a folder that can be written"
 
-BEFORE_A_CAPTURE = (
-    "the first call for arrays of new types and layouts loads a kernel: make it, or call prepare, before the capture"
-)
-
 _compiling = threading.Lock()
 
 
@@ -92,7 +87,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.REMEDY}"
     found = wheels.misfit(driver)
-    install = f"{installing(wheels.advised(driver))}; or update the driver"
+    install = f"{wheels.advice(driver)}; or update the driver"
     remedy = f"for this driver (CUDA {driver.cuda}): {found.remedy if found is not None else install}"
     match error:
         case ImportError():  # CuPy wraps the reason in a page of advice
@@ -119,7 +114,7 @@ def nvrtc() -> Nvrtc:
     except DeviceError:
         raise
     except (RuntimeError, ImportError, OSError) as error:
-        remedy = installing(wheels.advised(nvidia_driver.ask()))
+        remedy = wheels.advice(nvidia_driver.ask())
         raise DeviceError(f"CuPy loads no NVRTC ({_first_line(error)}); it comes with CuPy's wheel: {remedy}") from error
     try:
         mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -177,7 +172,7 @@ def _failed(name: str, device: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:  # a file; a library that does not load has no name
         return f"{where}; {_CACHE}"
     if "nvrtc" in reason:
-        return f"{where}; NVRTC comes with CuPy's wheel: {installing(wheels.advised(driver, device))}"
+        return f"{where}; NVRTC comes with CuPy's wheel: {wheels.advice(driver, device)}"
     if _REFUSED.search(reason):
         loaded = nvrtc()
         found = wheels.misfit(driver, loaded.version, device)

@@ -56,6 +56,12 @@ def installed() -> list[Wheel]:
     return [wheel for wheel in WHEELS if version_of(wheel.package)]
 
 
+def advice(driver: Driver, number: int | None = None) -> str:
+    """The command that brings what CuPy needs, without a second CuPy beside the one that is there. Arguments as of `advised`."""
+    extra = advised(driver, number)
+    return _replacing([name for name in _cupys() if name != _package(extra)], extra)
+
+
 def advised(driver: Driver, number: int | None = None) -> str:
     """The extra to install: of the CuPy that is there, where that one fits the driver and its GPUs (number: that GPU); else of
     the newest that does.
@@ -72,28 +78,28 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
     """
     if driver.error is not None:  # without a driver nothing else helps, so that nothing else is named
         return Misfit(driver.error, REMEDY)
-    here, gpus = installed(), _gpus(driver, number)
-    install = installing(advised(driver, number))
-    if not here and version_of(SOURCES) is None:
-        return Misfit("CuPy", install)
-    uninstall = f"pip uninstall {' '.join(wheel.package for wheel in here)}, and {install}"
-    if len(here) > 1:
-        named = " and ".join(map(_named, here))
-        return Misfit(f"one CuPy: {named} are installed over each other", uninstall)
+    here, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
+    mend = _replacing(names, extra)
+    if not names:
+        return Misfit("CuPy", mend)
+    if len(names) > 1:
+        return Misfit(f"one CuPy: {' and '.join(map(_named, names))} are installed over each other", mend)
     oldest = _too_old(WHEELS[0], gpus)
     if oldest is not None:
         return Misfit(f"a newer GPU: {oldest}, and CuPy needs {_dotted(WHEELS[0].least)}", "run on the CPU, or on another GPU")
     for wheel in here:
         if wheel.cuda > _major(driver):
-            what = f"a CuPy for the driver: {_named(wheel)} is for CUDA {wheel.cuda}, and the driver has CUDA {driver.cuda}"
-            return Misfit(what, f"{uninstall}; or install driver 580 or newer")
+            what = (
+                f"a CuPy for the driver: {_named(wheel.package)} is for CUDA {wheel.cuda}, and the driver has CUDA {driver.cuda}"
+            )
+            return Misfit(what, f"{mend}; or install driver 580 or newer")
         if (old := _too_old(wheel, gpus)) is not None:
-            what = f"a CuPy for the GPU: {old}, and {_named(wheel)} needs {_dotted(wheel.least)}"
-            return Misfit(what, uninstall)
+            what = f"a CuPy for the GPU: {old}, and {_named(wheel.package)} needs {_dotted(wheel.least)}"
+            return Misfit(what, mend)
     if nvrtc is None:
         return None
     loaded = next((wheel for wheel in WHEELS if wheel.cuda == nvrtc[0]), WHEELS[-1])
-    remove = f"pip uninstall {loaded.nvrtc}, and {install}"
+    remove = _replacing([loaded.nvrtc, *(name for name in names if name != _package(extra))], extra)
     if nvrtc[0] > _major(driver):
         return Misfit(
             f"an NVRTC for the driver: CuPy has loaded NVRTC {_dotted(nvrtc)}, and the driver has CUDA {driver.cuda}", remove
@@ -121,8 +127,22 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
     return None
 
 
-def _named(wheel: Wheel) -> str:
-    return f"{wheel.package} {version_of(wheel.package)}"
+def _cupys() -> list[str]:
+    """The packages of CuPy that are installed; more than one is one too many."""
+    return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
+
+
+def _package(extra: str) -> str:
+    return next(wheel.package for wheel in WHEELS if wheel.extra == extra)
+
+
+def _replacing(names: list[str], extra: str) -> str:
+    """The command that installs an extra, behind the one that takes packages away."""
+    return f"pip uninstall {' '.join(names)}, and {installing(extra)}" if names else installing(extra)
+
+
+def _named(package: str) -> str:
+    return f"{package} {version_of(package)}"
 
 
 def _dotted(version: Version) -> str:
