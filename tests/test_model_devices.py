@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dmlgather.backends.cuda import program
+from dmlgather.calls import prepared
 from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.model_runner import Dispatched, Printed, Runner
@@ -28,13 +28,14 @@ OWNED = changed(
 @pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("model", [MODEL, OWNED], ids=["plain", "owned"])
 def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, monkeypatch: pytest.MonkeyPatch, model: object) -> None:
-    launched, launch = list[int](), program._Block.launch
+    launched, launch = list[int](), cupy.cuda.driver.launchKernel
 
-    def counted(block: Any, stream: int) -> None:
+    def counted(*arguments: Any) -> None:
         launched.append(cupy.cuda.runtime.getDevice())
-        launch(block, stream)
+        launch(*arguments)
 
-    monkeypatch.setattr(program._Block, "launch", counted)
+    monkeypatch.setattr(cupy.cuda.driver, "launchKernel", counted)
+    prepared.forget()  # what keeps the function that was there
     runner = Runner(check_file(write(tmp_path, model)), "cuda:1")
     assert {(type(buffer), buffer.device.id) for buffer in runner.buffers.values()} == {(cupy.ndarray, 1)}
     dispatched, printed = runner.run(iterations=3)
