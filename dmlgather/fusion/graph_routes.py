@@ -18,6 +18,7 @@ from dmlgather.backends.footprints import (
     Signature,
     check_output,
     logical,
+    new_place,
     packed_signature,
     share_memory,
     signature_on,
