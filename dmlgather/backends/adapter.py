@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -152,6 +153,12 @@ class NumpyArrays(Adapter):
 class CupyArrays(Adapter):
     """CuPy's arrays. Their order with a call is CuPy's own: that of its current stream."""
 
+    @cached_property
+    def _made_by(self) -> tuple[Callable[..., Any], Callable[[], int]]:
+        """CuPy's class, and its current device."""
+        cupy = sys.modules["cupy"]
+        return cupy.ndarray, cupy.cuda.runtime.getDevice
+
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:
         memory = array.data
         return array.dtype, array.shape, array.strides, memory.device_id << 4 | memory.ptr & 15
@@ -163,15 +170,16 @@ class CupyArrays(Adapter):
         return array, Device("cuda", array.data.device_id)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any:
-        number, runtime = like.data.device_id, sys.modules["cupy"].cuda.runtime
-        if runtime.getDevice() == number:
-            return sys.modules["cupy"].ndarray(sizes, like.dtype)  # cupy.empty does the same, and takes longer
+        ndarray, current_device = self._made_by
+        number = like.data.device_id
+        if current_device() == number:
+            return ndarray(sizes, like.dtype)  # cupy.empty does the same, and takes longer
         return new_view(Device("cuda", number), sizes, like.dtype)
 
     def again(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Again:  # noqa: ARG002 - all are this
         """As declared. One frame, because each costs as much as reading an array."""
-        cupy, run_at, shape, looks_up = sys.modules["cupy"], call.run_at, call.shape, call.looks_up
-        ndarray, current_device, number = cupy.ndarray, cupy.cuda.runtime.getDevice, call.device.index
+        run_at, shape, looks_up, number = call.run_at, call.shape, call.looks_up, call.device.index
+        ndarray, current_device = self._made_by
 
         def again(given: Sequence[Any]) -> Any:
             first, out = given[0], given[-1]
@@ -184,7 +192,7 @@ class CupyArrays(Adapter):
 
     def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
         """As declared. One frame, because each costs as much as reading an array."""
-        kind, launch = sys.modules["cupy"].ndarray, call.run_at
+        kind, launch = self._made_by[0], call.run_at
         expected = tuple(item for array in arrays for item in self.signature(array) or ())
 
         def slice_(x: Any, out: Any = None, *more: Any) -> bool:

@@ -29,6 +29,11 @@ def signature(array: Any) -> tuple[Hashable, ...] | None:
     return None if adapter is None else adapter.signature(array)
 
 
+def is_view(array: Any) -> bool:
+    """Whether an array is its own view: one of NumPy's or CuPy's own class."""
+    return _BY_CLASS.get(type(array)) in (NUMPY, CUPY)
+
+
 def signed_by(kind: type) -> Adapter | None:
     """Return the adapter whose arrays of this class have signatures; None for any other class."""
     return _BY_CLASS.get(kind)

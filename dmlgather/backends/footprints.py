@@ -62,6 +62,11 @@ def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
+def new_place(memory: Device) -> int:
+    """The last item of the signature of a new array: writeable, and on a GPU at a multiple of 16 bytes."""
+    return memory.index << 4 if memory.on_gpu else WRITEABLE
+
+
 def device_of(found: Signature) -> Device:
     """Where arrays of this signature lie."""
     return CPU if found[3] < 0 else Device("cuda", found[3] >> 4)

@@ -46,6 +46,8 @@ class PreparedCall(ABC):
         self.looks_up = len(inputs) > 1
         self._program, self._inputs, self._out = program, tuple(inputs), out
         self._raises = self.looks_up and plan.out_of_bounds is OutOfBounds.RAISE
+        self.reports = self._raises and device.on_gpu
+        """Whether a run leaves an outcome that is asked later."""
         self._array_calls = dict[Adapter, ArrayCall | None]()  # by the library whose arrays they take
         # Plain numbers, because every call compares addresses with them.
         data, indices = inputs[0], inputs[-1]
@@ -73,11 +75,6 @@ class PreparedCall(ABC):
 
         On a GPU it only launches, so that a CUDA graph can capture it. Its outcomes report only on its own launches.
         """
-
-    @property
-    def reports(self) -> bool:
-        """Whether a run leaves an outcome that is asked later: on a GPU under RAISE."""
-        return self._raises and self.device.on_gpu
 
     def array_call(self, given: Sequence[Any]) -> ArrayCall | None:
         """What does `run` at once on arrays of the signatures that this was prepared for, such as the given ones. None where

@@ -12,12 +12,12 @@ import numpy as np
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import (
-    WRITEABLE,
     Footprint,
     Signature,
     buffer,
     device_of,
     logical,
+    new_place,
     packed_signature,
     signature_on,
 )
@@ -58,7 +58,7 @@ class DescribedTensors:
             return None
         check_devices(devices)
         output = [*self._types.values()][-1]
-        return packed_signature(output.dtype, output.shape, _where(devices[0]))
+        return packed_signature(output.dtype, output.shape, new_place(devices[0]))
 
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
         """The call for arrays (inputs, then output) whose shapes say whether they are logical tensors or buffers.
@@ -116,7 +116,7 @@ class DescribedTensors:
                 f"{self._name} takes {counted(len(self.inputs), 'input array')} ({', '.join(self.inputs)}), and out "
                 f"if the call has one, got {counted(len(given), 'array')}: state one for each"
             )
-        where = _where(device.memory)
+        where = new_place(device.memory)
         return [
             packed_signature(each.dtype, each.shape, where) if item is None else _stated(name, item, where)
             for (name, each), item in zip(self._types.items(), given, strict=True)
@@ -184,8 +184,3 @@ def _stated(name: str, item: Any, where: int) -> Signature:
     if len(strides) != len(shape) or len(item) > 3:
         raise ValueError(f"{name} is stated as {item!r}, expected a stride in bytes for each of the {len(shape)} dimensions")
     return dtype, shape, strides, where
-
-
-def _where(memory: Device) -> int:
-    """The last item of the signature of a new array: at a multiple of 16 bytes, and writeable."""
-    return memory.index << 4 if memory.on_gpu else WRITEABLE

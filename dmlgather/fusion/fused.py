@@ -13,7 +13,7 @@ import numpy as np
 from dmlgather.backends import arrays, torch_tensors
 from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical
+from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, device_of, logical
 from dmlgather.backends.prepared_call import CALLS_KEPT
 from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
@@ -50,6 +50,7 @@ class GraphRunner:
         self.graph, self._parts = graph, GraphParts(graph)
         self._route = lru_cache(CALLS_KEPT)(partial(GraphRoute, self._parts))
         self._known = lru_cache(CALLS_KEPT)(self._route_on_the_host)
+        self._known_on_a_gpu = lru_cache(CALLS_KEPT)(self._route_on_a_gpu)
 
     def run(
         self,
@@ -110,17 +111,23 @@ class GraphRunner:
 
     def _at_once_on_a_gpu(self, given: Sequence[Any]) -> list[Any] | None:
         """The outputs, where all inputs are CuPy's on one GPU and fit; on CuPy's current stream."""
-        types, places = self.graph.types, set()
-        for name, found in zip(self.graph.inputs, arrays.view_signatures(given), strict=True):
+        route = self._known_on_a_gpu(*arrays.view_signatures(given))
+        if route is None:
+            return None
+        runs, values = route.device, dict(zip(self.graph.inputs, given, strict=True))
+        if self.graph.constants:
+            values |= self._parts.constants(runs)
+        with runs.current():
+            return route.run(GraphCall(type(given[0])), values)
+
+    def _route_on_a_gpu(self, *signatures: Signature | None) -> GraphRoute | None:
+        """The route for arrays of CuPy on one GPU. None for arrays that do not fit."""
+        types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
+        for name, found in inputs:
             if found is None or found[3] < 0 or (found[1], found[0]) != (types[name].shape, types[name].dtype):
                 return None
-            places.add(found[3] >> 4)
-        if len(places) > 1:
-            return None
-        runs = Device("cuda", places.pop())
-        values = dict(zip(self.graph.inputs, given, strict=True)) | self._parts.constants(runs)
-        with runs.current():
-            return self._route(runs, (), ()).run(GraphCall(partial(arrays.allocate, runs)), values)
+        places = {device_of(found) for found in signatures if found is not None}
+        return None if len(places) > 1 else self._route(places.pop(), inputs, ())
 
     def _route_on_the_host(self, key: tuple[Any, ...]) -> GraphRoute | None:
         """The route for a device and the signatures of arrays: of the inputs, then of what is written, with their names. None for

@@ -13,13 +13,22 @@ import numpy as np
 from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, logical, share_memory, signature_on
+from dmlgather.backends.footprints import (
+    WRITEABLE,
+    Signature,
+    check_output,
+    logical,
+    new_place,
+    packed_signature,
+    share_memory,
+    signature_on,
+)
 from dmlgather.backends.prepared_call import CALLS_KEPT
 from dmlgather.calls import eager
 from dmlgather.calls.prepared import prepared, write
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.plan import IndexPlan, OutOfBounds, packed_strides, simplify
+from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 
 def check_type(what: str, found: TensorType, expected: TensorType) -> None:
@@ -198,8 +207,8 @@ class GraphRoute:
     """How a graph runs on arrays of known signatures on the host, or on any on a GPU. Threads may share it."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
-        """inputs, targets: of the graph's inputs, and of the arrays that are written; none on a GPU."""
-        self._parts, self._device = parts, device
+        """inputs, targets: of the graph's inputs, and of the arrays that are written; on a GPU of views of CuPy's, or none."""
+        self._parts, self.device = parts, device
         self._acts = tuple(self._made(dict(inputs), dict(targets)))
         self._gives_its_own = not any(taken for _, taken in parts.results)
         self._spans = _spans(inputs, targets) if targets else ()
@@ -220,7 +229,7 @@ class GraphRoute:
             array = values[name]
             if taken:
                 copy = call.empty(array.shape, array.dtype)
-                arrays.fill_from(copy, self._device.memory, array)
+                arrays.fill_from(copy, self.device.memory, array)
                 array = copy
             found.append(array)
         return found
@@ -242,9 +251,10 @@ class GraphRoute:
 
     def _made(self, known: dict[str, Signature], targets: Mapping[str, Signature]) -> Iterator[tuple[Act, tuple[str, ...]]]:
         """What does each step, and what is dropped behind it. known: the signatures of values, as far as they follow."""
-        parts, device = self._parts, self._device
-        if not device.on_gpu:
-            known |= {name: signature_of(array) for name, array in parts.constants(CPU).items()}
+        parts, device = self._parts, self.device
+        where, follows = new_place(device), bool(known) or not device.on_gpu
+        if follows:
+            known |= {name: (*signature_of(array)[:3], where) for name, array in parts.constants(device.memory).items()}
         for step in parts.graph.steps:
             work = step.work
             if not isinstance(work, Problem):
@@ -252,14 +262,14 @@ class GraphRoute:
             elif step.name in parts.unlaunched:
                 act = partial(_reshape, step, work.output.shape)
                 if step.inputs[0] in known and logical("", known[step.inputs[0]]).whole:
-                    known[step.outputs[0]] = _packed(work.output)
+                    known[step.outputs[0]] = _packed(work.output, known[step.inputs[0]][3])
             elif work.out_of_bounds is OutOfBounds.FILL and work.data.dtype.hasobject:
                 act = partial(_fill_strings, step, work, device)
             else:
                 (name,) = step.outputs
-                written = targets.get(name, _packed(work.output))
+                written = targets.get(name, _packed(work.output, where))
                 act = self._launching(step, work.output.shape, [known.get(each) for each in step.inputs], written)
-                if not device.on_gpu:
+                if follows:
                     known[name] = written
             yield act, parts.dropped[step.name]
 
@@ -267,8 +277,8 @@ class GraphRoute:
         """A launch, by a route that is found here where the signatures of its arrays are known."""
         launcher = self._parts.launchers[step.name]
         known = [found for found in inputs if found is not None]
-        writing = launcher.writing(self._device, *known, written) if len(known) == len(inputs) else None
-        write = partial(launcher.launch, self._device) if writing is None else writing
+        writing = launcher.writing(self.device, *known, written) if len(known) == len(inputs) else None
+        write = partial(launcher.launch, self.device) if writing is None else writing
         (name,), names = step.outputs, step.inputs
 
         def act(call: GraphCall, values: dict[str, Any]) -> None:
@@ -331,10 +341,9 @@ def signature_of(array: Any) -> Signature:
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
-def _packed(tensor: TensorType) -> Signature:
-    """The signature of a new array."""
-    strides = tuple(step * tensor.dtype.itemsize for step in packed_strides(tensor.shape))
-    return tensor.dtype, tensor.shape, strides, WRITEABLE
+def _packed(tensor: TensorType, where: int) -> Signature:
+    """The signature of a packed array, with its last item."""
+    return packed_signature(tensor.dtype, tensor.shape, where)
 
 
 def _spans(*found: Signatures) -> tuple[tuple[int, int], ...] | None:

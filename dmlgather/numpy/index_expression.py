@@ -89,7 +89,7 @@ class _Made:
     def __init__(self, links: tuple[Link, ...]) -> None:
         self.problems = lru_cache(KEPT)(partial(_problems, links))
         self.fused = lru_cache(KEPT)(partial(_fused, self.problems))
-        # For arrays of NumPy, by the type and the shape alone: a TensorType takes as long as a call.
+        # For arrays of NumPy and CuPy, by the type and the shape alone: a TensorType takes as long as a call.
         self.fused_at_once = lru_cache(KEPT)(partial(_fused_at_once, self.fused))
 
 
@@ -250,7 +250,7 @@ class IndexExpression:
             found = self._at_once(x, out)
             if found is not None:
                 return found
-        if type(x) is np.ndarray and out_of_bounds is None:
+        if out_of_bounds is None and arrays.is_view(x):
             fused = self._made.fused_at_once(x.dtype, x.shape)
         else:
             fused = self.fused(x, out_of_bounds=out_of_bounds)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.arrays import adopt, check_size, signature, signed_by, view_signatures
-from dmlgather.backends.footprints import WRITEABLE, packed_signature, signature_on
+from dmlgather.backends.footprints import new_place, packed_signature, signature_on
 from dmlgather.backends.prepared_call import PreparedCall
 from dmlgather.calls.prepared import prepared
 from dmlgather.dialects.element_types import STRING_KINDS
@@ -103,7 +103,7 @@ def prepared_for(problem: Callable[[TensorType], Problem], given: Sequence[Any])
         return None
     found = [signature_on(device, view) for view in views]
     if given[-1] is None:
-        found.append(packed_signature(x.dtype, result.shape, device.index << 4 if device.on_gpu else WRITEABLE))
+        found.append(packed_signature(x.dtype, result.shape, new_place(device)))
     try:
         check_size(result.shape, result.dtype)
         return prepared(made, (made.out_of_bounds, made.fill), device, *found)
