@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from tests.gpus import placed, same_streams
+from tests.gpus import as_late_as_allowed, placed, same_streams
 from tests.test_eager import EVERY
 
 DATA = np.arange(32, dtype=np.float32).reshape(4, 8)
@@ -52,24 +53,40 @@ def test_every_function_has_a_call() -> None:
     assert {*map(repr, CALLS)} == {*map(repr, EVERY)}
 
 
-@pytest.mark.gpu(devices=2)
-@pytest.mark.parametrize("function", CALLS, ids=repr)
-def test_a_call_runs_on_its_stream(cupy: Any, function: Any) -> None:
-    """It sees what the stream writes late, and has read it before the stream writes again."""
+def check_stream(cupy: Any, function: Any, spelled: Callable[[Any], Any]) -> None:
+    """A call sees what its stream writes late, and has read it before the stream writes again.
+
+    spelled: what is given for a stream, None where it is the current one.
+    """
     given, others, expected = CALLS[function]
     with cupy.cuda.Device(1):
         stream = cupy.cuda.Stream(non_blocking=True)
-    for named in (stream, stream.ptr, None):
-        with cupy.cuda.Device(1), stream:
-            arrays = [placed(each, 1) if isinstance(each, np.ndarray) else each for each in given]
-        with cupy.cuda.Device(1), stream if named is None else nullcontext(), same_streams():
-            result = function(*arrays, **others, stream=named)
-        with cupy.cuda.Device(1), stream:
-            for array in arrays:
-                if isinstance(array, cupy.ndarray):
-                    array.fill(0)
-            assert isinstance(result, cupy.ndarray)
-            assert (result.device.id, result.get().tobytes()) == (1, expected.tobytes())
+    named = spelled(stream)
+    with cupy.cuda.Device(1), stream:
+        arrays = [placed(each, 1) if isinstance(each, np.ndarray) else each for each in given]
+    with cupy.cuda.Device(1), stream if named is None else nullcontext(), same_streams():
+        result = function(*arrays, **others, stream=named)
+    with cupy.cuda.Device(1), stream:
+        for array in arrays:
+            if isinstance(array, cupy.ndarray):
+                array.fill(0)
+        assert isinstance(result, cupy.ndarray)
+        assert (result.device.id, result.get().tobytes()) == (1, expected.tobytes())
+
+
+@pytest.mark.gpu(devices=2)
+@pytest.mark.parametrize("function", CALLS, ids=repr)
+def test_a_call_runs_on_its_stream(cupy: Any, function: Any) -> None:
+    for spelled in (lambda stream: stream, lambda stream: stream.ptr, lambda stream: None):
+        check_stream(cupy, function, spelled)
+
+
+@pytest.mark.gpu(devices=2)
+@as_late_as_allowed
+@pytest.mark.parametrize("function", [dg.openvino.gather, dg.onnx.slice, dg.lax.gather], ids=repr)
+def test_a_call_on_another_stream_is_noticed(cupy: Any, function: Any) -> None:
+    with pytest.raises(AssertionError):
+        check_stream(cupy, function, lambda stream: 0)
 
 
 @pytest.mark.parametrize("function", CALLS, ids=repr)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dmlgather.calls import prepared
 from dmlgather.comparing.dispatches import compare_model
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.model_runner import Dispatched, Printed, Runner
@@ -26,7 +27,15 @@ OWNED = changed(
 
 @pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("model", [MODEL, OWNED], ids=["plain", "owned"])
-def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, model: object) -> None:
+def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, monkeypatch: pytest.MonkeyPatch, model: object) -> None:
+    launched, launch = list[int](), cupy.cuda.driver.launchKernel
+
+    def counted(*arguments: Any) -> None:
+        launched.append(cupy.cuda.runtime.getDevice())
+        launch(*arguments)
+
+    monkeypatch.setattr(cupy.cuda.driver, "launchKernel", counted)
+    prepared.forget()  # what keeps the function that was there
     runner = Runner(check_file(write(tmp_path, model)), "cuda:1")
     assert {(type(buffer), buffer.device.id) for buffer in runner.buffers.values()} == {(cupy.ndarray, 1)}
     dispatched, printed = runner.run(iterations=3)
@@ -35,6 +44,7 @@ def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, model: object) 
     assert dispatched.gpu_ms is not None
     assert isinstance(printed, Printed)
     assert printed.values.tolist() == [1, 2, 3, 4, 3, 4, 5, 6]
+    assert launched == [1] * 4, "one before anything is timed"
     assert cupy.cuda.runtime.getDevice() == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds
-from tests.gpus import host, nothing_new, placed, same_streams
+from tests.gpus import as_late_as_allowed, host, nothing_new, placed, same_streams
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
 pytestmark = pytest.mark.gpu
@@ -267,6 +267,13 @@ def test_a_given_stream_orders_copies_allocations_and_the_launch(cupy: Any, give
             assert result.get().tobytes() == expected
     with pytest.raises(TypeError, match="the CPU, which has no streams"):
         dg.compile(gather())(table, ids, stream=given(stream))
+
+
+@two_gpus
+@as_late_as_allowed
+def test_a_launch_on_another_stream_is_noticed(cupy: Any) -> None:
+    with pytest.raises(AssertionError):
+        test_a_given_stream_orders_copies_allocations_and_the_launch(cupy, lambda stream: 0)
 
 
 def test_indices_at_an_odd_address_are_refused(cupy: Any) -> None:

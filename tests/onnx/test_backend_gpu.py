@@ -38,13 +38,15 @@ def test_random_models_give_the_same_bits_as_on_the_cpu(cupy: Any, seed: int) ->
     model, feeds = random_model(seed)
     assume(model.graph.output)
     expected = Backend.run_model(model, feeds)
-    prepared = Backend.prepare(model, "CUDA")
+    last = cupy.cuda.runtime.getDeviceCount() - 1
+    prepared = Backend.prepare(model, f"CUDA:{last}")
     found = prepared.run(feeds)
-    on_device = prepared.run({name: cupy.asarray(array) for name, array in feeds.items()})
+    on_device = prepared.run({name: placed(array, last) for name, array in feeds.items()})
     for array, there, other in zip(found, on_device, expected, strict=True):
         assert isinstance(array, np.ndarray)
         assert (array.shape, array.dtype, array.tobytes()) == (other.shape, other.dtype, other.tobytes())
         assert isinstance(there, cupy.ndarray)
+        assert (there.device.id, there.shape) == (last, other.shape)
         assert there.get().tobytes() == other.tobytes()
 
 
