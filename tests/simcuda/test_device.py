@@ -28,7 +28,7 @@ ENDS: dict[str, tuple[int, str]] = {
 
 SETTINGS: dict[str, dict[str, int]] = {
     "a_fault_is_an_error_of_the_device": {"sticky": 1},
-    "a_driver_that_is_too_old_for_the_ptx": {"ptx": 8},
+    "a_driver_that_is_too_old_for_the_ptx": {"ptx": 7},
 }
 
 ALLOWED = ("what_is_right", "warps_synchronise", "captures", "functions_of_the_host", "a_fault_is_an_error_of_the_device")
