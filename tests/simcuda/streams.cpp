@@ -181,7 +181,7 @@ void synchronise(const StreamPointer& stream) {
     forbid_if_captured(stream, "a stream is waited for");
     forbid_legacy_beside_capture(stream);
     std::vector<Point> after;
-    order_with_legacy(stream, after);
+    if (stream->legacy) order_with_legacy(stream, after);
     for (const Point& point : after) run_until(point);
     run_until(stream->now());
     check(*stream->device);
