@@ -293,7 +293,7 @@ RUNS_ON_JAX: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Jax:
+class Tables:
     """Calls on tables of JAX, of which nothing is kept."""
 
     def __init__(self, rig: Rig) -> None:
@@ -319,13 +319,13 @@ class Jax:
 
 
 @pytest.fixture
-def jax(rig: Rig) -> Jax:
-    return Jax(rig)
+def jax(rig: Rig) -> Tables:
+    return Tables(rig)
 
 
 @gpu
 @pytest.mark.parametrize("run", RUNS_ON_JAX.values(), ids=RUNS_ON_JAX)
-def test_an_array_of_jax_outlives_the_launch_that_reads_it(jax: Jax, run: Callable[[Any, Any], Any]) -> None:
+def test_an_array_of_jax_outlives_the_launch_that_reads_it(jax: Tables, run: Callable[[Any, Any], Any]) -> None:
     """The next call lets it go."""
     jax.result(run)  # what is compiled waits
     results = [jax.result(run) for _ in range(2)]
@@ -337,7 +337,7 @@ def test_an_array_of_jax_outlives_the_launch_that_reads_it(jax: Jax, run: Callab
 
 @gpu
 @as_late_as_allowed
-def test_the_event_is_behind_the_launch_on_its_stream(jax: Jax) -> None:
+def test_the_event_is_behind_the_launch_on_its_stream(jax: Tables) -> None:
     """However often it is asked."""
     side = lane()
     jax.result()
@@ -352,7 +352,7 @@ def test_the_event_is_behind_the_launch_on_its_stream(jax: Jax) -> None:
 
 @gpu
 @as_late_as_allowed
-def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(jax: Jax, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(jax: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "QUEUE", 20)
     jax.result()
     sys.modules["cupy"].cuda.Device(0).synchronize()
@@ -369,7 +369,7 @@ def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(jax: Jax, monkeypa
 
 @gpu
 @as_late_as_allowed
-def test_streams_that_end_leave_no_queues(jax: Jax) -> None:
+def test_streams_that_end_leave_no_queues(jax: Tables) -> None:
     jax.result()
     sys.modules["cupy"].cuda.Device(0).synchronize()
     for _ in range(30):
@@ -381,7 +381,7 @@ def test_streams_that_end_leave_no_queues(jax: Jax) -> None:
 
 
 @gpu
-def test_the_end_of_the_process_waits_for_what_is_left(jax: Jax) -> None:
+def test_the_end_of_the_process_waits_for_what_is_left(jax: Tables) -> None:
     result = jax.result(lambda x, i: with_out(x, i, stream=lane()))
     streams.KEPT.finish()
     assert (len(streams.KEPT), jax.kept()) == (0, 0)
@@ -400,7 +400,7 @@ def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkey
 
 
 @gpu
-def test_a_call_that_fails_keeps_nothing_for_long(rig: Rig, jax: Jax) -> None:
+def test_a_call_that_fails_keeps_nothing_for_long(rig: Rig, jax: Tables) -> None:
     streams.KEPT.finish()
     for _ in range(2):
         with pytest.raises(ValueError, match="expected shape"):
@@ -494,7 +494,7 @@ FORGETFUL: dict[str, tuple[Any, str, Any]] = {
 @gpu
 @as_late_as_allowed
 @pytest.mark.parametrize("broken", FORGETFUL.values(), ids=FORGETFUL)
-def test_memory_that_is_let_go_too_early_is_noticed(jax: Jax, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+def test_memory_that_is_let_go_too_early_is_noticed(jax: Tables, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
     monkeypatch.setattr(*broken)
     with pytest.raises(AssertionError):
         test_an_array_of_jax_outlives_the_launch_that_reads_it(jax, RUNS_ON_JAX["called"])

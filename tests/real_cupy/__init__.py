@@ -1,1 +1,1 @@
-"""dmlgather beside the real package CuPy on a machine without a driver (ci/heavy cupy): names, arguments, compiling, arrays."""
+"""dmlgather beside CuPy on a machine without a driver (ci/heavy gpu): what is said, what is compiled and kept on disk."""
