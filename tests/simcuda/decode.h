@@ -4,10 +4,10 @@
 
 #include "names.h"
 
-inline  // Modifiers that say how to cache or order an access, or what the opcode and the operands already tell.
-    const std::set<std::string_view>
-        IGNORED = {"nc",      "cs",       "ca",  "cg",  "cv",  "lu",   "wb",      "wt", "weak", "relaxed", "acquire", "release",
-                   "acq_rel", "volatile", "gpu", "sys", "cta", "sync", "aligned", "lo", "wrap", "rn",      "approx",  "full"};
+// Modifiers that say how to cache or order an access, or what the opcode and the operands already tell.
+inline const std::set<std::string_view> IGNORED = {
+    "nc",      "cs",       "ca",  "cg",  "cv",  "lu",   "wb",      "wt", "weak", "relaxed", "acquire", "release",
+    "acq_rel", "volatile", "gpu", "sys", "cta", "sync", "aligned", "lo", "wrap", "rn",      "approx",  "full"};
 
 // The dot-separated words of an opcode. Each is taken once; those that nobody takes must be known to say nothing.
 class Words {

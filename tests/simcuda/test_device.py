@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,7 +13,12 @@ import pytest
 
 from tests.simcuda import library
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        os.environ.get("SIMCUDA_LATE") != "1", reason="programs say what is simulated; one run of ci/heavy gpu is enough"
+    ),
+]
 
 ABORTED, STOPPED = -signal.SIGABRT, -signal.SIGSEGV
 
