@@ -45,7 +45,7 @@ def taken(indices: NDArray[np.int64]) -> bytes:
 @pytest.mark.parametrize("policy", [None, "clamp", "raise", dg.Fill(7)], ids=str)
 def test_an_operator_is_its_descriptor_and_its_options(way: str, device: str | None, policy: Any) -> None:
     operator = dg.compile(DESC, device, out_of_bounds=policy)
-    operator(DATA, INDICES)  # routes that exist do not go along
+    operator(DATA, INDICES)  # calls that are prepared do not go along
     again = WAYS[way](operator)
     assert (again.desc, repr(again), again.plan) == (operator.desc, repr(operator), operator.plan)
     assert again(DATA, INDICES).tobytes() == taken(INDICES)

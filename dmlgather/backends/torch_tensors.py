@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,10 +137,13 @@ def storage(tensor: Any) -> Any:
 class TorchTensors(ExchangedArrays):
     """Tensors. In host memory, and on a GPU where every array of a call is one, they have signatures."""
 
+    @cached_property
+    def _strided(self) -> Any:
+        return sys.modules["torch"].strided
+
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:
-        torch = sys.modules["torch"]
         try:
-            if array.layout is not torch.strided or array.requires_grad or array.is_conj() or array.is_neg():
+            if array.layout is not self._strided or array.requires_grad or array.is_conj() or array.is_neg():
                 return None
             pointer = array.data_ptr()  # which a tensor inside of vmap has not
             if array.is_cpu:

@@ -81,7 +81,7 @@ class CompiledOperator:
         self._adapter: Adapter = NUMPY
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CompiledOperator, self._made_of  # routes and programs are prepared again
+        return CompiledOperator, self._made_of  # calls and programs are prepared again
 
     def __repr__(self) -> str:
         return f"<CompiledOperator {self._shown(self._tensors.device)}>"

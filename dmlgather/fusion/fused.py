@@ -19,10 +19,10 @@ from dmlgather.calls.arguments import Taken, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.graph_routes import (
+from dmlgather.fusion.prepared_graph import (
     GraphCall,
     GraphParts,
-    GraphRoute,
+    PreparedGraph,
     Signatures,
     Targets,
     check_type,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dmlgather.picture.explanation import FusedExplanation
 
 
-# Running a graph on arrays: those of NumPy and tensors by the route for their signatures, all others after they are adopted.
+# Running a graph on arrays: those of NumPy, CuPy and PyTorch by what is prepared for their signatures, others are adopted first.
 
 _NDARRAY = np.ndarray
 _NEW = GraphCall(np.empty)
@@ -44,13 +44,13 @@ _ON_THE_HOST = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 
 
 class GraphRunner:
-    """Runs one graph. Its routes are made once for each device and signatures of arrays, and kept."""
+    """Runs one graph, which is prepared once for each device and signatures of arrays."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
-        self._route = lru_cache(CALLS_KEPT)(partial(GraphRoute, self._parts))
-        self._known = lru_cache(CALLS_KEPT)(self._route_on_the_host)
-        self._known_on_a_gpu = lru_cache(CALLS_KEPT)(self._route_on_a_gpu)
+        self._prepared = lru_cache(CALLS_KEPT)(partial(PreparedGraph, self._parts))
+        self._known = lru_cache(CALLS_KEPT)(self._prepared_on_the_host)
+        self._known_on_a_gpu = lru_cache(CALLS_KEPT)(self._prepared_on_a_gpu)
 
     def run(
         self,
@@ -85,13 +85,13 @@ class GraphRunner:
                         return None
                     key.append((name, (array.dtype, array.shape, array.strides, WRITEABLE)))
                     targets[name] = array
-        route = self._known(tuple(key))
-        if route is None or (targets and not route.apart(given, targets.values())):
+        ready = self._known(tuple(key))
+        if ready is None or (targets and not ready.apart(given, targets.values())):
             return None
         values = dict(zip(self.graph.inputs, given, strict=True))
         if self.graph.constants:
             values |= self._parts.constants(CPU)
-        found = route.run(GraphCall(_NEW.empty, targets) if targets else _NEW, values)
+        found = ready.run(GraphCall(_NEW.empty, targets) if targets else _NEW, values)
         if targets:
             for number, array in enumerate(out):
                 if array is not None and array is not found[number]:
@@ -111,26 +111,26 @@ class GraphRunner:
 
     def _at_once_on_a_gpu(self, given: Sequence[Any]) -> list[Any] | None:
         """The outputs, where all inputs are CuPy's on one GPU and fit; on CuPy's current stream."""
-        route = self._known_on_a_gpu(*arrays.view_signatures(given))
-        if route is None:
+        ready = self._known_on_a_gpu(*arrays.view_signatures(given))
+        if ready is None:
             return None
-        runs, values = route.device, dict(zip(self.graph.inputs, given, strict=True))
+        runs, values = ready.device, dict(zip(self.graph.inputs, given, strict=True))
         if self.graph.constants:
             values |= self._parts.constants(runs)
         with runs.current():
-            return route.run(GraphCall(type(given[0])), values)
+            return ready.run(GraphCall(type(given[0])), values)
 
-    def _route_on_a_gpu(self, *signatures: Signature | None) -> GraphRoute | None:
-        """The route for arrays of CuPy on one GPU. None for arrays that do not fit."""
+    def _prepared_on_a_gpu(self, *signatures: Signature | None) -> PreparedGraph | None:
+        """The graph, prepared for arrays of CuPy on one GPU. None for arrays that do not fit."""
         types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
         for name, found in inputs:
             if found is None or found[3] < 0 or (found[1], found[0]) != (types[name].shape, types[name].dtype):
                 return None
         places = {device_of(found) for found in signatures if found is not None}
-        return None if len(places) > 1 else self._route(places.pop(), inputs, ())
+        return None if len(places) > 1 else self._prepared(places.pop(), inputs, ())
 
-    def _route_on_the_host(self, key: tuple[Any, ...]) -> GraphRoute | None:
-        """The route for a device and the signatures of arrays: of the inputs, then of what is written, with their names. None for
+    def _prepared_on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
+        """The graph, prepared for a device and signatures of arrays: of the inputs, then of what is written, with names. None for
         arrays that do not fit, and for strings and objects.
         """
         types, count = self.graph.types, len(self.graph.inputs) + 1
@@ -147,7 +147,7 @@ class GraphRunner:
         except ValueError:
             return None
         device = _ON_THE_HOST.get(key[0])
-        return None if device is None else self._route(device, inputs, targets)
+        return None if device is None else self._prepared(device, inputs, targets)
 
     def _adopting(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
@@ -160,9 +160,9 @@ class GraphRunner:
             inputs = {item.name: item.array for item in taken}
             targets = Targets(self.graph, out or (None,) * len(self.graph.outputs), runs.memory, inputs)
             new = partial(arrays.allocate, runs.memory, like=taken[0].given if taken else None)
-            route = self._route(runs, *(_signatures(runs, each) for each in (inputs, targets.direct)))
+            ready = self._prepared(runs, *(_signatures(runs, each) for each in (inputs, targets.direct)))
             with runs.current():
-                results = route.run(GraphCall(new, targets.direct), inputs | self._parts.constants(runs.memory))
+                results = ready.run(GraphCall(new, targets.direct), inputs | self._parts.constants(runs.memory))
             home = taken[0].home if taken else runs.memory
             found = []
             for number, result in enumerate(results):

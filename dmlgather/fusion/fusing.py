@@ -19,7 +19,7 @@ from dmlgather.dialects.problem import Problem, TensorType, index_type
 from dmlgather.dialects.programs import read_program
 from dmlgather.dialects.views import ReshapeView
 from dmlgather.fusion.fused import Cut, Fused
-from dmlgather.fusion.graph_routes import computed, tidied
+from dmlgather.fusion.prepared_graph import computed, tidied
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from dmlgather.plan.compose import compose, compose_indices
 from dmlgather.plan.walk import CompositionError

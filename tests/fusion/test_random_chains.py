@@ -18,7 +18,7 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.fusion import fuse, fusing
 from dmlgather.fusion import fused as running
 from dmlgather.fusion.fusing import JoinedIndices
-from dmlgather.fusion.graph_routes import GraphCall
+from dmlgather.fusion.prepared_graph import GraphCall
 from dmlgather.plan import IndexPlan, OutOfBounds, compose
 from dmlgather.selftest.random_plans import random_buffers
 from tests import seeds

@@ -18,7 +18,7 @@ from dmlgather.dialects.views import ReshapeView, SliceView, TransposeView
 from dmlgather.dialects.windows import Window
 from dmlgather.fusion import Fused, fuse
 from dmlgather.fusion import fused as running
-from dmlgather.fusion.graph_routes import GraphCall
+from dmlgather.fusion.prepared_graph import GraphCall
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests.fusion.random_graphs import gathering
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
-from dmlgather.fusion import Fused, fuse, graph_routes
+from dmlgather.fusion import Fused, fuse, prepared_graph
 from dmlgather.fusion import fused as running
-from dmlgather.fusion.graph_routes import signature_of
+from dmlgather.fusion.prepared_graph import signature_of
 from tests import seeds
 from tests.at_once import at_once
 
@@ -120,10 +120,10 @@ def test_signatures_in_turn(fused: list[Fused]) -> None:
 
 def test_a_stale_route_is_noticed(fused: list[Fused]) -> None:
     runner: Any = fused[0]._runner
-    routes = [runner._known((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))]  # which reach as far
+    graphs = [runner._known((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))]  # which reach as far
     right: list[bool] = []
-    for route in routes:
-        runner._known = partial(lambda route, _: route, route)
+    for graph in graphs:
+        runner._known = partial(lambda graph, _: graph, graph)
         for x in (X, np.asfortranarray(X)):
             found = said(lambda: fused[0](x, IDS))  # noqa: B023 # called at once
             right.append(found[-1] == expected(0, x, IDS).tobytes())
@@ -137,8 +137,8 @@ def test_a_call_of_known_signatures_plans_nothing(fused: list[Fused], monkeypatc
     fused[0](X, IDS, out=out)
     for place, name in (
         (running.GraphRunner, "_adopting"),
-        (graph_routes.GraphRoute, "__init__"),
-        (graph_routes.Launcher, "launch"),
+        (prepared_graph.PreparedGraph, "__init__"),
+        (prepared_graph.Launcher, "launch"),
     ):
         monkeypatch.setattr(place, name, lambda *_: pytest.fail("planned again"))
     for number in range(3):
@@ -161,14 +161,14 @@ def test_threads_may_call_at_once(fused: list[Fused]) -> None:
     assert at_once(lambda seed: faults(fused, random.Random(seed), 12), range(6)) == [[]] * 6
 
 
-def test_so_many_routes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_prepared_graphs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "CALLS_KEPT", 5)
     fused = fuse(CHAINS[0].problems(X))
     for step in range(1, 20):
         x = np.zeros((6, 10 * step), np.float32)[:, ::step]
         assert fused(x, IDS).shape == (5, 4)
     runner = fused._runner
-    assert (runner._known.cache_info().currsize, runner._route.cache_info().currsize) == (5, 5)
+    assert (runner._known.cache_info().currsize, runner._prepared.cache_info().currsize) == (5, 5)
 
 
 def test_an_array_that_changed_in_place_is_another_one() -> None:

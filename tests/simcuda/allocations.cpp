@@ -202,21 +202,19 @@ PointerAttributes attributes_of(u64 address) {
             say("attributes of %#" PRIx64 ", outside every allocation%s", address, allocations.near(address).c_str());
         return {0, -2, 0, address};
     }
-    return {found->on_host()               ? 1
-            : found->kind == Kind::Managed ? 3
-                                           : 2,
-            found->device, address, allocations.is_device_address(address) ? 0 : address};
+    const int type = found->on_host() ? 1 : found->kind == Kind::Managed ? 3 : 2;
+    return {type, found->device, address, allocations.is_device_address(address) ? 0 : address};
 }
 
 std::map<std::pair<void*, int>, u64> pool_attributes;
 
 }  // namespace
 
-RUNTIME(cudaMalloc, (u64 * to, u64 size), *to = allocate(size, Kind::Device))
-RUNTIME(cudaMallocManaged, (u64 * to, u64 size, unsigned), *to = allocate(size, Kind::Managed))
-RUNTIME(cudaHostAlloc, (u64 * to, u64 size, unsigned), *to = allocate(size, Kind::Pinned))
-RUNTIME(cudaMallocAsync, (u64 * to, u64 size, void* stream), *to = allocate_on(stream, size))
-RUNTIME(cudaMallocFromPoolAsync, (u64 * to, u64 size, void*, void* stream), *to = allocate_on(stream, size))
+RUNTIME(cudaMalloc, (u64* to, u64 size), *to = allocate(size, Kind::Device))
+RUNTIME(cudaMallocManaged, (u64* to, u64 size, unsigned), *to = allocate(size, Kind::Managed))
+RUNTIME(cudaHostAlloc, (u64* to, u64 size, unsigned), *to = allocate(size, Kind::Pinned))
+RUNTIME(cudaMallocAsync, (u64* to, u64 size, void* stream), *to = allocate_on(stream, size))
+RUNTIME(cudaMallocFromPoolAsync, (u64* to, u64 size, void*, void* stream), *to = allocate_on(stream, size))
 RUNTIME(cudaFree, (u64 address), free_device_memory(address))
 RUNTIME(cudaFreeAsync, (u64 address, void* stream), free_later(address, stream))
 RUNTIME(cudaFreeHost, (u64 address), {
@@ -228,9 +226,9 @@ RUNTIME(cudaFreeHost, (u64 address), {
 RUNTIME(cudaHostRegister, (u64 address, u64 size, unsigned),
         allocations.add(address, size, current_device().number, Kind::Registered))
 RUNTIME(cudaHostUnregister, (u64 address), run_all(); allocations.forget(address))
-RUNTIME(cudaMemGetInfo, (u64 * free, u64* all), *all = settings.memory;
+RUNTIME(cudaMemGetInfo, (u64* free, u64* all), *all = settings.memory;
         *free = settings.memory - allocations.used[current_device().number])
-RUNTIME(cudaPointerGetAttributes, (PointerAttributes * to, u64 address), *to = attributes_of(address))
+RUNTIME(cudaPointerGetAttributes, (struct PointerAttributes* to, u64 address), *to = attributes_of(address))
 RUNTIME(cudaDeviceGetDefaultMemPool, (void** pool, int number), *pool = &device(number))
 RUNTIME(cudaDeviceGetMemPool, (void** pool, int number), *pool = &device(number))
 RUNTIME(cudaDeviceSetMemPool, (int number, void*), device(number))

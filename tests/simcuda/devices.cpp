@@ -11,7 +11,7 @@ Device* const devices = new Device[MOST_DEVICES];
 bool initialised = false;
 thread_local Device* current = nullptr;
 thread_local std::vector<Device*> pushed;  // the contexts below the current one
-thread_local int chosen = 0;  // the runtime's device where the thread has no context
+thread_local int chosen = 0;               // the runtime's device where the thread has no context
 std::set<std::pair<int, int>> peers;
 
 void initialise() {
@@ -131,14 +131,14 @@ void begin_runtime() {
 }
 
 DRIVER(cuInit, (unsigned), initialise())
-DRIVER(cuGetExportTable, (const void**, const void*),
-       refuse(INVALID_VALUE))  // NVRTC asks for what is NVIDIA's own, and does without
+// NVRTC asks for what is NVIDIA's own, and does without.
+DRIVER(cuGetExportTable, (const void**, const void*), refuse(INVALID_VALUE))
 DRIVER(cuDriverGetVersion, (int* version), *version = settings.version)
 DRIVER(cuDeviceGet, (int* to, int number), *to = device(number).number)
 DRIVER(cuDeviceGetCount, (int* count), device(0); *count = settings.devices)
 DRIVER(cuDeviceGetName, (char* to, int size, int number),
        std::snprintf(to, static_cast<std::size_t>(size), "Simulated GPU %d", device(number).number))
-DRIVER(cuDeviceTotalMem_v2, (u64 * bytes, int number), device(number); *bytes = settings.memory)
+DRIVER(cuDeviceTotalMem_v2, (u64* bytes, int number), device(number); *bytes = settings.memory)
 DRIVER(cuDeviceGetAttribute, (int* to, int which, int number), *to = attribute(which, device(number).number))
 DRIVER(cuDevicePrimaryCtxRetain, (void** context, int number), *context = &device(number))
 DRIVER(cuDevicePrimaryCtxRelease_v2, (int number), device(number))
@@ -160,8 +160,8 @@ RUNTIME(cudaGetDeviceCount, (int* count), *count = settings.devices)
 RUNTIME(cudaSetDevice, (int number), current = &device(number); chosen = number)
 RUNTIME(cudaDeviceGetAttribute, (int* to, int which, int number), *to = attribute(which, device(number).number))
 // CUDA 12 has a second version, whose name CUDA 13 has given up.
-RUNTIME(cudaGetDeviceProperties_v2, (u8 * to, int number), write_properties(to, device(number).number, true))
-RUNTIME(cudaGetDeviceProperties, (u8 * to, int number), write_properties(to, device(number).number, runtime_major < 13))
+RUNTIME(cudaGetDeviceProperties_v2, (u8* to, int number), write_properties(to, device(number).number, true))
+RUNTIME(cudaGetDeviceProperties, (u8* to, int number), write_properties(to, device(number).number, runtime_major < 13))
 RUNTIME(cudaDeviceGetPCIBusId, (char* to, int size, int number),
         std::snprintf(to, static_cast<std::size_t>(size), "0000:%02x:00.0", device(number).number + 1))
 RUNTIME(cudaDeviceGetByPCIBusId, (int* number, const char* from),
@@ -170,7 +170,7 @@ RUNTIME(cudaDeviceCanAccessPeer, (int* can, int from, int to), *can = settings.p
 RUNTIME(cudaDeviceEnablePeerAccess, (int to, unsigned),
         if (!peers.insert({current_device().number, device(to).number}).second) refuse(PEER_ACCESS_ALREADY_ENABLED))
 RUNTIME(cudaDeviceDisablePeerAccess, (int to), peers.erase({current_device().number, device(to).number}))
-RUNTIME(cudaDeviceGetLimit, (u64 * value, unsigned which), *value = which < 16 ? current_device().limits[which] : 0)
+RUNTIME(cudaDeviceGetLimit, (u64* value, unsigned which), *value = which < 16 ? current_device().limits[which] : 0)
 RUNTIME(cudaDeviceSetLimit, (unsigned which, u64 value), if (which < 16) current_device().limits[which] = value)
 RUNTIME(cudaDeviceSynchronize, (), {
     Device& here = current_device();

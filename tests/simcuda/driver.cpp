@@ -39,10 +39,11 @@ std::recursive_mutex& lock = *new std::recursive_mutex;
 thread_local int depth = 0;
 thread_local int last_error = SUCCESS;
 
-int called(const char* name, const std::function<void()>& body) {
+int called(const char* name, bool of_runtime, Body body, void* closure) {
     if (settings.trace) say("%s", name);
     try {
-        body();
+        if (of_runtime) begin_runtime();
+        body(closure);
         return SUCCESS;
     } catch (const Error& error) {
         return error.status;
@@ -98,17 +99,14 @@ Unlocked::~Unlocked() {
     ::depth = depth;
 }
 
-int driver_call(const char* name, const std::function<void()>& body) {
+int driver_call(const char* name, Body body, void* closure) {
     Locked locked;
-    return called(name, body);
+    return called(name, false, body, closure);
 }
 
-int runtime_call(const char* name, const std::function<void()>& body) {
+int runtime_call(const char* name, Body body, void* closure) {
     Locked locked;
-    const int status = called(name, [&] {
-        begin_runtime();
-        body();
-    });
+    const int status = called(name, true, body, closure);
     if (status != SUCCESS && status != NOT_READY) last_error = status;
     return status;
 }

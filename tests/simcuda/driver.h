@@ -224,24 +224,29 @@ extern u64 launches;
 void print_statistics();
 
 // Calls. A body fails by raising Error; the runtime's calls also begin with a device, and remember their last error.
-int driver_call(const char* name, const std::function<void()>& body);
-int runtime_call(const char* name, const std::function<void()>& body);
+// Bodies go as a function and what it belongs to, since a call of the driver must cost little.
+typedef void (*Body)(void* closure);
+int driver_call(const char* name, Body body, void* closure);
+int runtime_call(const char* name, Body body, void* closure);
+template <class F> int call(int (*as)(const char*, Body, void*), const char* name, F body) {
+    return as(name, [](void* closure) { (*static_cast<F*>(closure))(); }, &body);
+}
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 // A function of the driver: DRIVER(name, (parameters), body)
-#define DRIVER(NAME, PARAMETERS, ...)                    \
-    EXPORTED int NAME PARAMETERS {                       \
-        return driver_call(#NAME, [&] { __VA_ARGS__; }); \
+#define DRIVER(NAME, PARAMETERS, ...)                          \
+    EXPORTED int NAME PARAMETERS {                             \
+        return call(driver_call, #NAME, [&] { __VA_ARGS__; }); \
     }
 
 // A function of the runtime that takes the place of NVIDIA's; redirect.cpp says why.
 struct Replacement {
     Replacement(const char* name, void* function);
 };
-#define RUNTIME(NAME, PARAMETERS, ...)                    \
-    static int NAME PARAMETERS {                          \
-        return runtime_call(#NAME, [&] { __VA_ARGS__; }); \
-    }                                                     \
+#define RUNTIME(NAME, PARAMETERS, ...)                          \
+    static int NAME PARAMETERS {                                \
+        return call(runtime_call, #NAME, [&] { __VA_ARGS__; }); \
+    }                                                           \
     static const Replacement replaced_##NAME(#NAME, reinterpret_cast<void*>(NAME));
 extern int runtime_major;  // of the CUDA runtime that CuPy was built with

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,34 +13,62 @@ from tests import built
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
+QUICK = (*FLAGS, "-O0", "-w")
 
 
 @functools.cache
 def library() -> Path:
     """The folder's `libcuda.so.1`, built by the first to ask."""
-    return build(HERE)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return _linked(list(pool.map(lambda unit: _compiled(unit, HERE, FLAGS), _units(HERE))))
 
 
-def build(source: Path) -> Path:
-    """The library of another folder's sources."""
-    sources, compiler = sorted([*source.glob("*.cpp"), *source.glob("*.h")]), os.environ.get("CXX", "g++")
+def broken(file: str, before: str, after: str) -> Path:
+    """The library with `before` in one of its files replaced by `after`. AssertionError unless it is there once."""
+    text = (HERE / file).read_text()
+    assert text.count(before) == 1, f"{text.count(before)} times in {file}: {before}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in _sources(HERE):
+            (folder / path.name).write_text(text.replace(before, after) if path.name == file else path.read_text())
+        changed = [folder / file] if file.endswith(".cpp") else _units(folder)
+        same = [unit for unit in _units(HERE) if unit.name not in {path.name for path in changed}]
+        return _linked([*(_compiled(unit, HERE, FLAGS) for unit in same), *(_compiled(unit, folder, QUICK) for unit in changed)])
 
-    def build(folder: Path) -> None:
-        units = {path: folder / f"{path.stem}.o" for path in sources if path.suffix == ".cpp"}
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda path: built.run([compiler, *FLAGS, "-c", str(path), "-o", str(units[path])]), units))
-        built.run([compiler, "-shared", *map(str, units.values()), "-o", str(folder / "libcuda.so.1"), "-ldl"])
 
-    return built.once("simcuda", (compiler, FLAGS), sources, "libcuda.so.1", build)
+def _sources(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.cpp"), *folder.glob("*.h")])
 
 
-def environment(*, late: int = 0, devices: int = 2, **settings: object) -> dict[str, str]:
+def _units(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.cpp"))
+
+
+def _compiled(unit: Path, folder: Path, flags: Sequence[str]) -> Path:
+    compiler = os.environ.get("CXX", "g++")
+
+    def build(into: Path) -> None:
+        built.run([compiler, *flags, "-c", str(unit), "-o", str(into / "unit.o")])
+
+    return built.once("simcuda", (compiler, flags), [unit, *sorted(folder.glob("*.h"))], "unit.o", build)
+
+
+def _linked(objects: Sequence[Path]) -> Path:
+    compiler = os.environ.get("CXX", "g++")
+
+    def build(into: Path) -> None:
+        built.run([compiler, "-shared", *map(str, objects), "-o", str(into / "libcuda.so.1"), "-ldl"])
+
+    return built.once("simcuda", (compiler, "linked"), objects, "libcuda.so.1", build)
+
+
+def environment(*, late: int = 0, devices: int = 2, path: Path | None = None, **settings: object) -> dict[str, str]:
     """The variables with which a process has simulated GPUs.
 
-    late: 0 runs work at once, 1 as late as CUDA allows, more in a random order with this seed. settings: others of `driver.cpp`,
-    in small letters: `sms`, `cc`, `version`, `memory_gb`, `sticky`, `null`, `trace`, ….
+    late: 0 runs work at once, 1 as late as CUDA allows, more in a random order with this seed. path: another library. settings:
+    others of `driver.cpp`, in small letters: `sms`, `cc`, `version`, `memory_gb`, `sticky`, `null`, `trace`, ….
     """
-    path = library()
+    path = path or library()
     return {
         **os.environ,
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(path.parent), os.environ.get("LD_LIBRARY_PATH")))),

@@ -301,8 +301,8 @@ private:
     std::unordered_map<const Buffer*, std::array<Accesses, 2>> accesses;
 };
 
-// A block's shared memory. Each byte knows who wrote and who read it last, and when; a barrier begins a phase, and so does a collective
-// instruction of a warp, for its own threads.
+// A block's shared memory. Each byte knows who wrote and who read it last, and when; a barrier begins a phase, and so does a
+// collective instruction of a warp, for its own threads.
 class SharedMemory {
 public:
     SharedMemory(u32 size, LaunchCounts* totals) : bytes(size), shadow(size), totals(totals) {}

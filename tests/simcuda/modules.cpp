@@ -221,7 +221,7 @@ DRIVER(cuModuleGetFunction, (void** to, void* module, const char* name), {
     if (found == all.end()) fail(NOT_FOUND, "no kernel %s", name);
     *to = &found->second;
 })
-DRIVER(cuModuleGetGlobal_v2, (u64 * address, u64* size, void* module, const char* name), {
+DRIVER(cuModuleGetGlobal_v2, (u64* address, u64* size, void* module, const char* name), {
     const auto& all = module_of(module).program.variables;
     const auto found = all.find(name);
     if (found == all.end()) refuse(NOT_FOUND);

@@ -14,13 +14,17 @@ namespace {
 
 std::set<Stream*>& handles = *new std::set<Stream*>;
 std::set<Event*>& events = *new std::set<Event*>;
-std::mt19937& random_order = *new std::mt19937(settings.late);
 thread_local std::map<Device*, StreamPointer> of_thread;
 u64 made = 0;
 
 constexpr u64 LEGACY = 1, PER_THREAD = 2;  // handles that CUDA names
 constexpr unsigned NON_BLOCKING = 1, WITHOUT_TIMING = 2;
 constexpr std::size_t MANY = 4096;
+
+u32 random_number() {
+    static std::mt19937 engine(settings.late);
+    return static_cast<u32>(engine());
+}
 
 StreamPointer make(Device& device, bool blocking) {
     if (streams.size() > MANY)
@@ -159,8 +163,8 @@ void enqueue(const StreamPointer& stream, const std::string& what, std::function
     stream->queue.push_back({what, std::move(run), std::move(after)});
     ++stream->enqueued;
     if (settings.late == 0) run_until(stream->now());
-    for (u32 some = settings.late > 1 ? random_order() % 3 : 0; some; --some) {
-        const StreamPointer other = streams[random_order() % streams.size()];
+    for (u32 some = settings.late > 1 ? random_number() % 3 : 0; some; --some) {
+        const StreamPointer other = streams[random_number() % streams.size()];
         if (!other->idle()) run_first(other);
     }
     check(*stream->device);
@@ -181,7 +185,7 @@ void synchronise(const StreamPointer& stream) {
     forbid_if_captured(stream, "a stream is waited for");
     forbid_legacy_beside_capture(stream);
     std::vector<Point> after;
-    order_with_legacy(stream, after);
+    if (stream->legacy) order_with_legacy(stream, after);
     for (const Point& point : after) run_until(point);
     run_until(stream->now());
     check(*stream->device);

@@ -21,8 +21,7 @@ public:
 
     void expect(std::string_view token) {
         if (current != token) {
-            throw ParseError("line " + std::to_string(current_line) + " of the PTX: " + std::string(token) +
-                             " is expected, not " + std::string(current));
+            throw ParseError(std::string(token) + " is expected, not " + std::string(current));
         }
         find();
     }

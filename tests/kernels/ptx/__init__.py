@@ -1,5 +1,5 @@
-"""An interpreter of the PTX that NVRTC makes of the kernels: checks every access, finds races, counts memory traffic.
+"""Launches of the kernels in the interpreter of PTX (`tests/simcuda/`), over buffers of exact size; no CuPy, no driver.
 
-Written from NVIDIA's PTX ISA documentation; it knows the instructions that occur in these kernels, and refuses any other.
-`compile.py` calls NVRTC, `assembly.py` reads PTX, `machine.py` launches; `*.cpp` and `*.h` execute.
+`compile.py` calls NVRTC, `machine.py` launches. The interpreter checks every access, finds races, counts memory traffic. It is
+written from NVIDIA's PTX ISA documentation, and refuses what it does not know.
 """

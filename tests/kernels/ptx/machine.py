@@ -19,7 +19,7 @@ MOST_INSTRUCTIONS = 10**8
 """Of one warp; a kernel that executes more is taken for one that does not end."""
 MOST_THREADS, SHARED_BYTES, MOST_SHARED = 1024, 48 * 1024, 227 * 1024
 """Threads of a block; bytes of shared memory, static and dynamic, that a block has without asking, and that devices allow."""
-READABLE, WRITABLE, ATOMIC, DISCARDED, REPEATED = 1, 2, 4, 8, 16
+READABLE, WRITABLE, ATOMIC, DISCARDED = 1, 2, 4, 8
 
 _ENTRY = re.compile(r"\.entry (\w+)")
 
@@ -203,7 +203,7 @@ class Module:
         name: str,
         grid: int,
         arguments: bytes,
-        buffers: Sequence[Buffer] | None,
+        buffers: Sequence[Buffer],
         *,
         block: int = 256,
         shared_bytes: int = 0,
@@ -211,7 +211,7 @@ class Module:
         blocks: range | None = None,
         counts: bool = False,
     ) -> Counts | None:
-        """Run the kernel over `buffers`, or over this process's own memory where they are None. Raises `Violation`.
+        """Run the kernel over `buffers`. Raises `Violation`.
 
         arguments: the by-value parameter. shared_bytes: dynamic. shared_limit: what the kernel has asked for. blocks: which to
         run, without a step; all without it.
@@ -223,12 +223,11 @@ class Module:
         shared = routine.static_shared + shared_bytes
         if not (0 < grid < 2**31 and 0 < block <= MOST_THREADS and shared <= min(shared_limit, MOST_SHARED)):
             raise ValueError(f"no device launches {name}: {grid} blocks, {block} threads, {shared} bytes of shared memory")
-        given = sorted(buffers or (), key=lambda buffer: buffer.address)
+        given = sorted(buffers, key=lambda buffer: buffer.address)
         if any(below.end > above.address for below, above in itertools.pairwise(given)):
             raise ValueError("buffers overlap")
-        begun = [buffer.begin() for buffer in given] if buffers is not None else [_EVERYTHING]
-        packed = (structures.Buffer * len(begun))(*begun)
-        traffic, totals = [structures.BufferCounts() for _ in begun], structures.Totals()
+        packed = (structures.Buffer * len(given))(*(buffer.begin() for buffer in given))
+        traffic, totals = [structures.BufferCounts() for _ in given], structures.Totals()
         if counts:
             for buffer, both in zip(packed, traffic, strict=True):
                 buffer.counts = ctypes.pointer(both)
@@ -252,16 +251,12 @@ class Module:
             raise Violation(outcome.fault, f"{outcome.text.decode()}\n  source, line {outcome.line}: {line}")
         if not counts:
             return None
-        ordered = [traffic[given.index(buffer)] for buffer in buffers or ()]
+        ordered = [traffic[given.index(buffer)] for buffer in buffers]
         return Counts(
             **_fields_of(totals),
             loads=[Traffic(**_fields_of(found.loads)) for found in ordered],
             stores=[Traffic(**_fields_of(found.stores)) for found in ordered],
         )
-
-
-_EVERYTHING = structures.Buffer(1, 2**64 - 2, 1, None, None, None, READABLE | WRITABLE | ATOMIC | REPEATED)
-"""All of this process's memory."""
 
 
 def _fields_of(structure: ctypes.Structure) -> dict[str, Any]:

@@ -72,6 +72,23 @@ FAULTS = {
         "if (t < 32) { __syncthreads(); a.out[t] = 1; } else { __syncthreads(); }",
         "does not reach the barrier",
     ),
+    "an atomic beside a read": (
+        "dynamic[t] = 0; __syncthreads(); atomicAdd(dynamic + t / 2, 1u); a.out[t] = dynamic[t / 2];",
+        "without a barrier",
+    ),
+    "a warp that synchronises for another": (
+        "dynamic[t] = t; __syncwarp(); if (t >= 32) a.out[t] = dynamic[t - 32];",
+        "without a barrier",
+    ),
+    "lanes that do not come": (
+        'if (t % 2) { asm volatile("bar.warp.sync -1;"); a.out[t] = 1; }'
+        'else { asm volatile("bar.warp.sync -1;"); a.out[t] = 2; }',
+        "waits for threads of its warp that never come",
+    ),
+    "local memory beyond its end": (
+        "unsigned s[8]; for (int i = 0; i < 8; ++i) s[i] = a.in[t]; a.out[t] = s[a.in[t] + a.n - 4];",
+        "local memory, beyond its end",
+    ),
     "a division by zero": ("a.out[t] = t / (a.n - 4);", "divides by zero"),
 }
 
@@ -136,6 +153,29 @@ RIGHT: dict[str, tuple[str, Callable[[int], int]]] = {
         lambda t: 63 - t,
     ),
     "reads of one byte by all": ("if (t == 0) dynamic[0] = 5; __syncthreads(); a.out[t] = dynamic[0];", lambda t: 5),
+    "shuffles": (
+        "unsigned v = __shfl_xor_sync(~0u, t, 5); v = v * 100 + __shfl_down_sync(~0u, t, 3);"
+        "v = v * 100 + __shfl_up_sync(~0u, t, 2); a.out[t] = v * 100 + __shfl_sync(~0u, t, 7, 8);",
+        lambda t: (((t ^ 5) * 100 + (t + 3 if t % 32 < 29 else t)) * 100 + (t - 2 if t % 32 > 1 else t)) * 100 + t // 8 * 8 + 7,
+    ),
+    "votes": (
+        "a.out[t] = __popc(__ballot_sync(~0u, t % 3 == 0)) * 4 + __any_sync(~0u, t == 40) * 2 + __all_sync(~0u, t < 32);",
+        lambda t: 45 if t < 32 else 46,
+    ),
+    "lanes that part before they vote": (
+        "unsigned v = t; if (t % 3) for (int i = 0; i < t % 3; ++i) v += a.in[i];"
+        "a.out[t] = __ballot_sync(~0u, v % 2) >> t % 32 & 1;",
+        lambda t: (t + (t % 3 == 2)) % 2,
+    ),
+    "a warp that synchronises": ("dynamic[t] = t; __syncwarp(); a.out[t] = dynamic[t ^ 1];", lambda t: t ^ 1),
+    "atomics in shared memory": (
+        "dynamic[t] = 0; __syncthreads(); atomicAdd(dynamic + t / 4, t); __syncthreads(); a.out[t] = dynamic[t / 4];",
+        lambda t: t // 4 * 16 + 6,
+    ),
+    "local memory": (
+        "unsigned s[8]; for (int i = 0; i < 8; ++i) s[i] = a.in[(i * 3 + t) % 64]; a.out[t] = s[a.in[t] % 8];",
+        lambda t: (t % 8 * 3 + t) % 64,
+    ),
     "writes in turn": (
         "dynamic[t] = t; __syncthreads(); const unsigned v = dynamic[t ^ 1]; __syncthreads(); dynamic[t] = v; __syncthreads();"
         "a.out[t] = dynamic[t ^ 1];",

@@ -67,12 +67,34 @@ def inserted(width: int) -> Callable[[int, int, int, int], int]:
     return insert
 
 
+def extracted(kind: str) -> Callable[[int, int, int], int]:
+    width = int(kind[1:])
+
+    def extract(a: int, position: int, length: int) -> int:
+        position, length = position % 256, length % 256
+        bits = a >> position  # of a signed number, its sign goes on
+        if kind[0] == "u":
+            return int(bits % 2**length)
+        return bits if length >= width else signed(bits, length) if length else 0
+
+    return extract
+
+
 def divided(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 Case = tuple[str, str, str, Callable[..., int]]
 """An instruction, the type of its result, the types of its sources, and what the result is."""
+
+
+def by_table(a: int, b: int, c: int, table: int) -> int:
+    rows = ((a >> at & 1) << 2 | (b >> at & 1) << 1 | c >> at & 1 for at in range(32))
+    return sum((table >> row & 1) << at for at, row in enumerate(rows))
+
+
+def high_product(width: int) -> Callable[[int, int, int], int]:
+    return lambda a, b, c: (a * b >> width) + c
 
 
 def cases() -> list[Case]:
@@ -136,7 +158,22 @@ def cases() -> list[Case]:
         ("prmt.b32", "b32", "b32 b32 b32", permuted),
         ("bfi.b32", "b32", "b32 b32 u32 u32", inserted(32)),
         ("bfi.b64", "b64", "b64 b64 u32 u32", inserted(64)),
+        ("shf.l.clamp.b32", "b32", "b32 b32 u32", lambda a, b, c: (b << 32 | a) << min(c, 32) >> 32),
+        ("shf.r.clamp.b32", "b32", "b32 b32 u32", lambda a, b, c: (b << 32 | a) >> min(c, 32)),
+        ("lop3.b32", "b32", "b32 b32 b32 b32", by_table),
     ]
+    for width in (32, 64):
+        found += [
+            (f"popc.b{width}", "u32", f"b{width}", int.bit_count),
+            (f"clz.b{width}", "u32", f"b{width}", lambda a, width=width: width - a.bit_length()),
+            (f"brev.b{width}", f"b{width}", f"b{width}", lambda a, width=width: int(f"{a:0{width}b}"[::-1], 2)),
+            (f"abs.s{width}", f"s{width}", f"s{width}", abs),
+            *((f"bfe.{sign}{width}", f"{sign}{width}", f"{sign}{width} u32 u32", extracted(f"{sign}{width}")) for sign in "us"),
+            *(
+                (f"mad.hi.{sign}{width}", f"{sign}{width}", " ".join([f"{sign}{width}"] * 3), high_product(width))
+                for sign in "us"
+            ),
+        ]
     return found
 
 
@@ -244,9 +281,10 @@ def test_a_negative_constant_has_the_width_of_its_operand(instruction: str, mean
     [
         "bfe.u16 %h0, %h1, 1, 2",
         "add.cc.u32 %r0, %r8, %r8",
-        "add.rz.f32 %r0, %r8, %r8",
+        "add.rz.f16 %h0, %h1, %h1",
         "add.sat.s32 %r0, %r8, %r8",
-        "cvt.rz.f32.f64 %r0, %at2",
+        "cvt.rz.f16.f32 %h0, %r8",
+        "min.rz.f32 %r0, %r8, %r8",
         "shfl.bfly.b32 %r0, %r8, 1, 31",
         "setp.lt.and.u32 %p0, %r8, %r8",
         "ld.shared::cluster.u32 %r0, [%r8]",

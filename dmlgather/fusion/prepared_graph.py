@@ -1,4 +1,4 @@
-"""Graph routes: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches."""
+"""Prepared graphs: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def tidied(plan: IndexPlan) -> IndexPlan:
     return plan if plan.in_reach is None else simplify(plan)
 
 
-# Graph routes: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches.
+# Prepared graphs: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches.
 
 
 Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
@@ -188,7 +188,7 @@ Act: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
 
 
 class GraphParts:
-    """A graph, and what all of its routes share. Programs are prepared once, and kept; so are constants on a GPU."""
+    """A graph, and what it shares, however it is prepared. Programs are prepared once, and kept; so are constants on a GPU."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
@@ -203,7 +203,7 @@ class GraphParts:
         """What nothing needs behind a step, by the step's name."""
 
 
-class GraphRoute:
+class PreparedGraph:
     """How a graph runs on arrays of known signatures on the host, or on any on a GPU. Threads may share it."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
@@ -274,7 +274,7 @@ class GraphRoute:
             yield act, parts.dropped[step.name]
 
     def _launching(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], written: Signature) -> Act:
-        """A launch, by a route that is found here where the signatures of its arrays are known."""
+        """A launch, by a call that is prepared here where the signatures of its arrays are known."""
         launcher = self._parts.launchers[step.name]
         known = [found for found in inputs if found is not None]
         writing = launcher.writing(self.device, *known, written) if len(known) == len(inputs) else None
