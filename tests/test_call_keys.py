@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from dmlgather.backends.arrays import signature
 from dmlgather.calls.keys import LONGEST, read_call
 
 DATA = np.zeros((4, 3), np.float32)
@@ -48,7 +49,7 @@ class Free(tuple[int, ...]):
 
 def key(*args: Any, **kwargs: Any) -> Any:
     """The key of a call whose first argument is an array argument called `data`."""
-    return read_call(args, kwargs, {0: 0, "data": 0}, [None])
+    return read_call(args, kwargs, {0: 0, "data": 0}, [None], signature)
 
 
 ALIKE: tuple[Any, ...] = (
@@ -94,7 +95,7 @@ def test_arrays_by_name_are_found() -> None:
     inputs: list[Any] = [None, None]
     slots: dict[int | str, int] = {0: 0, "data": 0, 1: 1, "indices": 1}
     indices = np.zeros(2, np.int64)
-    assert read_call((), {"indices": indices, "data": DATA}, slots, inputs) is not None
+    assert read_call((), {"indices": indices, "data": DATA}, slots, inputs, signature) is not None
     assert inputs[0] is DATA
     assert inputs[1] is indices
 

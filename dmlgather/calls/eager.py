@@ -135,7 +135,7 @@ class EagerFunction(Generic[P]):
         """What is kept for calls of the same key, None for a call without one; and its arrays, with `out` behind them."""
         slots = self._slots
         given: list[Any] = [None] * self._count
-        key = read_call(args, kwargs, slots, given) if slots else None
+        key = read_call(args, kwargs, slots, given, arrays.signature) if slots else None
         return None if key is None else known(self, key), given
 
 

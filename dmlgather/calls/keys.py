@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from struct import pack
 from typing import Any, TypeVar
 
 import numpy as np
-
-from dmlgather.backends.arrays import signature
 
 PLAIN: set[type] = {int, str, bool, type(None)}
 """Types whose values mean what they equal. Of others, -0.0 equals 0.0, and a subclass may define anything."""
@@ -32,10 +30,12 @@ def read_call(
     kwargs: Mapping[str, Any],
     slots: Mapping[int | str, int],
     inputs: list[Any],
+    signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
     """The key of a call; None where an array argument has none, or where no key says what another argument means.
 
     slots: the number of each array argument, by position and by name. inputs: an entry per array argument, which is set here.
+    signature: of an array, `backends.arrays.signature`; the room that rules are in knows no arrays.
     """
     items: list[Any] = []
     last = len(inputs) - 1  # `out`, which has to be writable
