@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,28 +26,8 @@ ArrayCall: TypeAlias = Callable[..., bool]
 signatures that it was made for, for an output that cannot be written or may overlap an input, and for a bad index under RAISE.
 """
 
-_NDARRAY = np.ndarray
-
 _OVERLAP_WORK = 100_000
 """Steps that NumPy's overlap solver may take; without an answer by then, arrays count as overlapping."""
-
-
-def signatures(arrays: Sequence[Any]) -> list[Signature | None]:
-    """One per array; None unless its class is exactly numpy.ndarray or cupy.ndarray."""
-    return [
-        (array.dtype, array.shape, array.strides, WRITEABLE if array.flags.writeable else READ_ONLY)
-        if type(array) is _NDARRAY
-        else _elsewhere(array)
-        for array in arrays
-    ]
-
-
-def _elsewhere(array: Any) -> Signature | None:
-    cupy = sys.modules.get("cupy")
-    if cupy is None or type(array) is not cupy.ndarray:
-        return None
-    memory = array.data
-    return array.dtype, array.shape, array.strides, memory.device_id << 4 | memory.ptr & 15
 
 
 def signature_on(device: Device, array: Any) -> Signature:

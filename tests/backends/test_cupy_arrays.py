@@ -13,8 +13,9 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends import arrays
+from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import logical, signature_on, signatures
+from dmlgather.backends.footprints import logical, signature_on
 from dmlgather.dialects.index_graph import ELEMENTWISE
 from tests.backends import dlpack
 from tests.backends.dlpack import Exported
@@ -44,7 +45,8 @@ EXPECTED = TABLE[IDS[0]].tobytes()
 def test_signatures_and_footprints_are_those_of_numpys_view(dtype: Any, view: Callable[[Any], Any]) -> None:
     host = np.zeros((4, 7), dtype)
     expected, found = view(host), view(placed(host))
-    on_host, signature = signatures([expected, found])
+    assert arrays.adapter_of(found) is CUPY
+    on_host, signature = arrays.view_signatures([expected, found])
     assert signature is not None
     assert on_host is not None
     kind, shape, strides, where = signature
@@ -62,7 +64,7 @@ def test_arrays_of_a_subclass_have_no_signature_of_their_own(cupy: Any) -> None:
     class Other(cupy.ndarray):  # type: ignore[misc] # CuPy ships no types
         pass
 
-    assert signatures([placed(np.zeros(3)).view(type=Other)]) == [None]
+    assert arrays.view_signatures([placed(np.zeros(3)).view(type=Other)]) == [None]
 
 
 @pytest.mark.gpu(devices=2)

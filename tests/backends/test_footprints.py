@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlgather.backends import footprints
+from dmlgather.backends.arrays import view_signatures
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import READ_ONLY, WRITEABLE, Footprint, Signature, share_memory, signature_on, signatures
+from dmlgather.backends.footprints import READ_ONLY, WRITEABLE, Footprint, Signature, share_memory, signature_on
 from dmlgather.plan import Layout
 
 
@@ -64,14 +65,14 @@ def test_what_differs_in_a_signature() -> None:
     frozen = array.view()
     frozen.flags.writeable = False
     others = [array[:3], array.T, array[:, ::-1], array.view(np.int32), array.astype(">f4"), frozen, array.reshape(6, 4)]
-    assert len({*signatures([array, *others])}) == len(others) + 1
-    assert signatures([array]) == signatures([array.copy()]) == [(np.dtype("f4"), (4, 6), (24, 4), WRITEABLE)]
-    assert signatures([frozen]) == [(np.dtype("f4"), (4, 6), (24, 4), READ_ONLY)]
+    assert len({*view_signatures([array, *others])}) == len(others) + 1
+    assert view_signatures([array]) == view_signatures([array.copy()]) == [(np.dtype("f4"), (4, 6), (24, 4), WRITEABLE)]
+    assert view_signatures([frozen]) == [(np.dtype("f4"), (4, 6), (24, 4), READ_ONLY)]
 
 
 @pytest.mark.parametrize("other", [None, [1.0], np.float32(1), np.matrix, np.ma.zeros(3), np.zeros(3).view(np.recarray)])
 def test_only_arrays_of_numpy_and_cupy_themselves_have_one(other: Any) -> None:
-    assert signatures([other]) == [None]
+    assert view_signatures([other]) == [None]
 
 
 def test_on_a_gpu_the_device_and_the_alignment_count_too() -> None:
