@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import streams
 from dmlgather.backends.adapter import NUMPY, ExchangedArrays
-from dmlgather.backends.devices import LEGACY, PER_THREAD, Device
+from dmlgather.backends.devices import CPU, LEGACY, PER_THREAD, Device
 from dmlgather.backends.footprints import WRITEABLE, ArrayCall
 
 if TYPE_CHECKING:
@@ -80,14 +80,23 @@ def _check(tensor: Any) -> None:
         raise TypeError(f"expected a dense tensor, got one of layout {tensor.layout}: pass tensor.to_dense()")
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"expected a tensor in host or CUDA memory, got one on {tensor.device}")
-    try:
-        tensor.data_ptr()
-    except RuntimeError:
-        raise TypeError("expected a tensor with elements, got one without, as vmap makes: call this outside of it") from None
+    if not _has_elements(tensor):
+        mend = "pass tensor.clone()" if tensor._is_zerotensor() else "call this outside of it"
+        raise TypeError(f"expected a tensor with elements, got one without, as vmap makes: {mend}")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
             "the tensor requires grad, but no gradient is recorded here: pass tensor.detach(), or call this in torch.no_grad()"
         )
+
+
+def _has_elements(tensor: Any) -> bool:
+    """Whether there is memory for the elements, if any: a tensor inside of vmap has no address, and that of one inside of
+    functionalize, or of one that stands for zeros, is 0.
+    """
+    try:
+        return bool(tensor.data_ptr()) or not tensor.numel()
+    except RuntimeError:
+        return False
 
 
 def _is_plain(tensor: Any) -> bool:
@@ -123,9 +132,10 @@ def host_view(tensor: Any) -> NDArray[Any] | None:
     if torch is None or type(tensor) is not torch.Tensor:
         return None
     try:
-        return tensor.numpy()  # type: ignore[no-any-return] # which refuses whatever is not such a tensor
+        view = tensor.numpy()  # which refuses whatever is not such a tensor
     except (RuntimeError, TypeError):
         return None
+    return None if view.flags.owndata and view.size else view
 
 
 def storage(tensor: Any) -> Any:
@@ -145,7 +155,9 @@ class TorchTensors(ExchangedArrays):
         try:
             if array.layout is not self._strided or array.requires_grad or array.is_conj() or array.is_neg():
                 return None
-            pointer = array.data_ptr()  # which a tensor inside of vmap has not
+            pointer = array.data_ptr()
+            if not pointer and not _has_elements(array):
+                return None
             if array.is_cpu:
                 return array.dtype, array.shape, array.stride(), WRITEABLE
             place = array.device
@@ -168,6 +180,11 @@ class TorchTensors(ExchangedArrays):
         check_written(out)
         return self.view(out)
 
+    def home(self, array: Any) -> Device:
+        """As declared, for tensors that `view` takes: it refuses those of other devices."""
+        place = array.device
+        return Device("cuda", place.index) if place.type == "cuda" else CPU
+
     def order(self, array: Any, view: Any, number: int) -> None:
         if streams.meet(number, current_stream(number)) and not used_on(array, streams.current(number)):
             streams.keep(number, view)
@@ -189,7 +206,10 @@ class TorchTensors(ExchangedArrays):
 
         def run(*tensors: Any) -> bool:
             try:
-                return on_views(*[tensor.numpy() if type(tensor) is kind else None for tensor in tensors])
+                # Of a tensor without an address, `numpy` makes an array of its own.
+                return on_views(
+                    *[None if type(each) is not kind or (view := each.numpy()).flags.owndata else view for each in tensors]
+                )
             except (RuntimeError, TypeError):  # not in host memory, with history, conjugate, of a type that NumPy lacks, …
                 return False
 

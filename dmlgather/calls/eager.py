@@ -88,7 +88,6 @@ class EagerFunction(Generic[P]):
             kept, given = self._known(args, kwargs)
         ran = self.run(request)
         # The key of an `out` that was resized is another one.
-        # The key of an `out` that was resized is another one.
         if kept is not None and _reads_as_passed(ran, request, given) and self._known(args, kwargs)[0] is kept:
             kept[:] = _repeating(ran, given)
         return ran.result

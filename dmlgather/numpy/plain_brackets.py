@@ -88,7 +88,10 @@ def prepared_for(problem: Callable[[TensorType], Problem], given: Sequence[Any])
 
     problem: from the type of the data.
     """
-    adopted = [adopt(array) for array in given if array is not None]
+    try:
+        adopted = [adopt(array) for array in given if array is not None]
+    except TypeError:
+        return None
     devices = {device for _, device in adopted}
     views = [view for view, _ in adopted]
     x, (device,) = views[0], devices if len(devices) == 1 else (None,)

@@ -73,6 +73,20 @@ def test_other_dialects_read_such_tensors_alike() -> None:
         dg.onnx.gather(torch.nn.Parameter(halves), PAIR)
 
 
+_ROWS = [dg.BufferTensorDesc(data_type=kind, sizes=(1, size)) for kind, size in (("FLOAT32", 4), ("INT64", 2), ("FLOAT32", 2))]
+_GATHER = dg.compile(
+    dg.GatherElementsOperatorDesc(input_tensor=_ROWS[0], indices_tensor=_ROWS[1], output_tensor=_ROWS[2], axis=1)
+)
+NAMED: dict[str, Any] = {
+    "torch": lambda row: dg.torch.index_select(row, 0, PAIR),
+    "onnx": lambda row: dg.onnx.gather(row, PAIR),
+    "brackets": dg.index[PAIR.numpy()],
+    "chain": dg.index[PAIR.numpy()][::-1][::-1],
+    "operator": lambda row: _GATHER(row, PAIR)[0],
+}
+"""What gives elements 2 and 0 of four."""
+
+
 def _traced() -> Any:
     with FakeTensorMode():
         return torch.empty(3)
@@ -86,12 +100,18 @@ def _traced() -> Any:
         (lambda: torch.empty(3, device="meta"), "in host or CUDA memory, got one on meta"),
         (lambda: torch.ones(3).to_sparse(), r"layout torch.sparse_coo: pass tensor.to_dense\(\)"),
         (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8), "torch.quint8"),
+        (lambda: torch._efficientzerotensor(3), r"without.*: pass tensor.clone\(\)"),
     ],
 )
 def test_tensors_without_plain_elements_are_refused(made: Any, text: str) -> None:
     tensor = made()
-    with pytest.raises(TypeError, match=f"input.*{text}"):
-        dg.torch.index_select(tensor, 0, PAIR.to(tensor.device))
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"input.*{text}"):
+            dg.torch.index_select(tensor, 0, PAIR.to(tensor.device))
+        with pytest.raises(TypeError, match=f"(x|data): .*{text}"):
+            dg.index[PAIR.numpy()](tensor)
+        with pytest.raises(TypeError, match=f"(x|data): .*{text}"):
+            dg.index[PAIR.numpy()][::2](tensor)
 
 
 def test_tensors_on_several_devices_are_refused() -> None:
@@ -100,8 +120,18 @@ def test_tensors_on_several_devices_are_refused() -> None:
 
 
 def test_a_call_inside_of_vmap_is_refused() -> None:
-    with pytest.raises(TypeError, match="got one without, as vmap makes"):
-        torch.vmap(lambda row: dg.torch.index_select(row, 0, PAIR))(torch.rand(2, 4))
+    for call in NAMED.values():
+        with pytest.raises(TypeError, match=r": .* got one without, as vmap makes"):
+            torch.vmap(call)(torch.rand(2, 4))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_call_inside_of_functionalize_is_refused_after_a_known_call(name: str) -> None:
+    call, data = NAMED[name], torch.rand(4)
+    for _ in range(3):
+        assert torch.equal(call(data), data[PAIR])
+    with pytest.raises(TypeError, match=r": .* got one without, as vmap makes: call this outside of it"):
+        torch.func.functionalize(call)(data)
 
 
 def test_a_plan_needs_no_elements() -> None:
