@@ -43,14 +43,53 @@ _NEW = GraphCall(np.empty)
 _ON_THE_HOST = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 
 
+class PreparedGraphs:
+    """A graph, prepared for each device and signatures of arrays. It holds no runner, so that memory of a GPU goes with the last
+    reference to that.
+    """
+
+    def __init__(self, parts: GraphParts) -> None:
+        self.graph, self.of = parts.graph, lru_cache(CALLS_KEPT)(partial(PreparedGraph, parts))
+
+    def on_a_gpu(self, *signatures: Signature | None) -> PreparedGraph | None:
+        """The graph, prepared for arrays of CuPy on one GPU. None for arrays that do not fit."""
+        types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
+        for name, found in inputs:
+            if found is None or found[3] < 0 or (found[1], found[0]) != (types[name].shape, types[name].dtype):
+                return None
+        places = {device_of(found) for found in signatures if found is not None}
+        return None if len(places) > 1 else self.of(places.pop(), inputs, ())
+
+    def on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
+        """The graph, prepared for a device and signatures of arrays: of the inputs, then of what is written, with names. None for
+        arrays that do not fit, and for strings and objects.
+        """
+        types, count = self.graph.types, len(self.graph.inputs) + 1
+        inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
+        targets: Signatures = key[count:]
+        for name, (dtype, shape, *_) in (*inputs, *targets):
+            if TensorType(shape, dtype) != types[name] or dtype.hasobject or dtype.kind in STRING_KINDS:
+                return None
+        try:
+            for tensor in types.values():
+                arrays.check_size(tensor.shape, tensor.dtype)
+            for name, signature in targets:
+                check_output(logical(name, signature))
+        except ValueError:
+            return None
+        device = _ON_THE_HOST.get(key[0])
+        return None if device is None else self.of(device, inputs, targets)
+
+
 class GraphRunner:
     """Runs one graph, which is prepared once for each device and signatures of arrays."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
-        self._prepared = lru_cache(CALLS_KEPT)(partial(PreparedGraph, self._parts))
-        self._known = lru_cache(CALLS_KEPT)(self._prepared_on_the_host)
-        self._known_on_a_gpu = lru_cache(CALLS_KEPT)(self._prepared_on_a_gpu)
+        prepared = PreparedGraphs(self._parts)
+        self._prepared = prepared.of
+        self._known = lru_cache(CALLS_KEPT)(prepared.on_the_host)
+        self._known_on_a_gpu = lru_cache(CALLS_KEPT)(prepared.on_a_gpu)
 
     def run(
         self,
@@ -119,35 +158,6 @@ class GraphRunner:
             values |= self._parts.constants(runs)
         with runs.current():
             return ready.run(GraphCall(type(given[0])), values)
-
-    def _prepared_on_a_gpu(self, *signatures: Signature | None) -> PreparedGraph | None:
-        """The graph, prepared for arrays of CuPy on one GPU. None for arrays that do not fit."""
-        types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
-        for name, found in inputs:
-            if found is None or found[3] < 0 or (found[1], found[0]) != (types[name].shape, types[name].dtype):
-                return None
-        places = {device_of(found) for found in signatures if found is not None}
-        return None if len(places) > 1 else self._prepared(places.pop(), inputs, ())
-
-    def _prepared_on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
-        """The graph, prepared for a device and signatures of arrays: of the inputs, then of what is written, with names. None for
-        arrays that do not fit, and for strings and objects.
-        """
-        types, count = self.graph.types, len(self.graph.inputs) + 1
-        inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
-        targets: Signatures = key[count:]
-        for name, (dtype, shape, *_) in (*inputs, *targets):
-            if TensorType(shape, dtype) != types[name] or dtype.hasobject or dtype.kind in STRING_KINDS:
-                return None
-        try:
-            for tensor in types.values():
-                arrays.check_size(tensor.shape, tensor.dtype)
-            for name, signature in targets:
-                check_output(logical(name, signature))
-        except ValueError:
-            return None
-        device = _ON_THE_HOST.get(key[0])
-        return None if device is None else self._prepared(device, inputs, targets)
 
     def _adopting(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -283,3 +285,16 @@ def test_reports() -> None:
     assert (report["bytes_moved"], report["bytes_saved"], report["steps"]) == (168, 144, 2)
     assert report["launches"][0]["holds"] == ["rows", "turned"]
     assert report["launches"][0]["bytes"] == {"index": 24, "read": 72, "written": 72, "total": 168}
+
+
+def test_fused_graphs_go_with_their_last_reference() -> None:
+    """Without a collection of cycles, because they may hold memory of a GPU."""
+    gc.disable()
+    try:
+        fused = gather_and_turn()
+        fused(X, IDS)
+        gone: list[Callable[[], Any]] = [weakref.ref(fused._runner), weakref.ref(fused._runner._parts)]
+        del fused
+        assert [found() for found in gone] == [None, None]
+    finally:
+        gc.enable()
