@@ -34,6 +34,9 @@ class Adapter:
     same memory.
     """
 
+    is_view = False
+    """Whether arrays of the library's own class are their own views."""
+
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
         """Return all that a call depends on but address and elements: type, shape, strides, place. None where `view` has to look
         at the array, or refuses it. Signatures of two libraries differ.
@@ -135,6 +138,8 @@ class Adapter:
 class NumpyArrays(Adapter):
     """NumPy's arrays, of which subclasses become plain arrays, and its scalars, which are copied."""
 
+    is_view = True
+
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:
         return array.dtype, array.shape, array.strides, WRITEABLE if array.flags.writeable else READ_ONLY
 
@@ -152,6 +157,8 @@ class NumpyArrays(Adapter):
 
 class CupyArrays(Adapter):
     """CuPy's arrays. Their order with a call is CuPy's own: that of its current stream."""
+
+    is_view = True
 
     @cached_property
     def _made_by(self) -> tuple[Callable[..., Any], Callable[[], int]]:

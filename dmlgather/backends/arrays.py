@@ -31,7 +31,7 @@ def signature(array: Any) -> tuple[Hashable, ...] | None:
 
 def is_view(array: Any) -> bool:
     """Whether an array is its own view: one of NumPy's or CuPy's own class."""
-    return _BY_CLASS.get(type(array)) in (NUMPY, CUPY)
+    return _BY_CLASS.get(type(array), EXCHANGED).is_view
 
 
 def signed_by(kind: type) -> Adapter | None:
@@ -41,10 +41,8 @@ def signed_by(kind: type) -> Adapter | None:
 
 def view_signatures(given: Sequence[Any]) -> list[Any]:
     """Return `signature` of each array that is its own view: one of NumPy's or CuPy's own class. None for all others."""
-    adapters = [_BY_CLASS.get(type(array)) for array in given]
-    return [
-        None if adapter not in (NUMPY, CUPY) else adapter.signature(array) for adapter, array in zip(adapters, given, strict=True)
-    ]
+    found = _BY_CLASS.get
+    return [adapter.signature(array) if (adapter := found(type(array), EXCHANGED)).is_view else None for array in given]
 
 
 def adapter_of(array: Any) -> Adapter:

@@ -105,13 +105,21 @@ class DeviceOutcome(Outcome):
     __slots__ = ("_keep", "_pointer", "_program", "found", "stream", "word")
 
     def __init__(
-        self, plan: IndexPlan, indices: Footprint, pointer: int, program: Any, *, stream: int, word: Any, keep: Any
+        self,
+        plan: IndexPlan,
+        indices: Footprint,
+        pointer: int,
+        program: Any,
+        *,
+        stream: int,
+        word: Any,
+        keep: Any,
+        found: int | None = None,
     ) -> None:
         """pointer: of the lowest index. keep: the owner of the memory there, None if the caller keeps it alive."""
         super().__init__(plan, indices)
         self._pointer, self._program, self._keep = pointer, program, keep
-        self.stream, self.word = stream, word
-        self.found: int | None = None
+        self.stream, self.word, self.found = stream, word, found
 
     def offset(self) -> int | None:
         if self.found is None:

@@ -232,16 +232,13 @@ class DeviceCall(PreparedCall):
         if not self._raises:
             program.launch(data, indices, target, where)
             return None
-        offset, word = None, None
-        if wait:
-            offset = program.first_bad_of(data, indices, target, where)
-            if offset is None:
-                return None
-        else:
+        if not wait:
             word = program.launch(data, indices, target, where)
-        found = DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=word, keep=keep)
-        found.found = offset
-        return found
+            return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=word, keep=keep)
+        offset = program.first_bad_of(data, indices, target, where)
+        if offset is None:
+            return None
+        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, found=offset)
 
     def _runner(self) -> RunAt:
         program, place, waits = self._program, self.device, self._raises

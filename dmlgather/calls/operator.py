@@ -277,7 +277,10 @@ class CompiledOperator:
 
     def _remember(self, call: PreparedCall, given: Sequence[Any]) -> None:
         """The next call is tried on arrays like these, inputs first, all of one library."""
-        self._array_call, self._adapter = call.array_call(given), arrays.adapter_of(given[0])
+        if call.reports:  # each run leaves an outcome
+            self._array_call = None
+        else:
+            self._array_call, self._adapter = call.array_call(given), arrays.adapter_of(given[0])
 
     def _raise(self, outcome: Outcome) -> None:
         outcome.raise_for_bad_index("IndicesTensor", self._problem.lookup_axes)
