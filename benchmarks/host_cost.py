@@ -27,6 +27,7 @@ import numpy as np
 
 import dmlgather as dg
 from dmlgather.backends.cpu.engine import load
+from dmlgather.backends.cuda import DeviceError, require
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.devices import processor
 
@@ -189,6 +190,11 @@ def main() -> None:
     on_gpu = parser.parse_args().gpu
     if on_gpu and cupy is None:
         parser.error("--gpu needs CuPy: the extra cuda12 or cuda13")
+    if on_gpu:
+        try:
+            require(0)
+        except DeviceError as error:
+            parser.error(f"--gpu needs a GPU: {error}")
     rows = [*on_numpy()]
     rows += [] if torch is None else on_torch()
     rows += [] if jax is None else on_jax()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,35 @@ def test_on_streams_that_wait_for_no_other(call: Callable[[Held, int], Any], hom
             assert found.get().tobytes() == held.expected.tobytes()
 
 
+@pytest.mark.parametrize("call", [operator, eager, silent, chain], ids=lambda call: call.__name__)
+def test_memory_that_goes_back_to_the_pool_of_another_stream(call: Callable[[Held, int], Any]) -> None:
+    """The stream on which the arrays were made waits for nobody: only what is kept keeps their memory from other arrays there."""
+    with cupy.cuda.Stream(non_blocking=True) as maker:
+        held = Held(0)
+        maker.synchronize()
+    found = call(held, 1)
+    with maker:
+        held.drop()
+        maker.synchronize()
+    assert found.get().tobytes() == held.expected.tobytes()
+
+
+@pytest.mark.parametrize("captured", [0, 1])
+def test_a_capture_takes_no_copy_between_gpus(captured: int) -> None:
+    """It is refused in words, on whichever GPU the graph is captured, and the stream can be used again."""
+    held, op, out = Held(0), dg.compile(DESC, device="cuda:1"), new(0)
+    op(held.x, held.i, out=out)
+    for number in (0, 1):
+        cupy.cuda.Device(number).synchronize()
+    with cupy.cuda.Device(captured), cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(RuntimeError, match=r"^a graph is captured, but an array has to be copied from cuda:0 to cuda:1: "):
+            op(held.x, held.i, out=out)
+        stream.end_capture()
+        stream.synchronize()
+    assert op(held.x, held.i, out=out).get().tobytes() == held.expected.tobytes()
+
+
 @pytest.fixture
 def kept_alone() -> Iterator[None]:
     """Nothing is kept of earlier calls."""
@@ -157,10 +187,10 @@ def test_what_is_left_out_is_noticed(kept_alone: None, monkeypatch: pytest.Monke
         pytest.skip("shows for certain only where all is late: SIMCUDA_LATE=1")
     monkeypatch.setattr(*broken)
     wrong = 0
-    for call in CALLS.values():
-        for then in ("spoil", "drop"):
-            try:
-                test_arrays_of_another_gpu(call, 0, then, False)
-            except (AssertionError, IndexError):  # indices that were not there yet
-                wrong += 1
+    trials = [partial(test_arrays_of_another_gpu, call, 0, then, False) for call in CALLS.values() for then in ("spoil", "drop")]
+    for trial in (*trials, partial(test_memory_that_goes_back_to_the_pool_of_another_stream, operator)):
+        try:
+            trial()
+        except (AssertionError, IndexError):  # indices that were not there yet
+            wrong += 1
     assert wrong

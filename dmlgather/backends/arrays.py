@@ -129,6 +129,11 @@ def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
     the source's memory away before the copy has run: so the streams meet, as with other libraries', and the source is kept.
     """
     cupy = require(target.index)
+    if any(map(_captures, (target, source))):
+        raise RuntimeError(
+            f"a graph is captured, but an array has to be copied from {source} to {target}: a captured call takes arrays, and an "
+            "out, that lie where it runs; copy them before the capture"
+        )
     with source.current():
         packed = cupy.ascontiguousarray(array)
     with streams.handover(within=True), target.current():
@@ -151,6 +156,16 @@ def together(given: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
         raise TypeError(f"index arrays lie on different devices ({', '.join(map(str, gpus))}); move them to one")
     (place,) = gpus or (memory,)
     return [move(array, home, place) for array, home in zip(given, homes, strict=True)], place
+
+
+def _captures(device: Device) -> bool:
+    """Whether a graph is captured on the current stream of a GPU; also where CUDA refuses to say, as it does of the legacy stream
+    while another one captures.
+    """
+    try:
+        return streams.is_capturing(device.index, streams.current(device.index))
+    except RuntimeError:
+        return True
 
 
 def fill_from(target: Any, device: Device, array: Any) -> None:

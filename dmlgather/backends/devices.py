@@ -108,5 +108,6 @@ def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
     if number is not None and number != device.index:
         other = Device("cuda", number)
         raise TypeError(
-            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or move the arrays to {other}"
+            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or let the call run on {other}, by "
+            "arrays that lie there, and by device= where that is given"
         ) from error

@@ -235,7 +235,7 @@ def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_bloc
     own = cupy.cuda.Stream()
     for call in calls.values():
         with pytest.raises(
-            TypeError, match=r"^stream is of cuda:1, but the call runs on cuda:0: pass a stream of cuda:0, or move"
+            TypeError, match=r"^stream is of cuda:1, but the call runs on cuda:0: pass a stream of cuda:0, or let"
         ):
             call(there)
         y[...] = 0

@@ -85,6 +85,11 @@ CASES = [
         *("a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA 12.4",
           f"pip uninstall cupy-cuda13x, and {TO_12}{NEWER}"),
     ),
+    (  # pip would leave the NVRTC, which CuPy of CUDA 12 loads; and no driver makes CUDA 13 take that GPU
+        *("cupy-cuda13x nvidia-cuda-nvrtc", machine("12.4", "7.0"), None),
+        *("a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA 12.4",
+          f"pip uninstall cupy-cuda13x nvidia-cuda-nvrtc, and {TO_12}"),
+    ),
     (
         *("cupy-cuda12x cupy-cuda13x", machine("13.0", "9.0"), None),
         *("one CuPy: cupy-cuda12x 14.2.0 and cupy-cuda13x 14.2.0 are installed over each other",

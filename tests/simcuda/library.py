@@ -62,11 +62,18 @@ def _linked(objects: Sequence[Path]) -> Path:
     return built.once("simcuda", (compiler, "linked"), objects, "libcuda.so.1", build)
 
 
+SETTINGS = (
+    *("late", "devices", "sms", "cc", "version", "ptx", "memory_gb", "peers"),
+    *("polls", "null", "sticky", "trace", "stats", "quiet"),
+)
+"""What `driver.cpp` reads from the environment, as SIMCUDA_NAME: numbers."""
+
+
 def environment(*, late: int = 0, devices: int = 2, path: Path | None = None, **settings: object) -> dict[str, str]:
     """The variables with which a process has simulated GPUs.
 
     late: 0 runs work at once, 1 as late as CUDA allows, more in a random order with this seed. path: another library. settings:
-    others of `driver.cpp`, in small letters: `sms`, `cc`, `version`, `memory_gb`, `sticky`, `null`, `trace`, ….
+    others of `SETTINGS`.
     """
     path = path or library()
     return {

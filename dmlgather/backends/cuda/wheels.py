@@ -92,7 +92,8 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
             what = (
                 f"a CuPy for the driver: {_named(wheel.package)} is for CUDA {wheel.cuda}, and the driver has CUDA {driver.cuda}"
             )
-            return Misfit(what, f"{mend}; or install driver 580 or newer")
+            newer = "" if _too_old(wheel, gpus) is not None else "; or install driver 580 or newer"
+            return Misfit(what, mend + newer)
         if (old := _too_old(wheel, gpus)) is not None:
             what = f"a CuPy for the GPU: {old}, and {_named(wheel.package)} needs {_dotted(wheel.least)}"
             return Misfit(what, mend)
@@ -137,8 +138,14 @@ def _package(extra: str) -> str:
 
 
 def _replacing(names: list[str], extra: str) -> str:
-    """The command that installs an extra, behind the one that takes packages away."""
-    return f"pip uninstall {' '.join(names)}, and {installing(extra)}" if names else installing(extra)
+    """The command that installs an extra, behind the one that takes packages away, and with them the NVRTC of a newer CUDA, which
+    pip would leave and CuPy load.
+    """
+    if not names:
+        return installing(extra)
+    cuda = next(wheel.cuda for wheel in WHEELS if wheel.extra == extra)
+    left = [wheel.nvrtc for wheel in WHEELS if wheel.cuda > cuda and version_of(wheel.nvrtc)]
+    return f"pip uninstall {' '.join(dict.fromkeys([*names, *left]))}, and {installing(extra)}"
 
 
 def _named(package: str) -> str:
