@@ -79,6 +79,7 @@ FORGOTTEN = {"forget_to_wait": "the_library_waits_for_who_lends", "forget_to_kee
 def run(names: list[str], path: Path | None = None) -> subprocess.CompletedProcess[str]:
     settings = SETTINGS.get(names[-1], {})
     environment = library.environment(late=1, path=path, **settings)
+    environment.pop("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", None)  # the programs say which stream they use
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.simcuda.programs", *names]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
