@@ -7,6 +7,7 @@ hold those of PyTorch and JAX. `arrays.py` finds the adapter of an array.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,7 @@ DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another number
 
 
-class Adapter:
+class Adapter(ABC):
     """The arrays of one library. Each method takes arrays of that library alone; a *view* is NumPy's or CuPy's array over the
     same memory.
     """
@@ -51,11 +52,11 @@ class Adapter:
         """Return whether the elements lie one behind the other, in row-major order."""
         return bool(array.flags.c_contiguous)
 
+    @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
         """Return the view of an array, and its device. On a GPU, CuPy's current stream waits for those who wrote the memory
         (`order`). TypeError for an array that cannot be used.
         """
-        raise NotImplementedError
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
         """As `view`. ValueError for an array on a GPU that its library says must not be written."""
@@ -65,7 +66,7 @@ class Adapter:
         """Return the device of `view`, where possible without an exchange, which makes a stream wait."""
         return self.view(array)[1]
 
-    def order(self, array: Any, view: Any, number: int) -> None:
+    def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
         """Order a call on CuPy's current stream of GPU `number` with its library's use of the array, before the call and after
         it, and keep the memory until the call has run, as far as the library does not do so.
         """
@@ -76,11 +77,11 @@ class Adapter:
         """
         return None
 
-    def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
+    def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
         """Return a new packed array of the type of `like`, beside it, which a call may write: of this library, or a view that
         `finished` makes one of. None where there is none.
         """
-        raise NotImplementedError
+        return None
 
     def finished(self, out: Any, like: Any) -> Any:  # noqa: ARG002
         """Return what `empty` gave, once it is written, as an array of this library."""
