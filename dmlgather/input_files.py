@@ -39,7 +39,7 @@ def parts(path: Path) -> tuple[Path, ...]:
 
 
 def _external_data(path: Path) -> Iterator[Path]:
-    from dmlgather.onnx.model.file import external_files
+    from dmlgather.onnx_checking.reading.file import external_files
 
     return (path.parent / name for name in external_files(path))
 

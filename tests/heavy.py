@@ -197,8 +197,8 @@ CHECKS = (
         "weights",
         "memory and time of `check` for a model of 2 GB and for 20 small ones; it needs 2 GB for temporary files",
         2,
-        "`dmlgather/report/`, `dmlgather/onnx/model/`",
-        module="tests.onnx.large_models",
+        "`dmlgather/report/`, `dmlgather/onnx_checking/`",
+        module="tests.onnx_checking.large_models",
     ),
     Check(
         "models",

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "dmlgather"
 
 WRITERS = {
     "output.py": "the one place",
-    "onnx/model/inference_server.py": "a pipe",
+    "onnx/checking/reading/inference_server.py": "a pipe",
     "report/worker_processes.py": "a pipe",
 }
 

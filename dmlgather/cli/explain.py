@@ -17,8 +17,8 @@ from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 
 if TYPE_CHECKING:
-    from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
+    from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor
     from dmlgather.picture import Subject
     from dmlgather.picture.explanation import Explanation
 
@@ -48,7 +48,7 @@ class ExplainedNode:
 def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[ExplainedNode]]:
     """The nodes of a model that are selected. Ends the command with exit code 2 for a file that cannot be understood."""
     from dmlgather.directml.types import FeatureLevel
-    from dmlgather.onnx.model.check import check_model
+    from dmlgather.onnx_checking.check import check_model
 
     model = check_model(path, FeatureLevel.LEVEL_6_4, include_host=True)
     for problem in model.problems:
@@ -85,8 +85,8 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
 
 
 def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
-    from dmlgather.dialects.checked_model import Verdict
-    from dmlgather.dialects.sizes import WORD
+    from dmlgather.onnx_checking.checked_model import Verdict
+    from dmlgather.onnx_checking.sizes.expressions import WORD
     from dmlgather.picture.explanation import explain_problem
 
     call = model.calls.get(node.place)

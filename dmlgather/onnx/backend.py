@@ -16,11 +16,11 @@ from dmlgather.calls.eager import execute
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.problem import TensorType
 from dmlgather.onnx.auxiliary import initializer
-from dmlgather.onnx.model.partial_types import PartialType, type_of_value
-from dmlgather.onnx.model.subgraphs import label, naming, operator_name
 from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.node_reading import ARRAYS, FAMILY, in_family, parse_node, problem_of
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
+from dmlgather.onnx.problems.partial_types import PartialType, type_of_value
+from dmlgather.onnx.problems.subgraphs import label, naming, operator_name
 
 
 class PreparedModel(onnx.backend.base.BackendRep):

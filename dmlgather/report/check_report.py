@@ -8,10 +8,10 @@ from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr, computed_field
 
-from dmlgather.dialects.checked_model import CheckedNode, Verdict
-from dmlgather.dialects.relatives import Relative
 from dmlgather.directml.findings import FileProblem, Severity
 from dmlgather.directml.types import FeatureLevelField
+from dmlgather.onnx_checking.checked_model import CheckedNode, Verdict
+from dmlgather.onnx_checking.relatives import Relative
 from dmlgather.record import Record
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore, causes
 from dmlgather.report.snippets import SourceLines

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.child_process import end, start_python
-from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import STREAMS
 from dmlgather.host import cpus
 from dmlgather.limits import DEFAULT, LimitError, Limits
+from dmlgather.onnx_checking.checked_model import CheckedModel
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.finding_status import ReportedFinding
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _onnx(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
-    from dmlgather.onnx.model.check import check_model
+    from dmlgather.onnx_checking.check import check_model
 
     return check_model(path, level, include_host)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import TypeVar
 
-from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
 from dmlgather.output import put
 from dmlgather.report import snippets
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
@@ -246,7 +246,7 @@ class _ModelText:
 
     def conditions(self) -> Iterator[str]:
         """What the verdicts on the nodes that are taken depend on."""
-        from dmlgather.dialects.conditions import strongest
+        from dmlgather.onnx_checking.sizes.conditions import strongest
 
         taken = [node for node in self.file.nodes if node.verdict is Verdict.TAKEN]
         of_sizes = [condition for node in taken for condition in node.conditions]

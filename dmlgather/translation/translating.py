@@ -147,7 +147,7 @@ class Translation:
         """Write the form to a file. FileError where it cannot be written, would be too large, or would replace one of
         `made_from`.
         """
-        from dmlgather.onnx.model.file import LARGEST_FILE
+        from dmlgather.onnx_checking.reading.file import LARGEST_FILE
 
         size = self.form.ByteSize()
         if size > LARGEST_FILE:

@@ -17,7 +17,7 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding, caus
 from dmlgather.report.text import WIDTH
 from tests.cli.command import Command
 from tests.cli.readers import sarif_log
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 
 LAYERS = 47
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlgather.cli.check import _summary
-from dmlgather.dialects.checked_model import CheckedNode, DirectMLForm, Verdict
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.onnx_checking.checked_model import CheckedNode, DirectMLForm, Verdict
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
 from dmlgather.report.text import NodeListing, model_lines
 

@@ -18,7 +18,7 @@ from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import ROOT, Command, process
 from tests.dxdispatch.models import MODEL, changed, write
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 
 TAKEN = "agraph (float[N,4] X, int64[3] i) => (float[M,3] Z) { Z = Gather<axis = 1>(X, i) }"
 REFUSED = "agraph (int64[4] X) => (int64[n] Z) <int64[1] s = {1}, int64[1] e = {3}> { [cut] Z = Slice(X, s, e) }"

@@ -10,12 +10,12 @@ import onnx
 import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime
 import pytest
 
-from dmlgather.dialects.relatives import ONNX_RELATIVES, SOURCES
 from dmlgather.directml import OPERATORS
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx.problems.node_reading import FAMILY
+from dmlgather.onnx_checking.relatives import ONNX_RELATIVES, SOURCES
 from tests.cli.command import Command
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 
 
 def test_every_relative_of_onnx_is_an_operator() -> None:

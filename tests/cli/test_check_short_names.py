@@ -10,12 +10,12 @@ import onnx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlgather.dialects.checked_model import CheckedNode, CheckedTensor, Verdict
 from dmlgather.directml.types import FeatureLevel
+from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, Verdict
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.text import LONGEST, ShortNames
 from tests.cli.command import Command
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 
 LONG = "the_number_of_tokens_in_the_batch_and_their_padding"
 

@@ -15,10 +15,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from dmlgather import limits
-from dmlgather.dialects.checked_model import CheckedModel
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, MOST_LISTED
-from dmlgather.onnx.model.check import check_model
+from dmlgather.onnx_checking.check import check_model
+from dmlgather.onnx_checking.checked_model import CheckedModel
 from dmlgather.report import file_check
 from dmlgather.report.settings import check_paths
 from tests.cli.command import process

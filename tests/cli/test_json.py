@@ -20,7 +20,7 @@ from dmlgather.cli.schema import Schema, document_schema, schema_of
 from tests.cli.command import Command
 from tests.conformance.stand_in import run_models
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 
 Case = tuple[Any, Callable[[Path], tuple[object, ...]]]
 

@@ -19,7 +19,7 @@ import yaml
 from tests.cli.command import Command, Result
 from tests.cli.readers import READERS
 from tests.examples import FOLDER, ROOT
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 
 PLANTED: Mapping[str, tuple[str, str, str, str]] = {
     "a descriptor": ("descriptors/embedding.json", '"Axis": 0', '"Axis": 2', "DML206"),

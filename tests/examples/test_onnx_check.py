@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from data import MAGIKA, SILERO, DataFile
 
-from dmlgather.dialects.checked_model import Verdict
-from dmlgather.onnx.model.check import check_model
+from dmlgather.onnx_checking.check import check_model
+from dmlgather.onnx_checking.checked_model import Verdict
 from tests.cli.command import process
 
 TEXT = (Path(__file__).parents[2] / "docs" / "onnx-check.md").read_text(encoding="utf-8")

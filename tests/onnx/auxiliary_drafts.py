@@ -13,9 +13,9 @@ import onnxruntime
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from dmlgather.onnx.model.operators import compute
 from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.operator_versions import VERSIONS, OperatorVersion
+from dmlgather.onnx_checking.following.operators import compute
 
 FLOATS = ("float16", "bfloat16", "float", "double")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

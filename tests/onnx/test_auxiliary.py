@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlgather.dialects.problem import TensorType
-from dmlgather.onnx.model.operators import compute
 from dmlgather.onnx.problems.operator_versions import OperatorVersion
+from dmlgather.onnx_checking.following.operators import compute
 from tests.onnx.auxiliary_drafts import (
     FLOATS,
     INTEGERS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dmlgather.onnx.model.operators import compute
+from dmlgather.onnx_checking.following.operators import compute
 
 
 def node_of(operator: str, inputs: int = 1, **attributes: Any) -> NodeProto:

@@ -13,7 +13,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, checker, defs, helper
 import dmlgather as dg
 from dmlgather.onnx.problems.node_reading import FAMILY
 from tests.cli.command import Command
-from tests.onnx.modelling import checked
+from tests.onnx_checking.modelling import checked
 
 OPSETS = (7, 13, 21)
 MOST = 6

@@ -6,10 +6,10 @@ import onnx.defs
 import pytest
 from onnx import TensorProto, helper
 
-from dmlgather.onnx.model.operators import OPERATORS
 from dmlgather.onnx.problems.data_types import TYPES, data_type, type_number
 from dmlgather.onnx.problems.node_reading import FAMILY
 from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET, VERSIONS
+from dmlgather.onnx_checking.following.operators import OPERATORS
 
 REQUIRED_HERE = {("Reshape-1", "shape")}
 """Attributes that ONNX's schemas do not require, although nothing says what the operator does without them."""

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dmlgather.dialects.checked_model import CheckedModel, Verdict
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.model.check import check_model
-from tests.onnx.large_models import measured, write_large
+from dmlgather.onnx_checking.check import check_model
+from dmlgather.onnx_checking.checked_model import CheckedModel, Verdict
+from tests.onnx_checking.large_models import measured, write_large
 from tests.real_models.counts import Counts
 from tests.real_models.inputs import inputs
 from tests.real_models.judging import judge

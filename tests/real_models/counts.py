@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from dmlgather.dialects.checked_model import CheckedModel, Verdict
+from dmlgather.onnx_checking.checked_model import CheckedModel, Verdict
 from dmlgather.record import Record
-from tests.onnx.large_models import Measured
+from tests.onnx_checking.large_models import Measured
 
 GENERATED = "a generated model of 2 GB"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from onnx import GraphProto, NodeProto, TensorProto
 
-from dmlgather.onnx.model.file import read_model
-from dmlgather.onnx.model.node_sites import NodeSite, find_nodes
-from dmlgather.onnx.model.operators import row_of
-from dmlgather.onnx.model.subgraphs import element_count, subgraphs
+from dmlgather.onnx.problems.subgraphs import element_count, subgraphs
+from dmlgather.onnx_checking.following.node_sites import NodeSite, find_nodes
+from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.reading.file import read_model
 
 SMALL = 100
 """The most elements of an initializer that counts as lying on the CPU."""

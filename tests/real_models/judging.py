@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.findings import LocatedFinding
+from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
 from tests.onnx import described
 from tests.real_models.expressions import evaluate
 from tests.real_models.observing import ModelRuns, NodeRun, SeenTensor

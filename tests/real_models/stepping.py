@@ -21,9 +21,9 @@ from onnx import (
     numpy_helper,
 )
 
-from dmlgather.onnx.model.local_functions import function_name
-from dmlgather.onnx.model.subgraphs import subgraphs
 from dmlgather.onnx.problems.node_reading import in_family
+from dmlgather.onnx.problems.subgraphs import subgraphs
+from dmlgather.onnx_checking.reading.local_functions import function_name
 from dmlgather.wording import printable
 
 Array = NDArray[Any]

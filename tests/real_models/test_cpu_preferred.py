@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.onnx.modelling import parsed
+from tests.onnx_checking.modelling import parsed
 from tests.real_models.cpu_preferred import compared
 
 SHAPE = "s = Shape(x) [a] a = Gather(s, first)"

@@ -10,9 +10,9 @@ import onnx.parser
 import pytest
 from onnx import ModelProto
 
-from dmlgather.dialects.checked_model import CheckedModel, CheckedNode, DirectMLForm, Verdict
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.model.check import check_model
+from dmlgather.onnx_checking.check import check_model
+from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, DirectMLForm, Verdict
 from tests.onnx import described
 from tests.onnx.calling import FUNCTIONS
 from tests.real_models.judging import Judgement, judge

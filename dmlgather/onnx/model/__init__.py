@@ -1,1 +1,0 @@
-"""ONNX model files: reading them, finding the nodes of the family, and judging whether DirectML takes each."""

@@ -1,0 +1,111 @@
+"""Types and values of tensors, as far as a model tells them: data type, rank, sizes and elements may each be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlgather.onnx.problems.data_types import data_type, type_name, type_number
+from dmlgather.wording import printable
+
+if TYPE_CHECKING:
+    from onnx import SparseTensorProto, TensorProto, ValueInfoProto
+
+
+MOST_DIMENSIONS = 64
+"""The most dimensions of a tensor whose sizes are read; NumPy's arrays have no more, and DirectML's tensors have 8."""
+
+Size = int | str | None
+"""Elements along a dimension: a number, a symbolic name, or None where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialType:
+    """What is known of a value's type.
+
+    dtype: None where it is not known, or the value is no tensor. shape: None where the rank is not known, or is more than
+    MOST_DIMENSIONS. kind: of a value that is no tensor ("sequence"), else None. excessive: whether it has more.
+    """
+
+    dtype: np.dtype[Any] | None = None
+    shape: tuple[Size, ...] | None = None
+    kind: str | None = None
+    excessive: bool = False
+
+    @property
+    def name(self) -> str | None:
+        """ONNX's name of the data type, or the kind."""
+        return self.kind if self.dtype is None else type_name(self.dtype)
+
+    def __str__(self) -> str:
+        if self.excessive:
+            return f"{self.name or '?'}[more than {MOST_DIMENSIONS} dimensions, which are not read]"
+        sizes = "..." if self.shape is None else ",".join("?" if size is None else printable(str(size)) for size in self.shape)
+        return f"{self.name or '?'}[{sizes}]"
+
+    def sized(self, shape: Sequence[Size] | None) -> PartialType:
+        """The type with another shape."""
+        return PartialType(self.dtype, None if shape is None else tuple(shape), self.kind, self.excessive)
+
+    def merged(self, better: PartialType, join: Callable[[Size, Size], Size]) -> PartialType:
+        """What is known of one value by two descriptions of its type. join: what is known of a size by two descriptions of it.
+        Where they contradict each other, this one holds.
+        """
+        if self.kind is not None or self.excessive:
+            return self
+        if self.dtype is None and self.shape is None:
+            return better
+        dtype = self.dtype if self.dtype is not None else better.dtype
+        if self.shape is None or better.shape is None or len(self.shape) != len(better.shape):
+            return PartialType(dtype, better.shape if self.shape is None else self.shape)
+        return PartialType(dtype, tuple(join(*sizes) for sizes in zip(self.shape, better.shape, strict=True)))
+
+    def joined(self, other: PartialType) -> PartialType:
+        """What holds for a value that is of one of both types."""
+        shape = None
+        if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
+            shape = tuple(one if one == two else None for one, two in zip(self.shape, other.shape, strict=True))
+        return PartialType(self.dtype, shape, self.kind) if self.name == other.name else PartialType(shape=shape)
+
+
+NOTHING = PartialType()
+"""Nothing is known."""
+
+
+def type_of_value(value: ValueInfoProto) -> PartialType:
+    """The type that a ValueInfoProto declares."""
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return PartialType(kind=kind and kind.removesuffix("_type"))
+    tensor = value.type.tensor_type
+    dims = tensor.shape.dim
+    if len(dims) > MOST_DIMENSIONS:
+        return PartialType(data_type(tensor.elem_type), excessive=True)
+    sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
+    return _tensor_type(tensor.elem_type, sizes if tensor.HasField("shape") else None)
+
+
+def type_of_tensor(tensor: TensorProto | SparseTensorProto) -> PartialType:
+    """The type of a constant, whose elements may lie in another file."""
+    values = tensor.values if hasattr(tensor, "values") else tensor
+    return _tensor_type(values.data_type, tensor.dims)
+
+
+def _tensor_type(number: int, sizes: Sequence[Size] | None) -> PartialType:
+    """number: of TensorProto.DataType. A negative size, as some exporters write, is not known."""
+    if sizes is not None and len(sizes) > MOST_DIMENSIONS:
+        return PartialType(data_type(number), excessive=True)
+    shape = None if sizes is None else tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
+    return PartialType(data_type(number), shape)
+
+
+def value_of_type(name: str, known: PartialType) -> ValueInfoProto:
+    """The ValueInfoProto that declares what is known of a type."""
+    from onnx import ValueInfoProto, helper
+
+    if known.dtype is None:
+        return ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, type_number(known.dtype), known.shape)

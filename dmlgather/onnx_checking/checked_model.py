@@ -1,0 +1,182 @@
+"""The result of checking a model: its gathers and slices, each with its tensors and its verdict."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dmlgather.directml.findings import FileProblem, LocatedFinding
+from dmlgather.directml.types import FeatureLevelField
+from dmlgather.onnx_checking.relatives import Relative
+from dmlgather.record import Record
+from dmlgather.wording import printable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dmlgather.dialects.problem import Problem
+
+
+class Verdict(enum.StrEnum):
+    """Whether DirectML takes a node at the feature level of the check."""
+
+    TAKEN = "taken"
+    """DirectML takes it as `taken` says; where sizes are unknown, under the conditions in `provided`."""
+    REFUSED = "refused"
+    """DirectML does not take it: the node's findings of severity error say why."""
+    UNKNOWN = "unknown"
+    """The model does not say enough: the node's findings of severity warning say what is missing."""
+    HOST = "host"
+    """DirectML's caller computes it on the CPU: its result reaches only shapes, bounds and conditions."""
+    UNREACHED = "unreached"
+    """No run of the model reaches it."""
+
+
+def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
+    """A data type with its sizes: "f32[2,?]", "?[...]" where neither type nor rank is known."""
+    sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
+    return f"{data_type or '?'}[{sizes}]"
+
+
+class CheckedTensor(Record):
+    """One input or output of a node, as far as it is known before the model runs."""
+
+    role: str
+    """The operator's name for it: "data", "indices", "starts", "output"."""
+
+    name: str
+    """The model's name for it; empty for an attribute."""
+
+    type: str | None
+    """The data type, by the dialect's own name: "float", "int64"; none where it is not known."""
+
+    shape: tuple[int | str | None, ...] | None
+    """Size of each dimension: a number, a symbolic name, or none where it is not known. None where the rank is not known."""
+
+    values: tuple[int | str, ...] | None = None
+    """The values, where they determine the shape of the output and are known: numbers, or names of sizes."""
+
+
+class DirectMLForm(Record):
+    """How DirectML takes a node."""
+
+    level: FeatureLevelField
+    """The feature level."""
+
+    operators: tuple[str, ...]
+    """The DirectML operators, in the order in which they run: "SLICE1"."""
+
+    types: dict[str, str] = Field({})
+    """The described data type of each tensor whose type in the model differs, by role: {"indices": "UINT32"}. The caller
+    converts indices; data keep their bits.
+    """
+
+
+class SizeCondition(Record):
+    """A condition on unknown sizes: that a size, or a sum of sizes, lies in a range."""
+
+    text: str
+    """The condition in words, as `provided` has it: "past + seq >= 7"."""
+
+    size: str
+    """The size: the name of a symbol as the model has it, or an expression of several: "N", "past + seq"."""
+
+    at_least: int
+    """The least that it may be."""
+
+    at_most: int | None = None
+    """The most that it may be; none where nothing limits it."""
+
+    symbols: tuple[str, ...]
+    """The names of the unknown sizes in it, as the model has them."""
+
+    terms: dict[str, int] | None
+    """By the name of each unknown size, its factor in the sum; none where the size is no such sum."""
+
+
+class CheckedNode(Record):
+    """One gather or slice in a model."""
+
+    place: str
+    """Its place, unique in its file: "If_0.then_branch/If_3.else_branch/Slice_7". It is the subject of the node's findings."""
+
+    graph: str
+    """The graph that it is in: "If_0.then_branch/If_3.else_branch", "domain:Function"; empty for the main graph."""
+
+    name: str
+    """Its name in the model; empty where it has none."""
+
+    index: int
+    """Its position in the graph, counted from 0."""
+
+    operator: str
+    """The dialect's operator: "Slice"."""
+
+    opset: int
+    """The version of the operator set."""
+
+    version: int | None
+    """The operator's version in that operator set; none where the set does not have the operator."""
+
+    inputs: tuple[CheckedTensor, ...]
+    """Its inputs, without optional inputs that it does not have."""
+
+    attributes: dict[str, int | tuple[int, ...]] = Field({})
+    """Its attributes that are known integers, or lists of them: {"axis": 1}."""
+
+    outputs: tuple[CheckedTensor, ...]
+    """Its outputs."""
+
+    verdict: Verdict
+    """Whether DirectML takes it at the feature level of the check."""
+
+    taken: DirectMLForm | None = None
+    """How DirectML takes it at that level; none unless it does."""
+
+    lowest: DirectMLForm | None = None
+    """How DirectML takes it at the lowest level that takes it; none where no level does, or it is not known."""
+
+    missing: tuple[str, ...] = ()
+    """Where the verdict is unknown: the inputs that are not known well enough: "data", "ends"."""
+
+    provided: tuple[str, ...] = ()
+    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". Otherwise a tensor would be empty, which no level takes, or a
+    bound that is an unknown size would lie outside of its axis.
+    """
+
+    conditions: tuple[SizeCondition, ...] = ()
+    """Those of `provided` that are about sizes, with the names of the sizes apart: a name may have any characters."""
+
+    reason: str | None = None
+    """Where the verdict is unreached: why no run of the model reaches it."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCall:
+    """What a node computes, where all its types and sizes are known. values: the inputs whose elements are known, by role."""
+
+    problem: Problem
+    values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CheckedModel:
+    """The content of a model file, and what is wrong with it.
+
+    opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
+    each other operator, which are not judged. relatives: those of the others that are close to the family. calls: what the nodes
+    compute that are known well enough, by place.
+    """
+
+    file: str
+    opsets: dict[str, int] = field(default_factory=dict)
+    nodes: tuple[CheckedNode, ...] = ()
+    others: dict[str, int] = field(default_factory=dict)
+    findings: tuple[LocatedFinding, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
+    relatives: tuple[Relative, ...] = ()
+    calls: dict[str, KnownCall] = field(default_factory=dict)

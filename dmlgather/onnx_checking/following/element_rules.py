@@ -1,0 +1,143 @@
+"""What operators compute of elements: functions of an operation and the elements at one place, and of nodes whose inputs have
+names of sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlgather.onnx.problems.data_types import data_type
+from dmlgather.onnx.problems.node_reading import parse_node
+from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, over, reduced, sequence
+from dmlgather.onnx_checking.following.operator_rows import KnownNode
+from dmlgather.onnx_checking.sizes.values import Unknown, Value, is_known
+
+WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
+"""The types of numbers that hold every size. float32 rounds sizes from 2^24 on, which no model means."""
+
+# One element of the output, of the elements at one place.
+
+
+def divide(compute: Arithmetic, left: Any, right: Any) -> Any:
+    """Of integers, towards 0."""
+    return compute("truncate_divide" if compute.integers else "divide", left, right)
+
+
+def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
+    """The rest has the divisor's sign, or under `fmod` that of what is divided."""
+    truncates = compute.attributes.get("fmod", 0) or not compute.integers
+    return compute("truncate_modulo" if truncates else "floor_modulo", left, right)
+
+
+def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
+    """At least min, then at most max: where min is greater than max, every element becomes max."""
+    above = value if min is None else compute("maximum", value, min)
+    return above if max is None else compute("minimum", above, max)
+
+
+def relu(compute: Arithmetic, value: Any) -> Any:
+    """At least 0."""
+    return compute("maximum", value, 0)
+
+
+def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
+    """To an exponent that is a small number."""
+    if isinstance(exponent, int | float) and exponent in (1, 2, 3):
+        return compute.fold("multiply", [base] * int(exponent))
+    return Unknown("a power of a size that is not known")
+
+
+# The outputs of nodes whose inputs have names.
+
+
+def computed(row: Callable[..., Any], logical: bool = False, typed_by: int = 0) -> Callable[[KnownNode], Value | None]:
+    """Element by element. logical: whether the results are bools. typed_by: the input that has their type otherwise."""
+
+    def rule(call: KnownNode) -> Value:
+        dtype = call.types[typed_by].dtype
+        if dtype is None:
+            raise ValueError("an input of unknown type")
+        inputs = [None if isinstance(value, Unknown) else value for value in call.values]
+        return over(row, call.arithmetic(dtype), inputs, np.dtype(bool) if logical else dtype)
+
+    return rule
+
+
+def clipped(call: KnownNode) -> Value | None:
+    """Clip, whose limits are attributes before version 11."""
+    stated = {each.name: each.f for each in call.node.attribute if call.opset < 11}
+    return computed(lambda compute, *inputs: clip(compute, *inputs, **stated))(call)
+
+
+def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
+    """An operation of two operands along axes."""
+
+    def rule(call: KnownNode) -> Value:
+        axes: Sequence[int] | None = call.ints("axes")
+        if len(call.values) > 1 and call.values[1] is not None:
+            if not is_known(call.values[1]):
+                raise ValueError("axes that are not known")
+            axes = [int(axis) for axis in np.asarray(call.values[1]).reshape(-1)]
+        if not axes:
+            axes = [] if call.integers.get("noop_with_empty_axes", 0) else None
+        data, keep = np.asarray(call.values[0]), bool(call.integers.get("keepdims", 1))
+        return reduced(operation, call.arithmetic(call.data), data, call.data, axes=axes, keep=keep)
+
+    return rule
+
+
+def cast(call: KnownNode) -> Value:
+    """The elements in another type, where it holds every size."""
+    target, source, compute = data_type(call.integers["to"]), call.data, call.arithmetic()
+    if target is None:
+        raise ValueError("to is no data type")
+
+    def one(element: Element) -> Element:
+        if isinstance(element, Unknown):
+            return element
+        if target == np.bool_:
+            zero = compute.compare(element, "=", 0)
+            return zero if isinstance(zero, Unknown) else not zero
+        if target.name not in WIDE or (target.kind == "u" and compute.compare(element, ">=", 0) is not True):
+            return Unknown(f"a size as {target.name}, which may not hold it")
+        return compute("truncate", element) if source.kind == "f" and target.kind in "iu" else element
+
+    data = np.asarray(call.values[0])
+    return array_of([one(element) for element in objects(data).reshape(-1)], data.shape, target)
+
+
+def counted(call: KnownNode) -> Value | None:
+    """Range; None where the number of its elements is not known."""
+    start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in call.values)
+    found = sequence(call.arithmetic(call.data), start, limit, step)
+    return None if found is None else array_of(found, (len(found),), call.data)
+
+
+def shape(call: KnownNode) -> Value:
+    """The sizes of the first input: numbers or names."""
+    sizes = _sizes(call)
+    if isinstance(sizes, Unknown):
+        return sizes
+    version = parse_node(call.node, call.opset)
+    start, end = (version.attributes.get(name) for name in ("start", "end"))
+    return array_of(sizes[start:end], (len(sizes[start:end]),), np.dtype(np.int64))
+
+
+def size(call: KnownNode) -> Value:
+    """The product of these sizes."""
+    sizes = _sizes(call)
+    if isinstance(sizes, Unknown):
+        return sizes
+    return array_of([call.arithmetic().fold("multiply", [1, *sizes])], (), np.dtype(np.int64))
+
+
+def _sizes(call: KnownNode) -> list[Element] | Unknown:
+    known = call.types[0]
+    if known.shape is None:
+        why = call.values[0]
+        decided_by = why.decided_by if isinstance(why, Unknown) else None
+        return Unknown(f"the shape of {call.node.input[0]!r}, which is not known", decided_by, computed=True)
+    return [Unknown("a size") if size is None else size for size in known.shape]

@@ -1,0 +1,168 @@
+"""What moves elements: from the parsed node and arrays to the output, or to a list of several.
+
+Stand-ins that have shapes alone may take the place of the arrays whose elements are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.problem import TensorType, check_axis
+from dmlgather.dialects.windows import integers
+from dmlgather.onnx.problems.export import index_out_of_range
+from dmlgather.onnx.problems.node_reading import StatedNode, problem_of
+from dmlgather.onnx.problems.slice import Slice
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array
+
+# Stand-ins for arrays that have a shape and a type alone: a rule that moves elements does with them what it does with arrays.
+
+
+@dataclass(frozen=True)
+class ShapeArray:
+    """An array without elements. A size that is not known takes part in no arithmetic."""
+
+    shape: tuple[Any, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def reshape(self, shape: Sequence[Any]) -> ShapeArray:
+        """The elements in row-major order under another shape."""
+        return ShapeArray(tuple(shape), self.dtype)
+
+    def transpose(self, order: Sequence[int]) -> ShapeArray:
+        """Dimension i of the result is dimension order[i] of this one."""
+        return self.reshape([self.shape[axis] for axis in order])
+
+    def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
+        """A part: slices of the first dimensions. TypeError where a size is not known."""
+        taken = [range(size) for size in self.shape]
+        for axis, each in enumerate(slices):
+            taken[axis] = taken[axis][each]
+        return self.reshape([len(each) for each in taken])
+
+
+def expanded(data: Any, shape: Sequence[int]) -> Any:
+    """An array or its stand-in, broadcast to a shape. ValueError where it does not fit."""
+    return data.reshape(np.broadcast_shapes(shape, data.shape)) if isinstance(data, ShapeArray) else np.broadcast_to(data, shape)
+
+
+def joined(values: Sequence[Any], axis: int) -> Any:
+    """Arrays or their stand-ins, one after the other along an axis. ValueError where they do not fit."""
+    types = [TensorType(value.shape, value.dtype) for value in values]
+    first, axis = types[0], check_axis("axis", axis, types[0].rank, "the first input")
+    for number, other in enumerate(types):
+        off = [(*tensor.shape[:axis], *tensor.shape[axis + 1 :]) for tensor in (other, first)]
+        if other.rank != first.rank or other.dtype != first.dtype or off[0] != off[1]:
+            raise ValueError(
+                f"input {number} is {other} and input 0 is {first}: expected one type, and equal sizes off axis {axis}"
+            )
+    if not isinstance(values[0], ShapeArray):
+        return np.concatenate(values, axis)
+    size = sum(tensor.shape[axis] for tensor in types)
+    return values[0] if len(values) == 1 else values[0].reshape((*first.shape[:axis], size, *first.shape[axis + 1 :]))
+
+
+def parts(data: Any, axis: int, sizes: Sequence[int]) -> list[Any]:
+    """The parts of an array or its stand-in that have these sizes along an axis, counted from the front."""
+    ends = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
+    before = (slice(None),) * axis
+    return [data[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True)]
+
+
+MOST_DIMENSIONS = 64
+"""Dimensions that an array of NumPy can have."""
+
+
+class LargeResultError(Exception):
+    """An array would have more elements than are kept of a value."""
+
+
+def _repeated(data: Any, shape: Sequence[int]) -> Any:
+    """Data broadcast to a shape. LargeResultError for an array that becomes large."""
+    if isinstance(data, np.ndarray) and prod(shape) > KEPT_ELEMENTS:
+        raise LargeResultError(f"{prod(shape)} elements")
+    return expanded(data, shape)
+
+
+def gather(call: StatedNode, data: Array, indices: Array) -> Array:
+    """Gather, of which an index out of range is an error."""
+    problem = _problem(call, data, indices)
+    if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take crashes
+        raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")
+    wrong = index_out_of_range(problem, indices)
+    if wrong is not None:
+        raise ValueError(f"{wrong.path} is {wrong.got}, expected {wrong.expected}")
+    return np.asarray(np.take(data, indices, problem.lookup_axes[0]), data.dtype)
+
+
+def sliced(call: StatedNode, *inputs: Any) -> Array:
+    """Slice."""
+    problem = _problem(call, *inputs)
+    assert isinstance(problem, Slice)
+    windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
+    return np.asarray(inputs[0][np.ix_(*windows)])
+
+
+def _problem(call: StatedNode, *inputs: Any) -> Any:
+    types = [None if one is None else TensorType(one.shape, one.dtype) for one in inputs]
+    return problem_of(call.node, call.opset, types, inputs)
+
+
+def flatten(call: StatedNode, data: Any) -> Any:
+    """The dimensions before an axis as one, and those from it on."""
+    shape, axis = data.shape, call.attributes.get("axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")
+    axis += len(shape) if axis < 0 else 0
+    return data.reshape((prod(shape[:axis]), prod(shape[axis:])))
+
+
+def expand(_: StatedNode, data: Any, shape: Any) -> Any:
+    """Broadcast to a shape and its own."""
+    return _repeated(data, np.broadcast_shapes(data.shape, integers("Expand", "shape", shape)))
+
+
+def tile(_: StatedNode, data: Any, repeats: Any) -> Any:
+    """Each dimension of a size behind a new one along which the elements are repeated."""
+    counts, sizes = integers("Tile", "repeats", repeats), data.shape
+    if len(counts) != len(sizes) or min(counts, default=0) < 0:
+        raise ValueError(f"repeats is {list(counts)}, but data has rank {len(sizes)}: expected {len(sizes)} counts of 0 or more")
+    single = [part for size in sizes for part in (1, size)]
+    repeated = [part for size, count in zip(sizes, counts, strict=True) for part in (count, size)]
+    shape = [size * count for size, count in zip(sizes, counts, strict=True)]
+    return _repeated(data.reshape(single), repeated).reshape(shape)
+
+
+def concat(call: StatedNode, *values: Any) -> Any:
+    """One after the other along an axis, which is required from version 4 on."""
+    axis = call.attributes.get("axis", 1 if call.opset < 4 else None)
+    if axis is None:
+        raise ValueError("attribute axis is missing: Concat requires it")
+    return joined([value for value in values if value is not None], axis)
+
+
+def split(call: StatedNode, data: Any, split: Any = None) -> list[Any]:
+    """Parts along an axis: of stated sizes, or of equal ones, of which the last one may be smaller from version 18 on."""
+    axis = check_axis("axis", call.attributes.get("axis", 0), len(data.shape), "the first input")
+    size, outputs = data.shape[axis], len(call.node.output)
+    sizes: Sequence[int] | None = call.attributes.get("split")
+    if sizes is None and split is not None:
+        sizes = integers("Split", "split", split)
+    if sizes is None:
+        part = -(-size // outputs) if call.opset >= 18 else size // outputs
+        sizes = [max(0, min(part, size - part * number)) for number in range(outputs)]
+    if len(sizes) != outputs or sum(sizes) != size or min(sizes) < 0:
+        raise ValueError(
+            f"split is {list(sizes)} for {outputs} outputs, but data has size {size} along axis {axis}: expected a size for "
+            "each output, which add up to it"
+        )
+    return parts(data, axis, sizes)

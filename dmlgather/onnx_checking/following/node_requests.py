@@ -1,0 +1,82 @@
+"""What ONNX says about the outputs of one node: their types, and their values where all inputs are known and few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlgather.onnx.problems.partial_types import PartialType, type_of_value, value_of_type
+from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimits
+from dmlgather.onnx_checking.reading.shape_inference import copies_sizes
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Value, is_known
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
+
+NO_REDUCTION = "noop_with_empty_axes"
+"""An attribute that some versions of ONNX's evaluator ignore."""
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    """The types of a node's outputs, and their values as far as they were computed, by name."""
+
+    types: Mapping[str, PartialType] = field(default_factory=dict)
+    values: Mapping[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NodeRequests:
+    """Asks ONNX about nodes of one model. limits: what it may still take."""
+
+    limits: InferenceLimits
+    ir_version: int
+
+    def ask(self, node: NodeProto, opset: int, types: Sequence[PartialType], values: Sequence[Value | None]) -> NodeAnswer:
+        """The outputs of a node of ONNX's own domain, whose attributes hold no graphs. types, values: of its inputs.
+
+        Nothing where ONNX refuses the node, or passes a limit.
+        """
+        from onnx import GraphProto, ModelProto, numpy_helper
+
+        if self.limits.used_up:
+            return NodeAnswer()
+        graph = GraphProto(node=[node])
+        computes = row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
+        for name, known, value in {
+            name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
+        }.values():
+            if isinstance(value, np.ndarray) and is_known(value):
+                graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
+            elif known.dtype is None:
+                return NodeAnswer()
+            else:
+                graph.input.append(value_of_type(name, known))
+        model = ModelProto(ir_version=self.ir_version, graph=graph)
+        model.opset_import.add(domain="", version=opset)
+        try:
+            answer = ModelProto.FromString(self.limits.ask_node(model.SerializeToString(), KEPT_ELEMENTS if computes else 0))
+        except InferenceFailedError:
+            return NodeAnswer()
+        found = {value.name: type_of_value(value) for value in answer.graph.value_info}
+        if copies_sizes(node, opset):
+            found = {
+                name: known.sized([None if isinstance(size, str) else size for size in known.shape or ()])
+                for name, known in found.items()
+                if known.shape is not None
+            }
+        return NodeAnswer(
+            found,
+            {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},
+        )
+
+
+def _array(tensor: TensorProto) -> Array | None:
+    from onnx import numpy_helper
+
+    value = numpy_helper.to_array(tensor)
+    return None if value.dtype == object else value

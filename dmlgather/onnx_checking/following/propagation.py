@@ -1,0 +1,150 @@
+"""What follows for the outputs of a node from what is known of its inputs: types and values, node after node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.problems.subgraphs import subgraphs
+from dmlgather.onnx_checking.following import size_rules
+from dmlgather.onnx_checking.following.constant_folding import computed_when_run, fold, moved_shapes
+from dmlgather.onnx_checking.following.control_flow import Run, join_branches, loop_results, loop_types, taken_branch
+from dmlgather.onnx_checking.following.node_requests import NodeRequests
+from dmlgather.onnx_checking.following.operator_rows import KnownNode, SizeRule, following_shapes, following_types, tensor
+from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
+from dmlgather.onnx_checking.sizes.values import Unknown, Value
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+MOST_STEPS = 4_000
+"""The most nodes, graphs and initializers that are visited again, in all loops of a model together, to find out what the loops
+compute; as many again for the types that they keep.
+"""
+
+NO_TYPES: Mapping[str, PartialType] = {}
+
+
+class Propagation:
+    """Finds out what is known of the outputs of a model's nodes, each after those before it. requests: asks ONNX about a node."""
+
+    def __init__(self, requests: NodeRequests) -> None:
+        self.requests = requests
+        self.steps = self._steps_for_types = MOST_STEPS
+        self._finds_types = False
+
+    def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
+        """Keep what follows for a node's outputs. opset: of ONNX's own domain; None where the node is not from it, or calls a
+        function. inside: the scopes of the graphs in its attributes that were visited, by attribute.
+        """
+        types, values = scope.inputs(node)
+        if opset is None or node.domain not in DOMAINS:
+            _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
+        elif node.op_type == "If" and inside:
+            join_branches(node, scope, inside)
+        elif any(True for _ in subgraphs(node)):
+            self._repeat(node, opset, scope, values)
+        else:
+            self._follow(node, opset, scope, types, values)
+        row = row_of(node)
+        if opset is not None and row.types is not None and _is_open(node, scope):
+            call = self._node_call(node, opset, scope, types, values)
+            for rule, names in ((row.types, node.output), (row.input_types, node.input)):
+                for name, known in zip(names, following_types(rule, call), strict=False):
+                    if name in scope.types or name in scope.values:  # not one of a graph around it
+                        scope.learn_type(name, known)
+        for name in node.output:
+            value = scope.value(name)
+            if isinstance(value, Unknown) and value.decided_by is not None:
+                scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
+        scope.visited(node)
+
+    def _repeat(self, node: NodeProto, opset: int, scope: Scope, values: Sequence[Value | None]) -> None:
+        """Keep what follows for the outputs of a node with graphs that run several times. values: of its inputs."""
+
+        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
+            return self._run(graph, opset, scope, given, types)
+
+        lasting = self._lasting(node, scope, run) if _is_open(node, scope) else None
+        found, types = loop_results(node, scope, run) or ([computed_when_run(node, values)] * len(node.output), [])
+        _learn(node, scope, found)
+        for each in (types, lasting or ()):
+            for name, known in zip(node.output, each, strict=False):
+                if name:
+                    scope.learn_type(name, known)
+
+    def _lasting(self, node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
+        """As `loop_types`. Its steps are counted apart from those for values, of which a loop may take all."""
+        if self._finds_types:
+            return loop_types(node, scope, run)
+        values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
+        try:
+            return loop_types(node, scope, run)
+        finally:
+            self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
+
+    def _run(
+        self,
+        graph: GraphProto,
+        opset: int,
+        outer: Scope,
+        given: Mapping[str, Value],
+        types: Mapping[str, PartialType] = NO_TYPES,
+    ) -> Scope | None:
+        """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
+        self.steps -= 1 + len(graph.initializer)  # a scope costs as well
+        if self.steps < 0:
+            return None
+        scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, given=given)
+        for name, known in types.items():
+            scope.learn_type(name, known)
+            scope.retyped = True
+        for node in graph.node:
+            self.steps -= 1
+            if self.steps < 0:
+                return None
+            taken = taken_branch(node, scope)
+            inside = {name: self._run(branch, opset, scope, {}) for name, branch in subgraphs(node) if name == taken}
+            if None in inside.values():
+                return None
+            self.visit(node, opset, scope, {name: inner for name, inner in inside.items() if inner is not None})
+        return scope
+
+    def _node_call(
+        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
+    ) -> KnownNode:
+        return KnownNode(node, opset, types, values, scope.reader.names, self.requests)
+
+    def _follow(
+        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
+    ) -> None:
+        call = self._node_call(node, opset, scope, types, values)
+        unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
+        _learn(node, scope, fold(call) if unknown is None else [unknown] * len(node.output))
+        if unknown is not None or not _is_open(node, scope):
+            return
+        row = row_of(node)
+        self._learn_shapes(node, scope, call, row.sizes)
+        helps = scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
+        if helps and _is_open(node, scope):
+            for name, known in call.ask(values).types.items():
+                scope.learn_type(name, known)
+        if all(scope.type(name).shape is None for name in node.output if name):  # ONNX does not know the operator
+            self._learn_shapes(node, scope, call, size_rules.broadcast if row.broadcasts else moved_shapes)
+
+    def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
+        for name, shape in zip(node.output, following_shapes(rule, call) or (), strict=False):
+            scope.learn_type(name, tensor(row_of(node).dtype_of(call), shape))
+
+
+def _is_open(node: NodeProto, scope: Scope) -> bool:
+    return any(scope.is_open(name) for name in node.output if name)
+
+
+def _learn(node: NodeProto, scope: Scope, values: Iterable[Value]) -> None:
+    for name, value in zip(node.output, values, strict=True):
+        if name:
+            scope.learn_value(name, value)

@@ -1,0 +1,182 @@
+"""Scopes: the types and the values of the names in a graph, as far as they are known."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlgather.onnx.auxiliary import EXTERNAL, location
+from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
+from dmlgather.onnx.problems.subgraphs import element_count, operator_name
+from dmlgather.onnx_checking.reading.size_names import GraphNames
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, TensorProto
+
+NOWHERE = "defined nowhere"
+"""Why a name that no graph defines has no value."""
+
+
+class Scope:
+    """The names of a graph, which hide those of the graphs around it. Nodes are visited in order, and what is found out about
+    their outputs is kept.
+    """
+
+    def __init__(
+        self,
+        graph: GraphProto,
+        reader: GraphNames,
+        outer: Scope | None = None,
+        *,
+        overridable: bool = False,
+        given: Mapping[str, Value] | None = None,
+    ) -> None:
+        """reader: how sizes in the graph are read. overridable: whether a caller may replace an initializer that is also an
+        input, as from IR version 4 on. given: the values of inputs, as far as they are known.
+        """
+        self.outer, self.reader = outer, reader
+        self.results = [value.name for value in graph.output]
+        self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
+        if outer is None:
+            for name, known in self.types.items():
+                reader.names.note_origin(known.shape, name)
+        found = {value.name: reader.read(type_of_value(value)) for value in (*graph.value_info, *graph.output)}
+        self.types = found | self.types
+        self.retyped: bool = outer is not None and outer.retyped
+        """Whether the graph's inputs have other types than shape inference of the whole model took them to have."""
+        self.better: set[str] = set()
+        """Names of which more is known than shape inference of the whole graph found."""
+        self.values: dict[str, Value] = {
+            name: Unknown(f"computed when the model runs, by {operator_name(node)}", computed=True)
+            for node in graph.node
+            for name in node.output
+        }
+        self.pending = set(self.values)
+        """Outputs of nodes that have not been visited yet."""
+        inputs = {value.name for value in graph.input}
+        self.values |= {name: Unknown("an input of the graph", name if outer is None else None) for name in inputs}
+        self.values |= given or {}
+        for sparse in graph.sparse_initializer:
+            self.types[sparse.values.name] = type_of_tensor(sparse)
+            self.values[sparse.values.name] = Unknown("a sparse constant")
+        for tensor in graph.initializer:
+            replaceable = overridable and tensor.name in inputs
+            self.types[tensor.name] = type_of_tensor(tensor)
+            default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
+            self.values[tensor.name] = default if replaceable else constant(tensor)
+
+    def type(self, name: str) -> PartialType:
+        """What is known of the type of a name. Each of its sizes is a number or has a name."""
+        if name in self.types or name in self.values or self.outer is None:
+            known = self.types.get(name, NOTHING)
+            named = self.reader.named(name, known)
+            if named is not known:
+                self.types[name] = named
+                if any(
+                    size is not None and size != other for size, other in zip(known.shape or (), named.shape or (), strict=True)
+                ):
+                    self.better.add(name)
+            return named
+        return self.outer.type(name)
+
+    def value(self, name: str) -> Value:
+        """The value of a name, or why it is not known."""
+        if name in self.values or self.outer is None:
+            return self.values.get(name, Unknown(NOWHERE))
+        return self.outer.value(name)
+
+    def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
+        """The types and values of a node's inputs; None as the value of one that is left out."""
+        return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
+
+    def is_better(self, name: str) -> bool:
+        """Whether more is known of a name than shape inference of the whole graph found."""
+        if name in self.types or name in self.values or self.outer is None:
+            return name in self.better
+        return self.outer.is_better(name)
+
+    def is_open(self, name: str) -> bool:
+        """Whether the type of an output is not known in all parts."""
+        known = self.types.get(name, NOTHING)
+        if known.kind is not None or known.excessive:
+            return False
+        return known.dtype is None or known.shape is None or any(map(self.reader.names.is_open, known.shape))
+
+    def is_stated(self, name: str) -> bool:
+        """Whether sizes of an output only have names that the model gives them, which may stand for sizes with other names."""
+        return not self.reader.names.stated.isdisjoint(self.types.get(name, NOTHING).shape or ())
+
+    def undefined(self, name: str) -> str | None:
+        """Why the node that is visited now cannot read a name; None where it can."""
+        if name in self.values and name not in self.pending:
+            return None
+        outer = NOWHERE if self.outer is None else self.outer.undefined(name)
+        if outer is None or name not in self.values:
+            return outer
+        return "defined only by a later node"
+
+    def visited(self, node: NodeProto) -> None:
+        """Mark the outputs of a node as defined."""
+        self.pending.difference_update(node.output)
+
+    def learn_value(self, name: str, value: Value) -> None:
+        """Keep the value of an output, and the type that it has by it."""
+        self.values[name] = value
+        if isinstance(value, np.ndarray):
+            self.learn_type(name, PartialType(None if value.dtype == object else value.dtype, value.shape))
+            self.better.add(name)
+
+    def learn_type(self, name: str, better: PartialType) -> None:
+        """Keep what is known of an output's type by two descriptions of it."""
+        known = self.types.get(name, NOTHING)
+        merged = known.merged(better, self.reader.names.joined)
+        if merged != known:
+            self.types[name] = merged
+            self.better.add(name)
+
+
+def attribute_values(node: NodeProto) -> Sequence[Value]:
+    """The values of attributes that are tensors, or refer to a function's attributes."""
+    return [
+        Unknown(f"attribute {attribute.ref_attr_name!r} of the function, which its calls do not all give alike")
+        if attribute.ref_attr_name
+        else constant(attribute.t)
+        for attribute in node.attribute
+        if attribute.ref_attr_name or attribute.HasField("t")
+    ]
+
+
+def constant(tensor: TensorProto) -> Value:
+    """The elements of a TensorProto, where the model itself holds them and they are few."""
+    from onnx import TensorProto as Types
+    from onnx import numpy_helper
+
+    missing = left_out(tensor)
+    if missing is not None:
+        return missing
+    if tensor.data_type == Types.STRING:
+        return Unknown("a constant of strings")
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError, KeyError) as error:
+        return Unknown(f"a damaged constant: {error}")
+
+
+def left_out(tensor: TensorProto) -> Unknown | None:
+    """Why the elements of a TensorProto are not looked at, whatever they are; None where they are."""
+    if tensor.data_location == EXTERNAL:
+        return Unknown(f"stored outside the model, in {location(tensor)}")
+    if len(tensor.dims) > MOST_DIMENSIONS:
+        return Unknown(f"a constant of {len(tensor.dims)} dimensions")
+    if min(tensor.dims, default=0) < 0 or math.prod(size or 1 for size in tensor.dims) > sys.maxsize:
+        return Unknown(
+            "a damaged constant: no array has its shape"
+        )  # NumPy replaces a size of -1, and runs out of memory at others
+    if element_count(tensor) > KEPT_ELEMENTS:
+        return Unknown(f"a constant of {element_count(tensor)} elements")
+    return None

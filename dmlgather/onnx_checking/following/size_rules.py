@@ -1,0 +1,307 @@
+"""Shapes that follow from sizes with names, where ONNX's shape inference follows only numbers: a rule for each operator, from a
+node to the shapes of its outputs, None for an output, and for all of them, of which nothing follows. And ranks that follow from
+ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlgather.onnx.problems.partial_types import Size
+from dmlgather.onnx_checking.following.element_arithmetic import Element, objects, range_length
+from dmlgather.onnx_checking.following.operator_rows import KnownNode, RankRule, Ranks, Shape, size_of
+from dmlgather.onnx_checking.sizes.values import Unknown
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+TO_THE_END = 2**31 - 1
+"""Bounds of a slice from here on mean the end of the axis, whatever its size."""
+
+
+def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
+    result: Size = 1
+    for size in sizes:
+        result = call.size("multiply", result, size)
+    return result
+
+
+def reshape(call: KnownNode) -> list[Shape | None] | None:
+    """Of the shape, in which 0 takes a size from data and one -1 is what is left."""
+    target = call.bounds("shape", 1)
+    if target is None:
+        return None
+    data = call.shape(0)
+    copies = not call.integers.get("allowzero", 0)
+    shape: list[Size] = []
+    for at, element in enumerate(target):
+        if copies and element == 0:
+            shape.append(None if data is None else data[at])
+        else:
+            shape.append(-1 if element == -1 else None if _negative(call, element) is not False else size_of(element))
+    if -1 in shape:
+        at = shape.index(-1)
+        others = [size for position, size in enumerate(shape) if position != at]
+        shape[at] = None if data is None else _quotient(call, data, others)
+    return [shape]
+
+
+def _negative(call: KnownNode, element: Element) -> bool | None:
+    """Whether an integer is negative; None where it depends. The negative of a symbol is 0 where the symbol is."""
+    answer = call.arithmetic().compare(element, "<", 0)
+    return None if isinstance(answer, Unknown) else answer
+
+
+def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
+    """The size that is left for -1. Sizes on both sides cancel each other, known or not. The division leaves no rest, or the
+    model fails.
+    """
+    left, right = list(data), []
+    for size in others:
+        if size not in (None, 0) and size in left:
+            left.remove(size)
+        else:
+            right.append(size)
+    if len(left) == 1 and not right:
+        return left[0]
+    return call.size("floor_divide", _product(call, left), _product(call, right))
+
+
+def expand(call: KnownNode) -> list[Shape | None] | None:
+    """Broadcast."""
+    target, data = call.elements(1), call.shape(0)
+    if target is None or data is None:
+        return None
+    pairs = zip_longest(reversed(data), reversed(target), fillvalue=1)
+    return [[_broadcast(size, size_of(element)) for size, element in pairs][::-1]]
+
+
+def _broadcast(one: Size, two: Size) -> Size:
+    if two in (one, 1):
+        return one
+    if one == 1:
+        return two
+    return next((size for size in (one, two) if isinstance(size, int) and size > 1), None)
+
+
+def broadcast(call: KnownNode) -> list[Shape | None] | None:
+    """Of all inputs together, by NumPy's rule, which holds from version 7 on."""
+    shapes = [call.shape(at) for at in range(len(call.node.input)) if call.has(at)]
+    known = [shape for shape in shapes if shape is not None]
+    if call.opset < 7 or len(known) < len(shapes) or not known:
+        return None
+    shape: list[Size] = []
+    for sizes in zip_longest(*map(reversed, known), fillvalue=1):
+        if len({size for size in sizes if isinstance(size, int)} - {1}) > 1:
+            raise ValueError(f"sizes {sizes}")
+        shape.append(reduce(_broadcast, sizes))
+    return [shape[::-1]]
+
+
+def constant_of_shape(call: KnownNode) -> list[Shape | None] | None:
+    """The elements of the input."""
+    target = call.elements(0)
+    return None if target is None else [[size_of(element) for element in target]]
+
+
+def sliced(call: KnownNode) -> list[Shape | None] | None:
+    """Windows."""
+    data = call.shape(0)
+    starts, ends = call.bounds("starts", 1), call.bounds("ends", 2)
+    if data is None or starts is None or ends is None:
+        return None if data is None else [[None] * len(data)]
+    axes = call.bounds("axes", 3) or list(range(len(starts)))
+    steps = call.elements(4) if call.has(4) else [1] * len(starts)
+    if not all(isinstance(axis, int) for axis in axes) or steps is None:
+        return [[None] * len(data)]
+    shape = list(data)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        shape[int(axis)] = _window(call, data[int(axis)], start, end, step)  # type: ignore[arg-type] # it is an integer
+    return [shape]
+
+
+def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Element) -> Size:
+    """The elements that a slice takes along an axis."""
+    if size is None or not isinstance(step, int) or step < 1:
+        return None
+    first, last = _clamped(call, size, start), _clamped(call, size, end)
+    if last == size and isinstance(start, int) and first not in (None, 0, size):  # in few words, which conditions repeat
+        taken = call.size("maximum", call.size("subtract", size, start), 0) if start > 0 else call.size("minimum", size, -start)
+    else:
+        taken = last if first == 0 else call.size("maximum", call.size("subtract", last, first), 0)
+    return taken if step == 1 else call.size("floor_divide", call.size("add", taken, step - 1), step)
+
+
+def _clamped(call: KnownNode, size: int | str, bound: Element) -> Size:
+    if isinstance(bound, int) and not -TO_THE_END < bound < TO_THE_END:
+        return size if bound > 0 else 0
+    negative = _negative(call, bound)
+    if negative is None:
+        return None
+    if negative:
+        return call.size("maximum", call.size("add", bound, size), 0)
+    return call.size("minimum", bound, size)
+
+
+def concat(call: KnownNode) -> list[Shape | None] | None:
+    """The sum along the axis."""
+    shapes = [call.shape(at) for at in range(len(call.node.input))]
+    known = [shape for shape in shapes if shape is not None]
+    if not known:
+        return None
+    rank = len(known[0])
+    axis = call.integers.get("axis", 1) % rank
+    shape: list[Size] = []
+    for at in range(rank):
+        sizes = [each[at] for each in known]
+        numbers = [size for size in sizes if isinstance(size, int)]
+        shape.append(numbers[0] if numbers else sizes[0])
+    total: Size = 0
+    for each in shapes:
+        total = None if each is None else call.size("add", total, each[axis])
+    shape[axis] = total
+    return [shape]
+
+
+def tile(call: KnownNode) -> list[Shape | None] | None:
+    """Each size times its repeats."""
+    data, repeats = call.shape(0), call.elements(1)
+    if data is None or repeats is None:
+        return None
+    return [[call.size("multiply", size, size_of(times)) for size, times in zip(data, repeats, strict=True)]]
+
+
+def counted(call: KnownNode) -> list[Shape | None] | None:
+    """Range."""
+    start, limit, step = (
+        objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values
+    )
+    return [[range_length(call.arithmetic(), start, limit, step)]]
+
+
+def pad(call: KnownNode) -> list[Shape | None] | None:
+    """Each size, and what is before and behind."""
+    data, pads = call.shape(0), call.bounds("pads", 1)
+    if data is None or pads is None:
+        return None
+    axes = call.elements(3) if call.has(3) else list(range(len(data)))
+    if axes is None or not all(isinstance(axis, int) for axis in axes):
+        return [[None] * len(data)]
+    shape = list(data)
+    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        at = int(axis)  # type: ignore[arg-type] # it is an integer
+        shape[at] = call.size("add", call.size("add", shape[at], size_of(before)), size_of(after))
+    return [shape]
+
+
+def resize(call: KnownNode) -> list[Shape | None] | None:
+    """By sizes, or by scales that are whole numbers."""
+    data = call.shape(0)
+    if data is None or call.opset < 11 or call.ints("axes") is not None:
+        return None
+    if call.has(3):
+        sizes = call.elements(3)
+        policy = next((each.s for each in call.node.attribute if each.name == "keep_aspect_ratio_policy"), b"stretch")
+        return None if sizes is None or policy != b"stretch" else [[size_of(size) for size in sizes]]
+    scales = call.elements(2)
+    if not scales:
+        return None
+    return [[_scaled(call, size, scale) for size, scale in zip(data, scales, strict=True)]]
+
+
+def _scaled(call: KnownNode, size: Size, scale: Element) -> Size:
+    if scale == 1:
+        return size
+    return call.size("multiply", size, int(scale)) if isinstance(scale, int | float) and float(scale).is_integer() else None
+
+
+def split(call: KnownNode) -> list[Shape | None] | None:
+    """The parts along the axis."""
+    data = call.shape(0)
+    if data is None:
+        return None
+    axis = call.integers.get("axis", 0) % len(data)
+    parts = call.bounds("split", 1)
+    number = len(call.node.output)
+    if parts is None and not call.has(1) and "num_outputs" not in call.integers:
+        parts = [call.size("floor_divide", data[axis], number) or Unknown("")] * number
+    if parts is None or len(parts) != number:
+        parts = [Unknown("")] * number
+    return [[size_of(part) if at == axis else size for at, size in enumerate(data)] for part in parts]
+
+
+def flatten(call: KnownNode) -> list[Shape | None] | None:
+    """Two products of sizes."""
+    data = call.shape(0)
+    if data is None:
+        return [[None, None]]
+    axis = call.integers.get("axis", 1)
+    return [[_product(call, data[:axis]), _product(call, data[axis:])]]
+
+
+# Ranks that follow from other ranks at a node, also backwards: the data of a convolution have the rank of its weights.
+
+
+def alike(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
+    """So many of the first inputs and outputs have one rank; None: all of them."""
+
+    def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+        names = [*node.input[:inputs], *node.output[:outputs]]
+        known = next((number for name in names if (number := rank(name)) is not None), None)
+        if known is not None:
+            yield from ((name, known) for name in names)
+
+    return rule
+
+
+def kernel(at: int) -> RankRule:
+    """The rank of input `at` is that of the first input and of the output: a kernel has an element for each window."""
+
+    def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+        known = rank(node.input[at]) if len(node.input) > at else None
+        if known is not None:
+            yield from ((node.input[0], known), (_output(node), known))
+
+    return rule
+
+
+def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+    """The output has the rank of the input of more dimensions; exporters often write a constant as the other."""
+    if len(node.input) != 2:
+        return
+    (left, right), output = node.input, _output(node)
+    ranks, result = (rank(left), rank(right)), rank(output)
+    if None not in ranks:
+        yield output, max(each for each in ranks if each is not None)
+    for one, other in ((left, ranks[1]), (right, ranks[0])):
+        if result is not None and other is not None and other < result:
+            yield one, result
+
+
+def permuted(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+    """Transpose: of its permutation, else of each other."""
+    permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
+    if permutation is None:
+        yield from alike()(node, rank)
+    else:
+        yield from ((name, len(permutation)) for name in (node.input[0], _output(node)))
+
+
+def recurrent(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+    """A sequence, and the outputs of all steps and of the last one."""
+    yield node.input[0], 3
+    yield from zip(node.output, (4, 3, 3), strict=False)
+
+
+def four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+    """Four dimensions."""
+    yield _output(node), 4
+
+
+def _output(node: NodeProto) -> str:
+    return next(iter(node.output), "")

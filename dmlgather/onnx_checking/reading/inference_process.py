@@ -1,0 +1,187 @@
+"""ONNX's shape inference and its reference evaluator in a process of their own, with limits of time and memory: some models make
+them crash or grow. The process runs `inference_server.py`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+
+from dmlgather.child_process import TIMER_SIGNAL, WAIT, end, start_python
+from dmlgather.onnx_checking.reading import inference_server
+from dmlgather.onnx_checking.reading.inference_server import ANSWER, FAILED, GRAPH, NODE, REQUEST, TOO_LARGE, read
+
+MEGABYTE = 1_000_000
+
+TAKES = "ONNX's shape inference takes more than its limit of"
+
+
+class InferenceFailedError(Exception):
+    """Shapes could not be inferred. The message says why."""
+
+
+class InferenceLimitError(InferenceFailedError):
+    """Inference took more time or memory than it may, or crashed."""
+
+
+@dataclass
+class InferenceLimits:
+    """What the shape inference of one model may still take. seconds: of a processor, for the model and all its functions; memory:
+    bytes, beyond what importing onnx takes.
+    """
+
+    seconds: float
+    memory: int
+
+    def __post_init__(self) -> None:
+        self.late = f"{TAKES} {self.seconds:.3g} seconds"
+        """What is said when the time is used up."""
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no time is left."""
+        return self.seconds <= 0
+
+    @classmethod
+    def of_file(cls, size: int) -> InferenceLimits:
+        """The limits for a file of that many bytes: 2 seconds and 128 MB per megabyte, and no less for a smaller file."""
+        megabytes = max(size / MEGABYTE, 1.0)
+        return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
+
+    def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
+        """A serialised ModelProto with inferred shapes. strict: fail at a node whose shapes cannot be inferred; else pass over
+        it. propagate: also compute values that shapes depend on. What it takes is subtracted from `seconds`.
+
+        Raises InferenceFailedError for an error of ONNX's, and where the process could not be started; InferenceLimitError where
+        it crashed or passed a limit.
+        """
+        return self._ask(_Request(GRAPH, model, strict, propagate))
+
+    def ask_node(self, model: bytes, most: int) -> bytes:
+        """A serialised ModelProto with the types of the outputs of a model's only node as value_info. inputs of the node: graph
+        inputs, or initializers; where all are initializers, and no output has more than `most` elements, their values as
+        initializers too, as far as ONNX's reference evaluator knows the operator.
+
+        Errors, and what it takes, as for `infer_shapes`; InferenceFailedError also where the node is ill-formed.
+        """
+        return self._ask(_Request(NODE, model, most=most))
+
+    def _ask(self, request: _Request) -> bytes:
+        with _lock:
+            running, start = _running(), time.monotonic()
+            try:
+                answer, took = running.ask(request, self)
+            except InferenceFailedError:
+                self.seconds = max(self.seconds - (time.monotonic() - start), 0.0)
+                raise
+        self.seconds = max(self.seconds - took, 0.0)
+        return answer
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked of the process, with the fields of REQUEST. model: serialised."""
+
+    kind: bytes
+    model: bytes
+    strict: bool = False
+    propagate: bool = True
+    most: int = 0
+
+    def packed(self, limits: InferenceLimits) -> bytes:
+        """The bytes that the process reads."""
+        options = (self.kind, self.strict, self.propagate, limits.seconds, limits.memory, self.most)
+        return REQUEST.pack(*options, len(self.model)) + self.model
+
+
+class _InferenceProcess:
+    """A process that infers shapes and computes nodes until it is ended, or ends."""
+
+    def __init__(self) -> None:
+        self.owner, self._late = os.getpid(), False
+        self._process = start_python(inference_server.__file__, errors=subprocess.DEVNULL)
+        try:
+            self._process.stdout.read(1)  # type: ignore[union-attr] # piped; it has imported onnx, which counts for no model
+        except OSError:  # when it ends, the first request says so
+            pass
+        except BaseException:  # Ctrl-C: nobody else knows of it yet
+            self.end()
+            raise
+
+    @property
+    def usable(self) -> bool:
+        """Whether it runs, and belongs to this process and not to one that this process was forked from."""
+        return self.owner == os.getpid() and self._process.poll() is None
+
+    def ask(self, request: _Request, limits: InferenceLimits) -> tuple[bytes, float]:
+        """The answer, and the seconds that it took."""
+        if limits.used_up:
+            raise InferenceLimitError(limits.late)
+        limit = threading.Timer(WAIT * limits.seconds, self._end_late)
+        limit.daemon = True  # Ctrl-C may come before it is cancelled
+        try:
+            if request.kind == GRAPH or not TIMER_SIGNAL:  # for a node, the process's own timer will do, which costs less
+                limit.start()
+            outcome, took, answer = self._answer(request.packed(limits))
+        except (OSError, EOFError):
+            self.end()
+            code = self._process.wait()
+            if self._late or (code < 0 and -code == TIMER_SIGNAL):
+                limits.seconds = 0.0
+                raise InferenceLimitError(limits.late) from None
+            raise InferenceLimitError(_crashed(code)) from None
+        except BaseException:  # Ctrl-C: what it answers later must not be read as the answer to another request
+            self.end()
+            raise
+        finally:
+            limit.cancel()
+        if outcome == TOO_LARGE:
+            self.end()  # its memory is in pieces
+            raise InferenceLimitError(f"{TAKES} {limits.memory // MEGABYTE} MB of memory")
+        if outcome == FAILED:
+            raise InferenceFailedError(answer.decode())
+        return answer, took
+
+    def _answer(self, request: bytes) -> tuple[bytes, float, bytes]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(request)
+        self._process.stdin.flush()
+        outcome, took, size = ANSWER.unpack(read(self._process.stdout, ANSWER.size))
+        return outcome, took, read(self._process.stdout, size)
+
+    def _end_late(self) -> None:
+        self._late = True
+        self._process.kill()
+
+    def end(self) -> None:
+        end(self._process)
+
+
+def _crashed(code: int) -> str:
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"ONNX's shape inference crashed ({how}) at this model"
+
+
+_lock = threading.Lock()
+_process: _InferenceProcess | None = None
+
+
+def _running() -> _InferenceProcess:
+    global _process  # noqa: PLW0603 # one process serves all models of this one
+    if _process is None or not _process.usable:
+        try:
+            _process = _InferenceProcess()
+        except OSError as error:
+            raise InferenceFailedError(f"no process for ONNX's shape inference can be started: {error}") from None
+    return _process
+
+
+@atexit.register
+def _end() -> None:
+    if _process is not None and _process.owner == os.getpid():
+        _process.end()

@@ -1,0 +1,193 @@
+"""Local functions of a model: which call which, and what all calls of one have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlgather.files import FileError
+from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, value_of_type
+from dmlgather.onnx.problems.subgraphs import all_nodes
+from dmlgather.onnx_checking.sizes.values import Unknown, Value, is_known, same
+from dmlgather.wording import counted, printable
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+
+Key = tuple[str, str, str]
+"""What identifies a function: domain, name, overload."""
+
+MOST_NODES = 1_000_000
+"""The most nodes that a model may have once its calls are inlined. A function that calls another twice doubles its nodes."""
+
+MOST_DEFAULTS = 16_000_000
+"""The most bytes of default attributes that are copied into calls."""
+
+
+def function_name(key: Key) -> str:
+    """A function as places and messages name it: "domain:Name", with ":overload" where it has one."""
+    return printable(":".join(key if key[2] else key[:2]))
+
+
+class Functions(Mapping[Key, "FunctionProto"]):
+    """The local functions of a model, callers before those they call. FileError where they call each other in a circle."""
+
+    def __init__(self, functions: Iterable[FunctionProto]) -> None:
+        unordered = {_key(function.domain, function.name, function): function for function in functions}
+        self._functions = unordered
+        callers: dict[Key, set[Key]] = {key: set() for key in unordered}
+        for key, function in unordered.items():
+            for called in self._calls(function.node):
+                callers[called].add(key)
+        try:
+            self._functions = {key: unordered[key] for key in TopologicalSorter(callers).static_order()}
+        except CycleError as error:
+            circle = " by ".join(map(function_name, error.args[1]))
+            raise FileError(f"has local functions that call each other in a circle: {circle}") from None
+        self._size: dict[Key, int] = {}
+        for key in reversed(self._functions):
+            self._size[key] = self.inlined_size(unordered[key].node)
+
+    def __getitem__(self, key: Key) -> FunctionProto:
+        return self._functions[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def called(self, node: NodeProto) -> Key | None:
+        """The function that a node calls, or None when it is an operator."""
+        key = _key(node.domain, node.op_type, node)
+        return key if key in self._functions else None
+
+    def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
+        """The number of nodes that these become once every call is inlined, with the calls; MOST_NODES + 1 where it is larger."""
+        every = list(all_nodes(nodes))
+        return min(len(every) + sum(self._size[key] for key in self._calls(every, nested=False)), MOST_NODES + 1)
+
+    def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+        """The functions that these nodes call, and those that they call in turn."""
+        keys: dict[Key, None] = {}
+        fresh = list(self._calls(nodes))
+        while fresh:
+            key = fresh.pop()
+            if key not in keys:
+                keys[key] = None
+                fresh += self._calls(self[key].node)
+        return [self[key] for key in keys]
+
+    def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
+        """Give every call in these nodes, and in the graphs inside them, the defaults of the attributes that it leaves out, while
+        all of them take no more than MOST_DEFAULTS bytes.
+        """
+        left = MOST_DEFAULTS
+        for node in all_nodes(nodes):
+            key = self.called(node)
+            if key is not None:
+                given = {attribute.name for attribute in node.attribute}
+                added = [default for default in self[key].attribute_proto if default.name not in given]
+                left -= sum(default.ByteSize() for default in added)
+                if left >= 0:
+                    node.attribute.extend(added)
+
+    def _calls(self, nodes: Iterable[NodeProto], nested: bool = True) -> Iterator[Key]:
+        for node in all_nodes(nodes) if nested else nodes:
+            key = self.called(node)
+            if key is not None:
+                self._check(key, node)
+                yield key
+
+    def _check(self, key: Key, node: NodeProto) -> None:
+        """Refuse a call with more inputs or outputs than the function has, beyond which some versions of ONNX read."""
+        function = self._functions[key]
+        for what, given, has in (("input", node.input, function.input), ("output", node.output, function.output)):
+            if len(given) > len(has):
+                raise FileError(f"calls {function_name(key)} with {counted(len(given), what)}, but the function has {len(has)}")
+
+
+def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
+    return "" if domain in DOMAINS else domain, name, getattr(proto, "overload", "")  # ONNX 1.16 brought overloads
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """What is known of a function's inputs and attributes. An attribute is None where calls differ in it."""
+
+    types: tuple[PartialType, ...] = ()
+    values: tuple[Value, ...] = ()
+    attributes: Mapping[str, AttributeProto | None] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> set[str]:
+        """The names of sizes in the types."""
+        return {size for known in self.types for size in known.shape or () if isinstance(size, str)}
+
+    @classmethod
+    def unknown(cls, function: FunctionProto) -> FunctionCall:
+        """For a function that nothing calls."""
+        names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
+        return cls(attributes=dict.fromkeys(names))
+
+    def joined(self, other: FunctionCall) -> FunctionCall:
+        """What holds for both calls."""
+        types = zip_longest(self.types, other.types, fillvalue=NOTHING)
+        values = zip_longest(self.values, other.values, fillvalue=Unknown("an input that not all calls give"))
+        names = dict.fromkeys((*self.attributes, *other.attributes))
+        attributes = ((name, self.attributes.get(name), other.attributes.get(name)) for name in names)
+        return FunctionCall(
+            tuple(one.joined(two) for one, two in types),
+            tuple(_joined(one, two) for one, two in values),
+            {name: one if one == two else None for name, one, two in attributes},
+        )
+
+
+def _joined(one: Value, two: Value) -> Value:
+    if isinstance(one, Unknown):
+        return one
+    if isinstance(two, Unknown):
+        return two
+    return one if same(one, two) else Unknown("different in different calls of the function")
+
+
+def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
+    """The nodes of a function as a graph, with what is known of a call."""
+    from onnx import GraphProto, numpy_helper
+
+    graph = GraphProto(name=function.name, node=_nodes_of(function, call.attributes))
+    inputs = zip_longest(function.input, call.types, call.values)
+    for name, known, value in list(inputs)[: len(function.input)]:
+        if isinstance(value, np.ndarray) and is_known(value) and value.dtype.kind in "iu":
+            graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
+        else:
+            graph.input.append(value_of_type(name, known or NOTHING))
+    graph.output.extend(value_of_type(name, NOTHING) for name in function.output)
+    graph.value_info.extend(getattr(function, "value_info", ()))  # ONNX 1.17 brought them
+    return graph
+
+
+def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
+    """Copies of a function's nodes that have these attributes in the place of references to them.
+
+    A reference to an attribute that is None stays; one to an attribute that is not there is dropped.
+    """
+    from onnx import GraphProto
+
+    nodes = list(GraphProto(node=function.node).node)
+    for node in all_nodes(nodes):
+        for number in reversed(range(len(node.attribute))):
+            attribute = node.attribute[number]
+            reference, name = attribute.ref_attr_name, attribute.name
+            if reference and reference not in attributes:
+                del node.attribute[number]
+            elif reference and (value := attributes[reference]) is not None:
+                attribute.CopyFrom(value)
+                attribute.name = name
+    return nodes

@@ -1,0 +1,143 @@
+"""Types and shapes of a graph by ONNX's shape inference, within limits.
+
+Inference can also compute the values of one-dimensional tensors, in case they are shapes (data propagation). It then takes about
+70 bytes per element, whether the model has the values or not. No shape has thousands of elements; so a model with which inference
+passes a limit is tried again, with the nodes that read such tensors kept from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
+from dmlgather.onnx.problems.subgraphs import subgraphs
+from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimitError, InferenceLimits
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+HIDDEN = "dmlgather.hidden"
+"""The domain of nodes that inference is kept from: it has no operators."""
+
+
+def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
+    """The graph of a model with inferred shapes, and a remark on what inference left out because of a limit, else empty.
+
+    strict: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
+    """
+    graph, remark = _within_limits(model, limits, strict)
+    if _hide_slices(model, graph):
+        graph, remark = _within_limits(model, limits, strict)
+        _show(graph)
+    return graph, remark
+
+
+def copies_sizes(node: NodeProto, opset: int) -> bool:
+    """Whether ONNX infers wrong sizes for a node: for a slice of opset 10, those of its data, where they have names."""
+    return node.op_type == "Slice" and opset == 10 and node.domain in DOMAINS
+
+
+def _hide_slices(model: ModelProto, typed: GraphProto) -> bool:
+    """Hide the slices for which ONNX inferred sizes with names, of which it may have copied each; whether there are any."""
+    opset, found = own_opset(model.opset_import), False
+    for graph, known in zip(_graphs(model.graph), _graphs(typed), strict=True):
+        types = {value.name: value for value in _values(known)}
+        for node in graph.node:
+            value = types.get(node.output[0]) if node.output and copies_sizes(node, opset) else None
+            if value is not None and any(dim.dim_param for dim in value.type.tensor_type.shape.dim):
+                for dim in value.type.tensor_type.shape.dim:
+                    dim.ClearField("dim_param")
+                declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
+                for each in declared or [graph.value_info.add()]:
+                    each.CopyFrom(value)
+                node.domain, found = HIDDEN, True
+    if found:
+        model.opset_import.add(domain=HIDDEN, version=1)
+    return found
+
+
+def _within_limits(model: ModelProto, limits: InferenceLimits, strict: bool) -> tuple[GraphProto, str]:
+    try:
+        return _inferred(model, limits, strict, True), ""
+    except InferenceLimitError as error:
+        reason = str(error)
+    plain = _inferred(model, limits, strict, False)
+    hidden = _hide(model, plain)
+    if hidden:
+        try:
+            graph = _inferred(model, limits, strict, True)
+        except InferenceFailedError as error:
+            reason = str(error)
+        else:
+            _show(graph)
+            return graph, ""
+    return plain, f"{reason}; without values that shapes depend on it takes less, and these are not known"
+
+
+def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagate: bool) -> GraphProto:
+    from onnx import ModelProto
+
+    answer = limits.infer_shapes(model.SerializeToString(), strict=strict, propagate=propagate)
+    found: ModelProto = ModelProto.FromString(answer)
+    return found.graph
+
+
+def _hide(model: ModelProto, plain: GraphProto) -> bool:
+    """Hide the nodes of a model that propagate data and read a tensor too large to be a shape; whether there are any. plain: the
+    graph as it is inferred without values; it has the types of what hidden nodes give.
+    """
+    long = {value.name for graph in _graphs(plain) for value in _values(graph) if _is_long(value)}
+    tensors = [tensor for graph in _graphs(plain) for tensor in graph.initializer]
+    long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)
+    opset, found = own_opset(model.opset_import), False
+    for graph, typed in zip(_graphs(model.graph), _graphs(plain), strict=True):
+        given: set[str] = set()
+        for node in graph.node:
+            if not long.isdisjoint(node.input) and _propagates(node, opset):
+                node.domain, found = HIDDEN, True
+                given.update(node.output)
+        outputs = {value.name for value in graph.output}
+        types = {value.name: value for value in _values(typed) if value.name in given}
+        for value in (*graph.output, *graph.value_info):
+            if value.name in types:
+                value.CopyFrom(types.pop(value.name))
+        graph.value_info.extend(value for name, value in types.items() if name not in outputs)
+    if found:
+        model.opset_import.add(domain=HIDDEN, version=1)
+    return found
+
+
+def _show(graph: GraphProto) -> None:
+    for inside in _graphs(graph):
+        for node in inside.node:
+            if node.domain == HIDDEN:
+                node.domain = ""
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """The graph and all graphs in its nodes."""
+    yield graph
+    for node in graph.node:
+        for _, inside in subgraphs(node):
+            yield from _graphs(inside)
+
+
+def _values(graph: GraphProto) -> Iterable[ValueInfoProto]:
+    return (*graph.input, *graph.value_info, *graph.output)
+
+
+def _is_long(value: ValueInfoProto) -> bool:
+    dims = value.type.tensor_type.shape.dim
+    return len(dims) == 1 and dims[0].dim_value > KEPT_ELEMENTS
+
+
+def _propagates(node: NodeProto, opset: int) -> bool:
+    """Whether ONNX computes values by this node."""
+    from onnx import defs
+
+    try:
+        return node.domain in DOMAINS and defs.get_schema(node.op_type, opset, "").has_data_propagation_function
+    except defs.SchemaError:
+        return False

@@ -1,0 +1,317 @@
+"""Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)"; arrays of sizes.
+
+A size is an integer, or the name of an expression. The expressions are sympy's; only this module sees them.
+An array of numbers is any array of NumPy's. One with names is an array of objects, each an int or a str; moving its elements is
+left to NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from dmlgather.package import missing_extra
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+
+def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
+    """The factor of each symbol, and the constant; None where an expression is no such sum."""
+    factors: dict[str, int] = {}
+    constant = 0
+    for factor, term in (term.as_coeff_Mul() for term in (expression.args if expression.is_Add else (expression,))):
+        if not factor.is_Integer:
+            return None
+        if term.is_Symbol:
+            factors[str(term.name)] = int(factor)
+        elif term.is_Integer:
+            constant += int(factor * term)
+        else:
+            return None
+    return factors, constant
+
+
+def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
+    """What computes an expression for values of its symbols; sympy takes a hundred times as long."""
+    if expression.is_Symbol:
+        return operator.itemgetter(str(expression.name))
+    if expression.is_Rational:
+        number = int(expression) if expression.is_Integer else Fraction(int(expression.p), int(expression.q))
+        return lambda _: number
+    compute = _VALUES[type(expression).__name__]
+    operands = [value_of(each) for each in expression.args]
+    return lambda values: compute(*(each(values) for each in operands))
+
+
+_VALUES: Mapping[str, Callable[..., int | Fraction]] = {
+    "Add": lambda *terms: sum(terms),
+    "Mul": lambda *factors: math.prod(factors),
+    "Pow": lambda base, exponent: Fraction(base) ** exponent,
+    "Min": min,
+    "Max": max,
+    "Mod": operator.mod,
+    "Abs": abs,
+    "floor": math.floor,
+    "ceiling": math.ceil,
+}
+"""The functions of the expressions."""
+
+
+def trend_of(expression: Any) -> int | None:
+    """The trend of an expression of at most one symbol: sums, extrema and whole parts of what rises do not fall."""
+    if not expression.free_symbols:
+        return 0
+    if expression.is_Symbol:
+        return 1
+    factor, rest = expression.as_coeff_Mul()
+    if factor != 1:
+        trend = trend_of(rest)
+        return None if trend is None else trend if factor > 0 else -trend
+    if type(expression).__name__ not in ("Add", "Min", "Max", "floor", "ceiling"):
+        return None
+    trends = {trend_of(each) for each in expression.args} - {0}
+    return trends.pop() if len(trends) == 1 else None
+
+
+KnownSize = int | str
+"""A size, or an integer that is computed from sizes: a number, or the name of an expression."""
+
+MOST_OPERATIONS = 40
+"""Operations in an expression; what has more counts as not known, because comparing expressions takes time."""
+
+MOST_PARTS = 8
+"""Sizes of which a minimum or maximum is taken; each is compared with each."""
+
+LARGEST = 2**63 - 1
+
+SHORT = 64
+"""The largest denominator of a number with which floating point multiplies sizes without rounding."""
+
+WORD = re.compile(r"[^\W\d][\w.\[\]]*")
+"""Names of symbols that stand in an expression as they are; others are quoted."""
+
+QUOTIENTS = ("divide", "floor_divide", "truncate_divide", "floor_modulo", "truncate_modulo")
+"""The operations whose second operand must not be 0."""
+
+OPERATIONS = (*QUOTIENTS, "add", "subtract", "multiply", "minimum", "maximum", "negate", "absolute", "floor", "ceil", "truncate")
+"""What `Sizes.compute` knows."""
+
+RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+"""What `Sizes.compare` knows."""
+
+
+class Sizes:
+    """The sizes of one model by their names. Symbols are integers of 0 or more."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._named: dict[str, Expr] = {}
+        self._names: dict[Expr, str] = {}
+        self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
+        self._linear: dict[str, tuple[dict[str, int], int] | None] = {}
+        self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
+
+    def symbol(self, text: str) -> str:
+        """The name of the symbol that a model calls `text`: the same, unless an expression has that name already."""
+        if text not in self._symbols:
+            name = text
+            while name in self._named or name in self._taken:
+                name = f"'{name}'"
+            self._symbols[text] = name
+            self._taken.add(name)
+        return self._symbols[text]
+
+    def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
+        """The result of one of OPERATIONS; None where it is no expression that holds for all sizes, or one that is too long.
+
+        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is where it is used
+        for sizes: of its result, only halves, quarters and so on are computed with, and the others only rounded.
+        """
+        key = (operation, *operands)
+        if key not in self._computed:
+            result = self._compute(operation, *map(self._expression, operands))
+            self._computed[key] = None if result is None else self._name(result)
+        return self._computed[key]
+
+    def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
+        """Whether one of RELATIONS holds for all sizes, or for none of them; None where it depends, or is not known."""
+        if not isinstance(left, str) and not isinstance(right, str):
+            return RELATIONS[relation](left, right)
+        difference = self._expression(left) - self._expression(right)
+        signs = {
+            -1: difference.is_negative is not False,
+            0: difference.is_zero is not False,
+            1: difference.is_positive is not False,
+        }
+        answers = {RELATIONS[relation](sign, 0) for sign, possible in signs.items() if possible}
+        return answers.pop() if len(answers) == 1 else None
+
+    def symbols(self, size: KnownSize) -> frozenset[str]:
+        """The names of the symbols in a size, by which it is decided."""
+        if isinstance(size, str) and size in self._named:
+            return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
+        return frozenset() if isinstance(size, int) else frozenset({size})
+
+    def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
+        """The size for values of its symbols. ZeroDivisionError where it has none there."""
+        if isinstance(size, int):
+            return size
+        if size not in self._named:
+            return values[size]
+        if size not in self._values:
+            self._values[size] = value_of(self._named[size])
+        result = self._values[size](values)
+        if result.denominator != 1:
+            raise ZeroDivisionError(f"{size} has no value for {dict(values)}")
+        return int(result)
+
+    def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
+        """The factor of each symbol, and the constant; None where the size is no such sum."""
+        if isinstance(size, int):
+            return {}, size
+        if size not in self._named:
+            return {size: 1}, 0
+        if size not in self._linear:
+            self._linear[size] = linear_of(self._named[size])
+        return self._linear[size]
+
+    def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
+        """The sizes of which this one is the minimum, maximum or product; itself alone where it is none."""
+        kind = {"minimum": "Min", "maximum": "Max", "multiply": "Mul"}[operation]
+        if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
+            return (size,)
+        parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)
+        return parts if len(parts) == len(self._named[size].args) else (size,)
+
+    def trend(self, size: KnownSize) -> int | None:
+        """1 where a size of one symbol never falls as the symbol grows, -1 where it never rises, 0 where it is a number; None
+        where neither is known, and for a size of several symbols.
+        """
+        expression = self._expression(size)
+        return trend_of(expression) if len(expression.free_symbols) <= 1 else None
+
+    def _expression(self, size: KnownSize | Fraction) -> Any:
+        if not isinstance(size, str):
+            return _sympy().Rational(size.numerator, size.denominator)
+        return self._named[size] if size in self._named else _symbol(size)
+
+    def _name(self, result: Any) -> KnownSize | None:
+        if result.is_Integer:
+            return int(result) if abs(int(result)) <= LARGEST else None
+        if result.is_Symbol:
+            return str(result.name)
+        if result.count_ops() > MOST_OPERATIONS or not result.free_symbols or not _finite(result):
+            return None
+        if result not in self._names:
+            name = _printed(result)
+            while name in self._named or name in self._taken:
+                name = f"({name})"
+            self._named[name], self._names[result] = result, name
+        return self._names[result]
+
+    def _compute(self, operation: str, *operands: Any) -> Any | None:
+        if operation not in ("floor", "ceil", "truncate") and not all(map(_exact, operands)):
+            return None
+        if operation in QUOTIENTS:
+            return _quotient(operation, *operands)
+        if operation in ("minimum", "maximum") and sum(map(_parts, operands)) > MOST_PARTS:
+            return None
+        return _SIMPLE[operation](_sympy(), *operands)
+
+
+def _parts(value: Any) -> int:
+    """How many sizes a minimum or maximum has; 1 for another size."""
+    return len(value.args) if isinstance(value, _sympy().Min | _sympy().Max) else 1
+
+
+def _quotient(operation: str, left: Any, right: Any) -> Any | None:
+    """A quotient or what remains of it. None for a divisor with symbols that do not cancel: sympy 1.14 takes such quotients to be
+    at least any number. A divisor that is a size is not 0: where it is, the model fails.
+    """
+    if right.is_zero or not (left.is_integer and right.is_integer):
+        return None
+    exact = left / right
+    if any(power.exp.is_negative and power.base.free_symbols for power in exact.atoms(_sympy().Pow)):
+        return None
+    if operation == "divide":
+        return exact
+    same_signs = (left.is_nonnegative and right.is_nonnegative) or (left.is_nonpositive and right.is_nonpositive)
+    if operation.startswith("floor") or same_signs:
+        return _sympy().floor(exact) if operation.endswith("divide") else _sympy().Mod(left, right)
+    whole = _truncate(_sympy(), exact)
+    return whole if whole is None or operation.endswith("divide") else _sympy().expand(left - right * whole)
+
+
+def _truncate(sympy: Any, value: Any) -> Any | None:
+    return sympy.floor(value) if value.is_nonnegative else sympy.ceiling(value) if value.is_nonpositive else None
+
+
+_SIMPLE: Mapping[str, Callable[..., Any]] = {
+    "add": lambda sympy, left, right: sympy.expand(left + right),
+    "subtract": lambda sympy, left, right: sympy.expand(left - right),
+    "multiply": lambda sympy, left, right: sympy.expand(left * right),
+    "minimum": lambda sympy, left, right: sympy.Min(left, right),
+    "maximum": lambda sympy, left, right: sympy.Max(left, right),
+    "negate": lambda _, value: -value,
+    "absolute": lambda sympy, value: sympy.Abs(value),
+    "floor": lambda sympy, value: sympy.floor(value),
+    "ceil": lambda sympy, value: sympy.ceiling(value),
+    "truncate": _truncate,
+}
+
+
+def _exact(value: Any) -> bool:
+    """Whether floating point computes with such numbers without rounding, as far as sizes go: halves, quarters and so on."""
+    if value.is_integer:
+        return True
+    return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
+
+
+def _is_short(number: Any) -> bool:
+    """Whether the product of a number and a size takes few bits: 1/2, 3/4, 100; not the nearest float to 0.7."""
+    return bool(number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2)
+
+
+def _finite(value: Any) -> bool:
+    """Whether an expression has no infinity, and no number beyond 64 bits."""
+    return all(
+        number.is_Rational and abs(number.p) <= LARGEST and number.q <= LARGEST for number in value.atoms(_sympy().Number)
+    ) and (not value.has(_sympy().zoo))
+
+
+@cache
+def _sympy() -> Any:
+    """sympy, which takes half a second to import. ModuleNotFoundError says what installs it."""
+    try:
+        import sympy
+    except ModuleNotFoundError as error:
+        raise missing_extra("computing with sizes", "onnx", error) from None
+    return sympy
+
+
+def _symbol(name: str) -> Any:
+    return _sympy().Symbol(name, integer=True, nonnegative=True)
+
+
+def _printed(expression: Any) -> str:
+    from sympy.printing.str import StrPrinter
+
+    def call(name: str) -> Callable[[Any, Any], str]:
+        return lambda printer, function: f"{name}({printer.stringify(function.args, ', ')})"
+
+    methods = {f"_print_{name}": call(name.lower()) for name in ("Min", "Max", "Mod")}
+    methods["_print_Symbol"] = lambda _, symbol: symbol.name if WORD.fullmatch(symbol.name) else f"'{symbol.name}'"
+    return str(type("Printer", (StrPrinter,), methods)().doprint(expression))

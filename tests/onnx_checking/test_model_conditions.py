@@ -1,0 +1,184 @@
+"""Conditions on sizes that models compute with, and what is said where they contradict each other or nothing is known."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dmlgather.onnx_checking.checked_model import CheckedModel, Verdict
+from dmlgather.onnx_checking.verdicts import exclusive
+from tests.onnx_checking.modelling import by_place, checked, findings_of, only, parsed
+from tests.real_models.stepping import session
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "onnx-check.md"
+
+CONSTANTS = """int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] five = {5}, int64[1] seven = {7},
+int64[1] last = {-1}, int64[1] fifth = {-5}, int64[1] from = {65}, int64[1] all = {9223372036854775807}"""
+
+SLICES = {
+    "`x[65:]` of `x[N]`": ("float[N] x", "y = Slice(x, from, all)"),
+    "`x[-5:3]` of `x[N]`": ("float[N] x", "y = Slice(x, fifth, three)"),
+    "`x[n - 5:n]` of `x[N]`, where `n` is the size `N`": ("float[N] x", "n = Shape(x) s = Sub(n, five) y = Slice(x, s, n)"),
+    "`table[:seq]` of 512 rows": ("float[512,8] x, int64[seq] i", "n = Shape(i) y = Slice(x, zero, n)"),
+    "`cache[:past + seq]` of 2048 rows": (
+        "float[2048,8] x, int64[past] p, int64[seq] i",
+        "n = Shape(i) m = Shape(p) e = Add(n, m) y = Slice(x, zero, e)",
+    ),
+    "`x[:min(seq, 7)]` of `x[M]`": ("float[M] x, int64[seq] i", "n = Shape(i) e = Min(n, seven) y = Slice(x, zero, e)"),
+}
+"""A slice as the page names it: the inputs of a model that has it, and its nodes."""
+
+
+def _checked(folder: Path, inputs: str, nodes: str, level: str = "6_4") -> CheckedModel:
+    return checked(folder, f"agraph ({inputs}) => (float y) <{CONSTANTS}> {{ {nodes} }}", level)
+
+
+@pytest.mark.parametrize("slice_of", SLICES)
+def test_the_conditions_on_the_page(tmp_path: Path, slice_of: str) -> None:
+    rows = dict(re.findall(r"^\| (`.*) \| `(.*)` \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE))
+    assert set(SLICES) == {row for row in rows if " of " in row}
+    node = only(_checked(tmp_path, *SLICES[slice_of]))
+    assert (node.verdict, " and ".join(node.provided)) == (Verdict.TAKEN, rows[slice_of])
+
+
+def test_sizes_that_are_expressions(tmp_path: Path) -> None:
+    nodes = "j = Concat<axis = 0>(x, x, x) y = Slice(j, five, last)"
+    assert only(_checked(tmp_path, "float[N] x", nodes)).provided == ("N >= 3",)
+    nodes = "j = Concat<axis = 0>(x, z) y = Slice(j, five, last)"
+    assert only(_checked(tmp_path, "float[past] x, float[seq] z", nodes)).provided == ("past + seq >= 7",)
+
+
+def test_names_with_signs_in_them_stand_apart(tmp_path: Path) -> None:
+    """Names of ONNX may have any characters, so that an expression cannot be taken apart again."""
+    model = parsed(
+        f"agraph (float[past] x, float[seq] z) => (float y) <{CONSTANTS}> {{ j = Concat<axis = 0>(x, z) "
+        "y = Slice(j, five, last) }"
+    )
+    for value, name in zip(model.graph.input, ("/past-len", "a + b"), strict=True):
+        value.type.tensor_type.shape.dim[0].dim_param = name
+    (condition,) = only(checked(tmp_path, model)).conditions
+    assert condition.terms == {"/past-len": 1, "a + b": 1}
+    assert (condition.at_least, condition.at_most, set(condition.symbols)) == (7, None, {"/past-len", "a + b"})
+
+
+def test_values_that_are_sizes_are_shown(tmp_path: Path) -> None:
+    _, _, ends, *_ = only(_checked(tmp_path, *SLICES["`table[:seq]` of 512 rows"])).inputs
+    assert ends.values == ("seq",)
+
+
+def test_steps_that_depend_on_sizes(tmp_path: Path) -> None:
+    found = _checked(tmp_path, "float[N] x, int64[seq] i", "n = Shape(i) y = Slice(x, zero, all, zero, n)")
+    (finding,) = found.findings
+    assert (only(found).verdict, finding.code, finding.path) == (Verdict.UNKNOWN, "EXP302", "steps")
+    assert finding.got == "'n', computed from sizes: seq; they depend on the model's input 'i'"
+    assert finding.remedy == "declare seq in the model, as numbers"
+
+
+def test_indices_that_are_constants(tmp_path: Path) -> None:
+    node = only(_checked(tmp_path, "float[N,M] x", "i = Constant<value_ints = [2, -5]>() y = Gather(x, i)"))
+    assert (node.verdict, node.provided) == (Verdict.TAKEN, ("N >= 5", "M >= 1"))
+    node = only(_checked(tmp_path, "float[N,M] x", "i = Constant<value_ints = [2, 7]>() y = GatherND(x, i)"))
+    assert (node.verdict, node.provided) == (Verdict.TAKEN, ("N >= 3", "M >= 8"))
+    old = f'<ir_version: 8, opset_import: ["" : 10]> agraph (float[N] x) => (float y) <{CONSTANTS}> {{ y = Gather(x, last) }}'
+    (finding,) = checked(tmp_path, old).findings
+    assert (finding.code, finding.got) == ("EXP111", "-1"), "no size has such an index"
+
+
+def test_conditions_that_contradict_each_other(tmp_path: Path) -> None:
+    nodes = "[first] a = Slice(x, from, all) [second] b = Slice(x, fifth, three) [third] y = Slice(x, one, all)"
+    found = _checked(tmp_path, "float[N] x", nodes)
+    assert {node.verdict for node in found.nodes} == {Verdict.TAKEN}
+    (finding,) = found.findings
+    assert (finding.code, finding.severity, finding.subject) == ("EXP305", "warning", "first")
+    assert finding.got == "N >= 66 for this node, but 1 <= N <= 7 for second"
+
+
+def test_contradictions_of_bounds_that_depend_on_sizes(tmp_path: Path) -> None:
+    nodes = "s = Shape(x) n = Sub(s, five) [first] a = Slice(x, n, all) [second] y = Slice(t, s, all)"
+    (finding,) = _checked(tmp_path, "float[N] x, float[3] t", nodes).findings
+    assert (finding.code, finding.got) == ("EXP305", "N >= 5 for this node, but N <= 2 for second")
+    assert "each bound that depends on sizes has one sign" in finding.expected
+
+
+@pytest.mark.parametrize("of", [5, 6, 9])
+def test_a_bound_that_is_cut_off_contradicts_nothing(tmp_path: Path, of: int) -> None:
+    """Where the first slice leaves something, onnxruntime cuts the second one off."""
+    nodes = "s = Shape(x) n = Sub(s, five) [first] a = Slice(x, n, all) [second] b = Slice(t, zero, s) y = Concat<axis = 0>(a, b)"
+    model = parsed(f"agraph (float[N] x, float[3] t) => (float[M] y) <{CONSTANTS}> {{ {nodes} }}")
+    found = checked(tmp_path, model)
+    assert not found.findings
+    assert [(node.verdict, node.provided) for node in found.nodes] == [(Verdict.TAKEN, ("N >= 5",)), (Verdict.TAKEN, ("N >= 1",))]
+    feeds = {"x": np.zeros(of, np.float32), "t": np.zeros(3, np.float32)}
+    assert session(model.SerializeToString()).run(None, feeds)[0].shape == (8,)
+
+
+def test_sizes_that_are_not_found_name_their_input(tmp_path: Path) -> None:
+    nodes = (
+        "n = Shape<end = 1>(x) m = Shape<start = 1>(x) p = Mul(n, m) q = Mod(p, from) r = Mod(q, five) d = Sub(r, from) "
+        "e = Mul(d, q) g = Abs(e) y = Slice(x, g, r)"
+    )
+    (finding,) = _checked(tmp_path, "float[N,M] x", nodes).findings
+    assert (finding.code, finding.path) == ("EXP302", "data")
+    assert finding.got.endswith("; they depend on the model's input 'x'")
+
+
+def test_an_initializer_that_callers_may_replace(tmp_path: Path) -> None:
+    (finding,) = checked(
+        tmp_path, f"agraph (float[N] x, int64[1] k) => (float y) <int64[1] k = {{3}}, {CONSTANTS}> {{ y = Slice(x, zero, k) }}"
+    ).findings
+    assert (finding.code, finding.got) == (
+        "EXP302",
+        "'k', an initializer that is an input as well, so that callers may replace it",
+    )
+    assert "an initializer that is no input" in finding.remedy
+
+
+def test_branches_do_not_contradict_each_other(tmp_path: Path) -> None:
+    then, other = "a = Slice(x, from, all)", "b = Slice(x, fifth, three)"
+    branches = f"then_branch = t () => (float[A] a) {{ {then} }}, else_branch = e () => (float[B] b) {{ {other} }}"
+    found = _checked(tmp_path, "float[N] x, bool c", f"[if] y = If<{branches}>(c)")
+    assert [node.provided for node in found.nodes] == [("N >= 66",), ("1 <= N <= 7",)]
+    assert not found.findings
+
+
+def test_places_that_exclude_each_other() -> None:
+    assert exclusive("a/If_0.then_branch/x", "a/If_0.else_branch/If_1.then_branch/x")
+    assert not exclusive("a/If_0.then_branch/x", "a/If_1.else_branch/x")
+    assert not exclusive("a/If_0.then_branch/x", "a/If_0.then_branch/y")
+    assert not exclusive("Slice.4", "Slice.6")
+    assert not exclusive("a", "a")
+
+
+def test_sizes_without_a_name_contradict_nothing(tmp_path: Path) -> None:
+    """They are different sizes, although both are called data[0]."""
+    found = _checked(tmp_path, "float[?] x, float[?] z", "a = Slice(x, from, all) y = Slice(z, fifth, three)")
+    assert not found.findings
+
+
+def test_what_an_unknown_bound_depends_on(tmp_path: Path) -> None:
+    inputs = "float[N] x, int64[1] begin, float[4] scores"
+    nodes = (
+        "[cut] a = Slice(x, begin, all) p = NonZero(scores) q = Gather(p, zero) r = Reshape(q, last) [rest] y = Slice(x, r, all)"
+    )
+    found = _checked(tmp_path, inputs, nodes)
+    places = by_place(found)
+    assert [places[place].verdict for place in ("cut", "rest")] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
+    (cut,), (rest,) = findings_of(found, "cut"), findings_of(found, "rest")
+    assert cut.got == "'begin', an input of the graph"
+    assert re.fullmatch(r"'r', .*NonZero.*; it depends on the model's input 'scores'", rest.got)
+
+
+def test_nodes_that_no_run_reaches(tmp_path: Path) -> None:
+    """Neither is judged: the second would be refused for its empty slice."""
+    then, other = "a = Slice(x, one, three)", "b = Slice(x, three, three)"
+    branches = f"then_branch = t () => (float[A] a) {{ {then} }}, else_branch = e () => (float[B] b) {{ {other} }}"
+    nodes = f"n = Shape(x) f = Constant<value_ints = [4]>() c = Equal(n, f) [if] y = If<{branches}>(c)"
+    found = _checked(tmp_path, "float[4] x", nodes)
+    one, two = found.nodes
+    assert (one.verdict, two.verdict) == (Verdict.TAKEN, Verdict.UNREACHED)
+    assert two.reason is not None
+    assert "then_branch" in two.reason
+    assert not found.findings
