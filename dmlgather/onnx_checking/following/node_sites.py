@@ -12,6 +12,7 @@ from dmlgather.onnx.problems.node_reading import check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, PartialType
 from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
+from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import taken_branch
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
@@ -120,7 +121,8 @@ class ModelContents:
     others: the number of nodes outside the family, by operator. remarks: why shapes are missing, by graph. undefined: nodes
     outside the family that read a name that is not defined before: place, name and reason. malformed: nodes outside the family
     that do not have the form of their operator: place, node, opset and reason. sizes: what the names of sizes in the types and
-    elements stand for. origins: the input of the model that decides a symbol of these.
+    elements stand for. origins: the input of the model that decides a symbol of these. contradictions: tensors of which the model
+    states another type than follows.
     """
 
     opsets: dict[str, int]
@@ -131,6 +133,7 @@ class ModelContents:
     malformed: list[tuple[str, NodeProto, int, str]] = field(default_factory=list)
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
+    contradictions: list[Contradiction] = field(default_factory=list)
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
