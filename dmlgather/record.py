@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from dmlgather.wording import shown_value
+from dmlgather.wording import closest, shown_value
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,6 +145,39 @@ def in_words(error: Mapping[str, Any]) -> str:
         return str(message)
     said = expected(error) or message.removeprefix("Input ").removeprefix("String ")
     return f"{said}, got {shown_value(error['input'])}"
+
+
+def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
+    """Return the error of validating `model` in the words of `in_words`, with the field that an unknown one probably means."""
+    lines: list[InitErrorDetails] = []
+    meant: set[tuple[int | str, ...]] = set()
+    entries = error.errors(include_url=False)
+    for entry in sorted(entries, key=lambda each: each["type"] != "extra_forbidden"):
+        place, sentence = entry["loc"], in_words(dict(entry))
+        if entry["type"] == "extra_forbidden":
+            names = _field_names(model, place)
+            lacking = [each["loc"][-1] for each in entries if each["type"] == "missing" and each["loc"][:-1] == place[:-1]]
+            similar = closest(str(place[-1]), names) or next((name for name, alias in names.items() if [alias] == lacking), None)
+            meant |= {(*place[:-1], names[similar])} if similar else set()
+            remedy = f"did you mean {similar}?" if similar else f"the fields are {', '.join(names)}"
+            sentence = f"is no field; {remedy}"
+        elif entry["type"] == "missing":
+            if place in meant:
+                continue
+            sentence = "is missing"
+        lines.append({"type": refusal(sentence), "loc": place, "input": entry["input"]})
+    return ValidationError.from_exception_data(error.title, lines, hide_input=True)
+
+
+def _field_names(model: type[BaseModel], place: Sequence[int | str]) -> dict[str, str]:
+    """Return the aliases of the fields of the structure that a place is in, by the names that are written like its last step."""
+    for step in place[:-1]:
+        field = next((each for name, each in model.model_fields.items() if step in (name, each.alias)), None)
+        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+            return {}
+        model = field.annotation
+    pascal = str(place[-1])[:1].isupper()
+    return {str(each.alias if pascal else name): str(each.alias) for name, each in model.model_fields.items()}
 
 
 def placed(error: Mapping[str, Any]) -> str:

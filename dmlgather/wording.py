@@ -71,6 +71,10 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
+LONGEST_INTEGER = 192
+"""Bits of an integer that is written out: more digits would not be shown, and Python writes no more than 4300."""
+
+
 def shown_value(value: object) -> str:
     """A value of a JSON document, in short where it is long; of a Python value that JSON does not have, the type."""
     if isinstance(value, list | tuple):
@@ -79,6 +83,8 @@ def shown_value(value: object) -> str:
         return "an object"
     if value is not None and not isinstance(value, str | int | float):
         return f"a value of type {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
+        return f"an integer of {value.bit_length()} bits"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
 

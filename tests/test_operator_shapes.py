@@ -87,13 +87,16 @@ def test_one_dimension_of_a_tensor_with_strides_is_a_buffer() -> None:
     [
         (
             dg.compile(dg.GatherOperatorDesc.of(X, IDS)),
-            "GATHER: FLOAT32 {5,4}, INT64 {1,3} -> FLOAT32 {3,4}; where the arrays are, out of bounds: clamp",
+            "GATHER axis 0: float32[5,4], int64[3] -> float32[3,4]; where the arrays are, out of bounds: clamp",
         ),
         (
             dg.compile(dg.GatherOperatorDesc.of(X, IDS), device="cpu", out_of_bounds=dg.Fill(2.5)),
-            "GATHER: FLOAT32 {5,4}, INT64 {1,3} -> FLOAT32 {3,4}; on cpu, out of bounds: Fill(2.5)",
+            "GATHER axis 0: float32[5,4], int64[3] -> float32[3,4]; on cpu, out of bounds: Fill(2.5)",
         ),
-        (dg.compile(dg.SliceOperatorDesc.of(X), device="reference"), "SLICE: FLOAT32 {5,4} -> FLOAT32 {5,4}; on reference"),
+        (
+            dg.compile(dg.SliceOperatorDesc.of(X), device="reference"),
+            "SLICE offsets {0,0}, sizes {5,4}, strides {1,1}: float32[5,4] -> float32[5,4]; on reference",
+        ),
     ],
 )
 def test_an_operator_says_what_it_is(op: dg.CompiledOperator, shown: str) -> None:
@@ -102,4 +105,4 @@ def test_an_operator_says_what_it_is(op: dg.CompiledOperator, shown: str) -> Non
 
 def test_a_bound_operator_says_where_its_arrays_are() -> None:
     bound = dg.compile(dg.GatherOperatorDesc.of(X, IDS), out_of_bounds="raise").bind(X, IDS, out=np.empty((3, 4), np.float32))
-    assert repr(bound) == "<BoundOperator GATHER: FLOAT32 {5,4}, INT64 {1,3} -> FLOAT32 {3,4}; on cpu, out of bounds: raise>"
+    assert repr(bound) == "<BoundOperator GATHER axis 0: float32[5,4], int64[3] -> float32[3,4]; on cpu, out of bounds: raise>"

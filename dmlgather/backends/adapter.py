@@ -227,6 +227,12 @@ class CupyArrays(Adapter):
         return gather if len(arrays) == 3 else slice_
 
 
+CHUNKED = dict.fromkeys(
+    ("dask", "zarr"), "dg.distributed.gather, slice and run read it in chunks; numpy.asarray(x) would load all of it"
+)
+"""Libraries of arrays in chunks, and what takes them."""
+
+
 class ExchangedArrays(Adapter):
     """Arrays of any library, through DLPack, or `__cuda_array_interface__` where they have nothing else."""
 
@@ -234,9 +240,11 @@ class ExchangedArrays(Adapter):
         if not hasattr(array, "__dlpack__"):
             if hasattr(array, "__cuda_array_interface__"):  # arrays of Numba, for one
                 return self._by_cuda_array_interface(array)
+            library = type(array).__module__.partition(".")[0]
+            remedy = CHUNKED.get(library, "wrap Python values with numpy.asarray(values, dtype=…)")
             raise TypeError(
                 "expected an array (NumPy, CuPy, or any with __dlpack__ or __cuda_array_interface__), got "
-                f"{type(array).__name__}: wrap Python values with numpy.asarray(values, dtype=…)"
+                f"{type(array).__name__}{f' of {library}' if library in CHUNKED else ''}: {remedy}"
             )
         kind, number = array.__dlpack_device__()
         if kind in DLPACK_HOST:

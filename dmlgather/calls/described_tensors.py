@@ -23,6 +23,7 @@ from dmlgather.backends.footprints import (
 )
 from dmlgather.backends.prepared_call import DeviceCall, PreparedCall, prepare_call, prepare_program
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
+from dmlgather.dialects.element_types import conversion
 from dmlgather.directml import DataType
 from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
@@ -136,7 +137,7 @@ class DescribedTensors:
         if given != dtype and str(given) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
             raise TypeError(
                 f"{shown}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {given}; "
-                f"convert with .astype or reinterpret with .view('{dtype}')"
+                f"{conversion(given, dtype)}"
             )
         return logical(shown, (given, tensor.sizes, (0,) * (tensor.rank - len(shape)) + strides, where))
 

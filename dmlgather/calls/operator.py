@@ -23,7 +23,6 @@ from dmlgather.calls.prepared import repeats
 from dmlgather.dialects.descriptor_problem import DescriptorProblem
 from dmlgather.directml import FeatureLevel, OperatorDesc, validate
 from dmlgather.plan import IndexPlan, Layout
-from dmlgather.wording import braces
 
 if TYPE_CHECKING:
     from dmlgather.picture.explanation import Explanation
@@ -286,13 +285,12 @@ class CompiledOperator:
         outcome.raise_for_bad_index("IndicesTensor", self._problem.lookup_axes)
 
     def _shown(self, device: Device | None) -> str:
-        """Operator, types and sizes of its tensors, the device (None: of the arrays), and the policy where there are indices."""
-        *inputs, output = [f"{tensor.data_type} {braces(tensor.sizes)}" for tensor in self._tensors.tensors.values()]
+        """Return the descriptor in short, the device (None: of the arrays), and the policy where there are indices."""
         where = "where the arrays are" if device is None else f"on {device}"
         choice = self._made_of[2]
         policy = f"Fill({choice.value!r})" if isinstance(choice, Fill) else choice or "clamp"
-        shown = f", out of bounds: {policy}" if len(inputs) > 1 else ""
-        return f"{self._problem.name}: {', '.join(inputs)} -> {output}; {where}{shown}"
+        shown = f", out of bounds: {policy}" if "indices_tensor" in self._tensors.tensors else ""
+        return f"{self.desc}; {where}{shown}"
 
 
 class BoundOperator:

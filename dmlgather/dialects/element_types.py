@@ -68,3 +68,10 @@ class ElementTypes:
             raise TypeError(f"{name} has type {self.name_of(dtype)}, but {operation} takes {', '.join(allowed)}")
         if name != "data" and not dtype.isnative:
             raise TypeError(f"{name} has type {dtype.str!r} with the other byte order; convert with .astype({dtype.name!r})")
+
+
+def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
+    """Return how to make elements of type `wanted` of an array that has `given`."""
+    if not given.isnative and given.newbyteorder("=") == wanted:
+        return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'
+    return f"convert with .astype or reinterpret with .view('{wanted}')"

@@ -5,13 +5,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.alias_generators import to_pascal
 
-from dmlgather.record import Record, plainly
-from dmlgather.wording import shown_value
+from dmlgather.record import Record, plain, plainly
+from dmlgather.wording import counted, shown_value
 
 
 class Structure(Record):
@@ -26,7 +34,22 @@ class Structure(Record):
         serialize_by_alias=True,
         validate_by_alias=True,
         validate_by_name=True,
+        hide_input_in_errors=True,
     )
+
+    if not TYPE_CHECKING:  # type checkers make the constructor of the fields
+
+        def __init__(self, *given: object, **fields: Any) -> None:
+            if given:
+                names = ", ".join(f"{name}=" for name, field in type(self).model_fields.items() if field.is_required())
+                without = f"got {counted(len(given), 'value')} without a name"
+                raise TypeError(f"{type(self).__name__} takes its fields by name ({names}), {without}")
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise plain(error, type(self)) from None
+
+        __init__.__pydantic_base_init__ = True  # validating needs no call of it
 
 
 @cache

@@ -13,6 +13,7 @@ from dmlgather.directml.fields import DerivedCount, Structure, UInt32, UInt32s, 
 from dmlgather.directml.types import DataTypeField, TensorFlags, TensorFlagsField
 from dmlgather.plan import Layout, packed_strides
 from dmlgather.record import refusal
+from dmlgather.wording import braces
 
 SIZE_GRANULE = 4
 """Bytes to which DirectML rounds the sizes of tensors and buffers up."""
@@ -90,6 +91,16 @@ class BufferTensorDesc(Structure):
     def _fill_in(self) -> BufferTensorDesc:
         fill_count(self, "dimension_count", self.sizes)
         return self
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, dimensions: int | None = None) -> str:
+        """Return the type, the sizes of the last `dimensions` (None: of all), and strides: "float32[2,3] strides {4,1}"."""
+        first = 0 if dimensions is None else self.rank - dimensions
+        sizes = ",".join(map(str, self.sizes[first:]))
+        strides = "" if self.strides is None else f" strides {braces(self.strides[first:])}"
+        return f"{self.data_type.name.lower()}[{sizes}]{strides}"
 
     @property
     def rank(self) -> int:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonS
 
 from dmlgather.plan import IndexType
 from dmlgather.record import plainly
-from dmlgather.wording import shown_value
+from dmlgather.wording import closest, shown_value
 
 
 class Release(NamedTuple):
@@ -274,8 +274,11 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
         with contextlib.suppress(TypeError, StopIteration):  # another type, or an unknown number
             number = operator.index(value)  # type: ignore[arg-type]
             return next(item for item in kind.__members__.values() if item.value == number)
+    meant = closest(value.removeprefix(prefix), kind.__members__) if isinstance(value, str) else None
     legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())
-    raise ValueError(f"{_shown(value)} is no {kind.__name__}; expected one of {legal}")
+    raise ValueError(
+        f"{_shown(value)} is no {kind.__name__}; {f'did you mean {meant}?' if meant else f'expected one of {legal}'}"
+    )
 
 
 def _flags(value: object) -> TensorFlags:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
+
+from pydantic import ValidationError
 
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.fields import wire_name
@@ -16,6 +19,7 @@ from dmlgather.directml.rules.shared import OPERATOR_LEVEL, SHARED_RULES, TENSOR
 from dmlgather.directml.rules.tensors import TENSOR_RULES
 from dmlgather.directml.types import AS_IN_FILES, FeatureLevel
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.record import plain
 from dmlgather.wording import alternatives, braces
 
 _OF_TENSORS = TensorRules((*TENSOR_RULES, *TENSOR_LEVEL_RULES))
@@ -125,11 +129,14 @@ def _fixing_values(case: DescriptorCase[OperatorDesc], rule: Rule, of_tensors: f
     return f"{alternatives(removing)} removes this error, but not the others" if removing else ""
 
 
-def parse_descriptor(obj: Mapping[str, Any]) -> OperatorDesc:
-    """The descriptor in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is accepted, too).
+def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
+    """Return the descriptor in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is accepted,
+    too), or in {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}, as `model_dump_json` writes it.
 
-    ValueError for an unknown operator, with the known names, and for a missing key; pydantic.ValidationError (a ValueError)
-    for a field of the wrong type.
+    obj: a dictionary, or JSON as text or bytes.
+
+    ValueError for what is no JSON, an unknown operator, with the known names, and a missing key; pydantic.ValidationError (a
+    ValueError) for a field that is missing, unknown, or of the wrong type.
 
     >>> tensor = {"DataType": "FLOAT16", "Sizes": [8]}
     >>> desc = dg.parse_descriptor({"type": "DML_OPERATOR_SLICE", "desc": {
@@ -138,12 +145,21 @@ def parse_descriptor(obj: Mapping[str, Any]) -> OperatorDesc:
     ((3,), (2,))
     """
     form = '{"type": "DML_OPERATOR_…", "desc": {…}}'
+    if isinstance(obj, str | bytes | bytearray):
+        try:
+            obj = json.loads(obj)
+        except ValueError as error:  # UnicodeDecodeError is one
+            raise ValueError(f"expected {form} as JSON: {error}") from None
     if not isinstance(obj, Mapping):
         raise ValueError(f"expected {form}, got a value of type {type(obj).__name__}")
     keys = [key for key in ("desc", "Desc") if key in obj]
-    if "type" not in obj or len(keys) != 1:
+    if "type" not in obj or len(keys) > 1:
         raise ValueError(f"expected {form}, got the keys {list(obj)}")
-    return operator_named(obj["type"]).desc.model_validate(obj[keys[0]], context=AS_IN_FILES)
+    found = operator_named(obj["type"]).desc
+    try:
+        return found.model_validate(obj[keys[0]] if keys else obj, context=AS_IN_FILES)
+    except ValidationError as error:
+        raise plain(error, found) from None
 
 
 def support(name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import dask.array as da
 import numpy as np
 
 from dmlgather.calls.arguments import Fill
+from dmlgather.dialects.element_types import conversion
 from dmlgather.directml import (
     BufferTensorDesc,
     FeatureLevel,
@@ -109,8 +110,8 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
         return array.view(dtype)
     if array.dtype != dtype:
         raise TypeError(
-            f"{name}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {array.dtype}; convert with "
-            f".astype or reinterpret with .view('{dtype}')"
+            f"{name}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {array.dtype}; "
+            f"{conversion(array.dtype, dtype)}"
         )
     return array
 

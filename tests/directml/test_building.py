@@ -347,13 +347,16 @@ def test_a_forgotten_argument_is_reported_with_the_name_of_the_public_class(oper
         operator.desc.of()
 
 
-@pytest.mark.parametrize("written", ["float32", "int64", "bool"])
-def test_files_name_types_as_directml_does(written: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [("float32", "did you mean FLOAT32"), ("int64", "did you mean INT64"), ("bool", "expected one of UNKNOWN")],
+)
+def test_files_name_types_as_directml_does(written: str, remedy: str) -> None:
     desc = dg.SliceOperatorDesc.of(X).document()
     assert dg.parse_descriptor(desc) == dg.SliceOperatorDesc.of(X)
     for name in ("input_tensor", "output_tensor"):
         other = {**desc, "desc": {**desc["desc"], wire_name(name): {"DataType": written, "Sizes": [3, 4, 5]}}}
-        with pytest.raises(ValueError, match=f"'{written}' is no DataType; expected one of UNKNOWN"):
+        with pytest.raises(ValueError, match=f"'{written}' is no DataType; {remedy}"):
             dg.parse_descriptor(other)
     with pytest.raises(ValueError, match=f"'{written}' is no DataType"):
         dg.BufferTensorDesc.model_validate_json(f'{{"DataType": "{written}", "Sizes": [1]}}')

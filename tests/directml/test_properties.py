@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from math import prod
 
@@ -89,8 +90,12 @@ def test_every_error_of_a_descriptor_has_a_breaker() -> None:
 @some
 @given(legal_descriptors())
 def test_descriptors_survive_json(found: Described) -> None:
-    assert parse_descriptor(found.desc.document()) == found.desc
-    assert type(found.desc).model_validate_json(found.desc.model_dump_json()) == found.desc
+    desc, text = found.desc, found.desc.model_dump_json()
+    assert json.loads(text)["type"] == desc.operator.type
+    for written in (text, text.encode(), json.loads(text), desc.model_dump(), desc.document(), json.dumps(desc.document())):
+        assert parse_descriptor(written) == desc
+    assert type(desc)(**desc.model_dump()) == type(desc).model_validate_json(text) == desc
+    assert "\n" not in str(desc)
 
 
 def _same(one: OperatorDesc, other: OperatorDesc) -> None:

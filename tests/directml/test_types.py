@@ -168,7 +168,16 @@ def test_a_data_type_is_written_in_several_ways(written: Any) -> None:
     assert BufferTensorDesc(data_type=written, sizes=(1,)).data_type is DataType.INT64
 
 
-@pytest.mark.parametrize("written", ["Int64", "i3", "11", 14, -1, True, 11.0, None, [11], ENORMOUS])
+@pytest.mark.parametrize(
+    ("written", "meant"), [("UINT_32", "UINT32"), ("Int64", "INT64"), ("DML_TENSOR_DATA_TYPE_FLOT16", "FLOAT16")]
+)
+def test_a_misspelt_data_type_is_refused_with_the_one_that_is_meant(written: str, meant: str) -> None:
+    with pytest.raises(ValidationError, match=f"'{written}' is no DataType; did you mean {meant}\\?") as caught:
+        BufferTensorDesc(data_type=written, sizes=(1,))
+    assert "FLOAT64" not in str(caught.value)
+
+
+@pytest.mark.parametrize("written", ["i3", "11", 14, -1, True, 11.0, [11], ENORMOUS])
 def test_an_unknown_data_type_is_refused_with_the_known_ones(written: Any) -> None:
     with pytest.raises(ValidationError, match=r"(?s)expected one of UNKNOWN \(0\), FLOAT32 \(1\), .*INT4 \(13\)"):
         BufferTensorDesc(data_type=written, sizes=(1,))
@@ -276,9 +285,13 @@ def test_other_forms_of_a_tensor_are_refused(written: dict[str, Any]) -> None:
             {"type": "DML_OPERATOR_SCATTER", "desc": {}},
             "known operators are GATHER, GATHER_ELEMENTS, GATHER_ND, ",
         ),
-        ({"type": "DML_OPERATOR_GATHER"}, "expected .*desc.* got the keys"),
+        ({"type": "DML_OPERATOR_GATHER"}, "(?s)5 validation errors.*IndexDimensions\n  is missing"),
+        ({"type": "DML_OPERATOR_GATHER", "desc": {}, "Desc": {}}, "expected .*desc.* got the keys"),
+        ("{", "expected .*desc.* as JSON: .*line 1 column 2"),
+        (b"\xff", "expected .*desc.* as JSON: .*0xff"),
+        ("[]", "expected .*type.* got a value of type list"),
         ({"desc": {}}, "expected .*type.* got the keys"),
-        ({"type": "DML_OPERATOR_GATHER", "desc": {}}, "Field required"),
+        ({"type": "DML_OPERATOR_GATHER", "desc": {}}, "(?s)Axis\n  is missing"),
         ({"type": ["GATHER"], "desc": {}}, "unknown operator"),
         ([], "expected .*type.* got a value of type list"),
     ],
