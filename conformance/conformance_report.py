@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, computed_field
 
-from dmlgather.comparing.differences import Difference
+from dmlgather.comparing.mismatches import Difference
 from dmlgather.record import Record
 from dmlgather.wording import counted
 

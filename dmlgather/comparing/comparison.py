@@ -18,9 +18,11 @@ from dmlgather.calls.arguments import Fill
 from dmlgather.calls.operator import CompiledOperator
 from dmlgather.calls.operator import compile as compile_operator
 from dmlgather.chunks import chunks
-from dmlgather.comparing.differences import Difference, Mismatch, Tracer, differences
+from dmlgather.comparing.differences import Tracer, differences
+from dmlgather.comparing.hypotheses import POISON
+from dmlgather.comparing.mismatches import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
-from dmlgather.directml.elements import elements
+from dmlgather.directml.elements import dtype_of, elements
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
 
     from dmlgather.comparing.saving import DispatchReport
     from dmlgather.differential import Agreement
-
-POISON = 0xA5
-"""Every byte of the first device's output before a run, and less one on each further device, so that an element that no
-device writes differs as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,10 +335,17 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
 def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
     """What belongs where in the output. inputs: on the host; buffers: they are all buffers."""
 
+    def is_buffer(tensor: BufferTensorDesc, array: NDArray[Any]) -> bool:
+        return buffers or array.shape != tensor.sizes
+
     def logical(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-        seen = buffers or array.shape != tensor.sizes
+        seen = is_buffer(tensor, array)
         return elements(array.view(np.uint8), tensor) if seen else array.view(tensor.data_type.name.lower())
 
     desc = operator.desc
     tensors = [desc.tensor(name) for name in desc.operator.inputs]
-    return Tracer(desc, operator.lower, [logical(tensor, array) for tensor, array in zip(tensors, inputs, strict=True)])
+    buffer = None
+    if is_buffer(tensors[0], inputs[0]):
+        dtype = dtype_of(tensors[0].data_type)
+        buffer = inputs[0].view(np.uint8)[: inputs[0].nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
+    return Tracer(desc, operator.lower, [logical(tensor, array) for tensor, array in zip(tensors, inputs, strict=True)], buffer)

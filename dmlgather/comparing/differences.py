@@ -1,136 +1,29 @@
-"""Which elements two devices wrote differently, how an element is a mismatch, and where it comes from."""
+"""Which elements two devices wrote differently, where they come from, and what may be the cause."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.backends.prepared_call import Lowering
 from dmlgather.chunks import chunks
+from dmlgather.comparing.hypotheses import explained
+from dmlgather.comparing.mismatches import Bits, Difference, IndexRead, Mismatch, Number, Stretch, SuspectedFault
+from dmlgather.comparing.reads import OperatorRun, unraveled
 from dmlgather.directml import OperatorDesc
 from dmlgather.plan import Layout, unravel
 from dmlgather.plan.interpreter import origin_of, step_at
-from dmlgather.record import Record
-from dmlgather.wording import counted
 
-Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number that JSON can hold: of a floating type the shortest decimal that gives back the same bits."""
+LISTED = 100_000
+"""Stretches of elements that differ which are listed."""
 
-
-class Bits(Record):
-    """One element of a tensor."""
-
-    value: Number
-    """As a number of the tensor's type."""
-
-    bits: str
-    """As hexadecimal digits, most significant byte first."""
-
-    def __str__(self) -> str:
-        return f"{str(self.value).removesuffix('.0')} (0x{self.bits})"
-
-
-class IndexRead(Record):
-    """An index that decides where an output element comes from."""
-
-    position: tuple[int, ...]
-    """Coordinates in IndicesTensor."""
-
-    value: int
-    """The index at that position."""
-
-    axis: int
-    """The dimension of InputTensor that it indexes."""
-
-    taken_as: int | None
-    """The position along that dimension: counted from the start, and clamped. None where the policy fills or raises instead."""
-
-    def __str__(self) -> str:
-        place = f"IndicesTensor{list(self.position)} = {self.value}"
-        if self.taken_as is None:
-            return f"{place}, out of range for dimension {self.axis}"
-        return place if self.taken_as == self.value else f"{place}, which means {self.taken_as} along dimension {self.axis}"
-
-
-class Mismatch(Record):
-    """One output element whose bits differ between two devices, and the element that the plan puts there."""
-
-    devices: tuple[str, str]
-    """The two devices."""
-
-    output: tuple[int, ...]
-    """Coordinates in OutputTensor."""
-
-    found: tuple[Bits, Bits]
-    """What each device wrote there."""
-
-    source: tuple[int, ...] | None
-    """Coordinates in InputTensor of the element that belongs there; None where the policy writes a fill value."""
-
-    expected: Bits | None
-    """That element, or the fill value; None where an index has to raise an error."""
-
-    indices: tuple[IndexRead, ...]
-    """The indices that lead there."""
-
-    difference: Number | None
-    """The absolute difference of the two numbers; None where either is NaN."""
-
-    differing_bits: int
-    """Number of bits that differ."""
-
-    @property
-    def bits(self) -> tuple[str, str]:
-        """What each device wrote, as hexadecimal digits."""
-        return self.found[0].bits, self.found[1].bits
-
-    def __str__(self) -> str:
-        origin = "the fill value" if self.source is None else f"InputTensor{list(self.source)}"
-        holds = "" if self.expected is None else f" = {self.expected}"
-        via = f", by {' and '.join(map(str, self.indices))}" if self.indices else ""
-        return (
-            f"OutputTensor{list(self.output)}, which should come from {origin}{holds}{via}, is {self.found[0]} on "
-            f"{self.devices[0]} and {self.found[1]} on {self.devices[1]}"
-        )
-
-
-class Difference(Record):
-    """How one device's output differs from the first device's."""
-
-    devices: tuple[str, str]
-    """The first device, and the one that differs from it."""
-
-    differing: int
-    """Number of output elements whose bits differ."""
-
-    elements: int
-    """Number of output elements."""
-
-    first: Mismatch
-    """The first of them in row-major order."""
-
-    worst: Mismatch
-    """The one with the largest numeric difference, where a NaN against a number counts as infinite. Of several, the one with the
-    most differing bits; of several of those, the first.
-    """
-
-    def __str__(self) -> str:
-        head = f"{self.differing} of {counted(self.elements, 'element')} differ between {' and '.join(self.devices)}"
-        return f"{head}\n  first: {self.first}\n  worst: {'the first' if self.worst == self.first else self.worst}{self._size}"
-
-    @property
-    def _size(self) -> str:
-        """How large the worst mismatch is."""
-        apart = self.worst.difference
-        number = "NaN" if apart is None else f"{apart:.6g}" if isinstance(apart, float) else str(apart)
-        return f"; difference {number}, {counted(self.worst.differing_bits, 'differing bit')}"
-
-
-# Where two outputs differ, and which element the plan puts there.
-
+LOOKED_AT = 2**15
+"""Elements that differ, and others, which hypotheses about their cause have to explain; and elements of InputTensor that say how
+common a value is.
+"""
 
 Coordinates = tuple[int, ...]
 
@@ -149,11 +42,16 @@ class Tracer:
     It follows the plan over packed tensors, where an offset and coordinates determine each other, and executes nothing.
     """
 
-    def __init__(self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]]) -> None:
-        """inputs: the logical tensors, of shape Sizes and any strides, in the descriptor's order."""
+    def __init__(
+        self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]], buffer: NDArray[Any] | None = None
+    ) -> None:
+        """inputs: the logical tensors, of shape Sizes and any strides, in the descriptor's order. buffer: InputTensor as it lies
+        in memory, [count], where it was given as a buffer.
+        """
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
         self._plan = lower(self._layouts)
+        self.run = OperatorRun(desc, self._plan, inputs, buffer)
 
     def expected(self, at: Coordinates) -> Expected:
         """What belongs at the output's coordinates `at`."""
@@ -173,6 +71,12 @@ class Tracer:
             return Expected(place, self._inputs[0][place].reshape(1), read)
         fill = np.frombuffer(plan.fill, self._inputs[0].dtype) if plan.fill else None
         return Expected(None, fill, read)
+
+    def source_of(self, found: NDArray[Any], expected: Expected) -> Coordinates | None:
+        """Coordinates in InputTensor of the only element that has the bits of a wrong one. found: shape [1]."""
+        if expected.element is None or expected.element.tobytes() == found.tobytes():
+            return None
+        return _only_place(self._inputs[0], int(_patterns(found)[0]))
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
@@ -206,32 +110,143 @@ class _Pairs(NamedTuple):
         return _apart(self.left, self.right)[0].item(), int(_flipped(self.left, self.right)[0])
 
 
+class _Tally:
+    """Counts of elements that differ, and where they stand."""
+
+    def __init__(self) -> None:
+        self.differing = self.nans = self.zeros = self.left_out = 0
+        self._stretches = [np.empty((0, 2), np.int64)]
+        self._listed, self._end = 0, -1
+
+    def add(self, pairs: _Pairs) -> None:
+        """Count further elements that differ."""
+        self.differing += pairs.numbers.size
+        if pairs.left.dtype.kind == "f":
+            self.nans += int((np.isnan(pairs.left) & np.isnan(pairs.right)).sum())
+            self.zeros += int(((pairs.left == 0) & (pairs.right == 0)).sum())
+        starts = np.flatnonzero(np.diff(pairs.numbers, prepend=-2) != 1)
+        found = np.stack([pairs.numbers[starts], np.diff(starts, append=pairs.numbers.size)], axis=1)
+        if found[0, 0] == self._end:
+            if not self.left_out:
+                self._stretches[-1][-1, 1] += found[0, 1]
+            found = found[1:]
+        self._end = int(pairs.numbers[-1]) + 1
+        room = LISTED - self._listed
+        self.left_out += max(len(found) - room, 0)
+        if len(found[:room]):
+            self._stretches.append(found[:room])
+            self._listed += len(found[:room])
+
+    def stretches(self, shape: Sequence[int]) -> tuple[Stretch, ...]:
+        """The stretches that are listed. shape: of the output."""
+        starts, counts = np.concatenate(self._stretches).T
+        places = np.stack(unraveled(starts, shape), axis=1).tolist() if shape else [()] * starts.size
+        return tuple(Stretch(first=at, elements=count) for at, count in zip(places, counts.tolist(), strict=True))
+
+
+def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
+    """The elements that differ, chunk by chunk, where there are any."""
+    start = 0
+    for one, other in zip(chunks(left), chunks(right), strict=True):
+        unequal = np.flatnonzero(_patterns(one) != _patterns(other))
+        if unequal.size:
+            yield _Pairs(start + unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
+        start += one.size
+
+
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
     """How `right` differs from `left`; None where it does not. Chunk by chunk, so that it takes little memory."""
-    differing, start = 0, 0
+    tally = _Tally()
     first: _Pairs | None = None
     worst: _Pairs | None = None
-    for one, other in zip(chunks(left), chunks(right), strict=True):
-        unequal = np.flatnonzero(_patterns(one) != _patterns(other))
-        if unequal.size:
-            pairs = _Pairs(start + unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
-            first, found = first or pairs.one(0), pairs.worst()
-            worst = found if worst is None or found.rank() > worst.rank() else worst
-        differing, start = differing + unequal.size, start + one.size
+    for pairs in _unequal(left, right):
+        tally.add(pairs)
+        first, found = first or pairs.one(0), pairs.worst()
+        worst = found if worst is None or found.rank() > worst.rank() else worst
     if first is None or worst is None:
         return None
     tracer = trace()
 
     def mismatch(pair: _Pairs) -> Mismatch:
         at = unravel(int(pair.numbers[0]), left.shape)
-        return _mismatch(devices, at, pair.left, pair.right, tracer.expected(at))
+        return _mismatch(devices, at, pair.left, pair.right, tracer)
 
-    return Difference(devices=devices, differing=differing, elements=left.size, first=mismatch(first), worst=mismatch(worst))
+    return Difference(
+        devices=devices,
+        differing=tally.differing,
+        elements=left.size,
+        nan_payloads=tally.nans,
+        zero_signs=tally.zeros,
+        first=mismatch(first),
+        worst=mismatch(worst),
+        faults=_suspected(devices, (left, right), tracer.run, tally.differing),
+        stretches=tally.stretches(left.shape),
+        stretches_left_out=tally.left_out,
+    )
 
 
-def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], right: NDArray[Any], expected: Expected) -> Mismatch:
+def _suspected(
+    devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
+) -> tuple[SuspectedFault, ...]:
+    """What may be wrong, as far as elements that chance chooses prove it. differing: how many elements differ."""
+    chance, size = np.random.default_rng(0), outputs[0].size
+    if not run.inputs[0].size:
+        return ()
+    wrong = _numbered(outputs, np.sort(chance.choice(differing, min(differing, LOOKED_AT), replace=False)))
+    some = np.arange(size) if size <= LOOKED_AT else np.unique(chance.integers(0, size, LOOKED_AT))
+    values = [tuple(_patterns(_at(output, numbers)) for output in outputs) for numbers in (wrong, some)]
+    equal = values[1][0] == values[1][1]
+    belongs = run.at(wrong).right
+    misses = [int((each != belongs).sum()) for each in values[0]]
+    which = 0 if misses[0] > misses[1] else 1
+    data = run.inputs[0]
+    places = np.arange(data.size) if data.size <= LOOKED_AT else chance.integers(0, data.size, LOOKED_AT)
+    found = explained(run, (wrong, values[0][which]), (some[equal], values[1][0][equal]), _patterns(_at(data, places)))
+    return tuple(
+        SuspectedFault(
+            device=devices[which],
+            hypothesis=each.name,
+            as_if=each.words,
+            explains=each.differing,
+            looked_at=wrong.size,
+            contradicted=each.contradicted,
+            equal_looked_at=int(equal.sum()),
+        )
+        for each in found
+    )
+
+
+def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
+    """The numbers of elements that differ, by their rising ranks among all that do."""
+    found, before = [], 0
+    for pairs in _unequal(*outputs):
+        low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
+        found.append(pairs.numbers[ranks[low:high] - before])
+        before += pairs.numbers.size
+    return np.concatenate(found)
+
+
+def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
+    """Elements by their numbers in row-major order, shape [numbers]."""
+    found: NDArray[Any] = array[tuple(unraveled(numbers, array.shape))]
+    return found
+
+
+def _only_place(data: NDArray[Any], pattern: int) -> Coordinates | None:
+    """The coordinates of the only element with these bits; None where none has, or several have."""
+    places, start = list[int](), 0
+    for chunk in chunks(data):
+        places += (start + np.flatnonzero(_patterns(chunk) == pattern)[:2]).tolist()
+        if len(places) > 1:
+            return None
+        start += chunk.size
+    return unravel(places[0], data.shape) if places else None
+
+
+def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], right: NDArray[Any], tracer: Tracer) -> Mismatch:
+    expected = tracer.expected(at)
     unlike = bool(np.isnan(left[0]) or np.isnan(right[0])) if left.dtype.kind == "f" else False
     return Mismatch(
         devices=devices,
@@ -242,6 +257,7 @@ def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], rig
         indices=expected.indices,
         difference=None if unlike else _number(_apart(left, right)[0]),
         differing_bits=int(_flipped(left, right)[0]),
+        found_sources=(tracer.source_of(left, expected), tracer.source_of(right, expected)),
     )
 
 

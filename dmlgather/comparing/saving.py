@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, computed_field
 
 from dmlgather.backends.devices import Device, processor
-from dmlgather.comparing.differences import Difference
+from dmlgather.comparing.mismatches import Difference
 from dmlgather.directml import BufferTensorDesc, OperatorDesc
 from dmlgather.directml.dxdispatch.writing import beside, count, model_path, plain, save
 from dmlgather.directml.elements import dtype_of, elements

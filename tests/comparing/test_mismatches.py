@@ -18,7 +18,7 @@ import dmlgather as dg
 from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.chunks import CHUNK
 from dmlgather.comparing.comparison import default_devices
-from dmlgather.comparing.differences import Mismatch
+from dmlgather.comparing.mismatches import Mismatch
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import logical
 from tests.strategies import Problem, problems
