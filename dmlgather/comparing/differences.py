@@ -102,8 +102,9 @@ class _Pairs(NamedTuple):
 
     def worst(self) -> _Pairs:
         """The worst pair, as `Difference.worst` orders them."""
-        order = (-np.arange(self.numbers.size), _flipped(self.left, self.right), _apart(self.left, self.right))
-        return self.one(int(np.lexsort(order)[-1]))
+        apart = _apart(self.left, self.right)
+        most = np.flatnonzero(apart == apart.max())
+        return self.one(int(most[np.argmax(_flipped(self.left[most], self.right[most]))]))
 
     def rank(self) -> tuple[Any, int]:
         """How bad the first pair is: of two, the larger is worse."""
@@ -211,6 +212,7 @@ def _suspected(
             as_if=each.words,
             explains=each.differing,
             looked_at=wrong.size,
+            differing=differing,
             contradicted=each.contradicted,
             equal_looked_at=int(equal.sum()),
         )

@@ -30,6 +30,9 @@ POISONS = 4
 SHARE = 0.9
 """Share of the elements looked at that a hypothesis has to explain, of those of which it says what they hold: at least half."""
 
+LEAST = 2
+"""Elements that a hypothesis has to explain."""
+
 PROOF = 20.0
 """Bits of evidence that it takes: by chance, one hypothesis in a million has as many."""
 
@@ -217,7 +220,12 @@ def explained(
         for words, guess in hypothesis.rule(reads):
             hits = guess.known & (guess.patterns == found)
             count, said = int(hits[:wrong].sum()), int(guess.known[:wrong].sum())
-            if said < wrong / 2 or count < SHARE * said or commons.evidence(found[:wrong][hits[:wrong]], guess.copied[:wrong][hits[:wrong]]) < PROOF:
+            if (
+                count < LEAST
+                or said < wrong / 2
+                or count < SHARE * said
+                or commons.evidence(found[:wrong][hits[:wrong]], guess.copied[:wrong][hits[:wrong]]) < PROOF
+            ):
                 continue
             one = Explained(hypothesis.name, words, count, int((guess.known & ~hits)[wrong:].sum()))
             if words not in best or _missed(one) < _missed(best[words]):

@@ -123,6 +123,9 @@ class SuspectedFault(Record):
     looked_at: int
     """Number of differing elements that were looked at: all, or some that chance chose."""
 
+    differing: int
+    """Number of all differing elements."""
+
     contradicted: int
     """Number of equal elements that the fault would make wrong, and are right."""
 
@@ -130,8 +133,10 @@ class SuspectedFault(Record):
     """Number of equal elements that were looked at."""
 
     def __str__(self) -> str:
-        right = f", and of {self.equal_looked_at} right ones, {self.contradicted} would be wrong" if self.contradicted else ""
-        return f"{self.explains} of {self.looked_at} elements looked at are on {self.device} as if {self.as_if}{right}"
+        looked = "" if self.looked_at == self.differing else " that were looked at"
+        part = f"all {self.explains}" if self.explains == self.looked_at else f"{self.explains} of {self.looked_at}"
+        right = f"; not everywhere: {self.contradicted} of {counted(self.equal_looked_at, 'equal element')} contradict it"
+        return f"{part}{looked} are on {self.device} as if {self.as_if}{right if self.contradicted else ''}"
 
 
 class Difference(Record):
