@@ -176,7 +176,7 @@ def missing_gpu() -> str | None:
 
 
 OPTIONS = {
-    r"\bagainst=": "--against",
+    r"\bagainst=": "--against or --save",
     r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # the option is named already
 }
 """How messages speak of arguments in Python, as patterns, and how the command does."""

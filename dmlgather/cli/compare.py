@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,14 +20,15 @@ from dmlgather.output import flush, put
 from dmlgather.wording import printable, printable_lines
 
 if TYPE_CHECKING:
-    from dmlgather.comparing.dispatches import ComparedDispatch, GivenOutput
+    from dmlgather.comparing.dispatches import ComparedDispatch
     from dmlgather.comparing.saving import CompareReport, DispatchReport
+    from dmlgather.comparing.tensor_files import StoredTensor
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 
 def compare(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
             metavar="FILE",
             help="A DxDispatch model, or a single descriptor; with --against MODEL.onnx also descriptors on lines.",
@@ -35,6 +36,15 @@ def compare(
         ),
     ],
     *,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE…",
+            help="The inputs, in their order or as NAME=FILE: .npy, .bin or .dat files. Of a descriptor in the place of random "
+            "ones, such as InputTensor=table.npy; of a model in the place of its own, by the names of resources.",
+            show_default=False,
+        ),
+    ] = None,
     devices: Annotated[
         str | None,
         typer.Option(
@@ -104,10 +114,12 @@ def compare(
                 param_hint=f"'{name}'",
             )
     with_model = against is not None and against.suffix.lower() == ".onnx"
-    made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), _files(against))
+    file, given = _sorted_out(files, inputs or [])
+    alone = (*_files(against), *(Path(item.partition("=")[2] or item) for item in given))
+    made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), alone)
     written = JsonOutput(as_json, output, made_from)
     if against is not None and with_model:
-        for option, value in (("--devices", devices), ("--trials", trials), ("--save", save)):
+        for option, value in (("--devices", devices), ("--trials", trials), ("--save", save), ("--inputs", inputs)):
             if value is not None:
                 raise typer.BadParameter("does not go with an ONNX model to compare with: leave it out", param_hint=f"'{option}'")
         with within(stated(time_limit, memory_limit, RUNS), file, against):
@@ -115,24 +127,43 @@ def compare(
     limit = common.memory_limit(memory_limit)
     with within(stated(time_limit, memory_limit), file):
         checked = load(file, allow_outside)
-    if checked.kind == "model":
-        for option, value in (("--trials", trials), ("--seed", seed)):
-            if value is not None:
-                raise typer.BadParameter(
-                    "a model states its inputs, and none is random: leave it out, or name a single descriptor",
-                    param_hint=f"'{option}'",
-                )
-    elif against is not None:
+    for option, value in (("--trials", trials), ("--seed", seed)):
+        if value is not None and (given or checked.kind == "model"):
+            known = "--inputs names the inputs" if given else "a model states its inputs"
+            remedy = "leave it out" if given else "leave it out, or name a single descriptor"
+            raise typer.BadParameter(f"{known}, and none is random: {remedy}", param_hint=f"'{option}'")
+    if checked.kind == "descriptor" and against is not None and not given:
         raise typer.BadParameter(
-            f"{printable(str(file))} is a single descriptor, without the inputs that the outputs were made from. Write a model "
-            f"with inputs by --save DIR, in the place of --against; run DIR/{NAME} where the outputs are made; and give that "
-            "file, and the outputs to --against",
+            f"{printable(str(file))} is a single descriptor, without the inputs that the outputs were made from. Name these by "
+            "--inputs FILE… (in Python: dg.compare(descriptor, *inputs, against=output)). Or write a model with random inputs by "
+            f"--save DIR, in the place of --against; run DIR/{NAME} where the outputs are made; and give that file, and the "
+            "outputs to --against",
             param_hint="'--against'",
         )
-    task = _Task(file, checked, _devices(devices, against), against, limit, save, as_json)
-    report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
+    task = _Task(file, checked, _devices(devices, one=against is not None or save is not None), against, limit, save, as_json)
+    if given:
+        report = task.with_inputs(given)
+    else:
+        report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
     written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
+
+
+def _sorted_out(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path, list[str]]:
+    """The file to compare, and the inputs: what stands behind the first one that --inputs names is taken for an argument."""
+    from dmlgather.directml.dxdispatch.model_file import SUFFIXES
+
+    further = [file for file in files if inputs and (file.suffix.lower() in SUFFIXES or "=" in file.name)]
+    compared = [file for file in files if file not in further]
+    if len(compared) != 1:
+        shown = ", ".join(printable(str(file)) for file in compared) or "none"
+        raise typer.BadParameter(f"expected one model or descriptor, got {shown}", param_hint="'FILE'")
+    if len(inputs) > 1 and any("=" not in str(file) for file in further):
+        raise typer.BadParameter(
+            "the order of the files is not clear: name all of them behind one --inputs, each behind its own, or as NAME=FILE",
+            param_hint="'--inputs'",
+        )
+    return compared[0], [*inputs, *map(str, further)]
 
 
 def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written: JsonOutput) -> int:
@@ -161,10 +192,12 @@ class _Task:
     memory_limit: int | None
     save: Path | None
     quiet: bool
+    inputs: tuple[Path, ...] = ()
 
     def of_model(self) -> CompareReport:
         """Compare the dispatches of a model; the report, which is also saved where a case is."""
-        from dmlgather.comparing.dispatches import check_model_memory, given_outputs
+        from dmlgather.comparing.dispatches import check_model_memory
+        from dmlgather.comparing.tensor_files import given_outputs
 
         given = None if self.against is None else given_outputs(self.checked, self.against)
         check_model_memory(self.checked, self.devices, given, self.memory_limit)
@@ -184,14 +217,41 @@ class _Task:
                     "between them"
                 )
         report = self._compared(self.checked, case, given)
-        report = report.model_copy(update={"against": None if self.against is None else str(self.against)})
+        against = None if self.against is None else str(self.against)
+        report = report.model_copy(update={"against": against, "inputs": tuple(map(str, self.inputs))})
         return self._saved(case, report, given)
 
-    def _made_from(self, given: Mapping[int, Sequence[GivenOutput]] | None = None) -> list[Path]:
+    def with_inputs(self, given: Sequence[str]) -> CompareReport:
+        """Compare with inputs in files; the report. A descriptor becomes a model of them first."""
+        from dmlgather.comparing.dispatches import check_descriptor_memory
+        from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
+        from dmlgather.directml.dxdispatch.model_file import check_file
+        from dmlgather.directml.dxdispatch.writing import write_single
+
+        try:
+            files = named_files(self.checked, given)
+        except ValueError as error:
+            raise typer.BadParameter(printable(str(error)), param_hint="'--inputs'") from None
+        inputs = stored_inputs(self.checked, files)
+        task = replace(self, inputs=tuple(files.values()))
+        if self.checked.kind == "model":
+            return replace(task, checked=with_inputs(self.checked, inputs)).of_model()
+        desc = self.checked.dispatchables[""].desc
+        check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
+        with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
+            case = write_single(desc, descriptor_buffers(desc, inputs), Path(scratch))
+            return replace(task, checked=check_file(case)).of_model()
+
+    def _made_from(self, given: Mapping[int, Sequence[StoredTensor]] | None = None) -> list[Path]:
         """The files that the comparison reads."""
         from dmlgather.directml.dxdispatch.writing import sources
 
-        return [*sources(self.checked), *(file.values.path for files in (given or {}).values() for file in files)]
+        return [
+            self.file,
+            *self.inputs,
+            *sources(self.checked),
+            *(file.values.path for files in (given or {}).values() for file in files),
+        ]
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
         """Compare a single descriptor with random inputs, `trials` times or until the first mismatch; the last one's report."""
@@ -226,7 +286,7 @@ class _Task:
         return report
 
     def _compared(
-        self, model: CheckedFile, case: Path | None, given: Mapping[int, Sequence[GivenOutput]] | None = None
+        self, model: CheckedFile, case: Path | None, given: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
         """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
         from dmlgather.comparing.comparison import least_devices
@@ -234,15 +294,19 @@ class _Task:
         from dmlgather.comparing.saving import compare_report
 
         reports: list[DispatchReport] = []
-        least = least_devices(given is not None)
+        alone = self.save is not None
+        least = least_devices(alone or given is not None)
         with reference_progress("leave it out of --devices" if len(self.devices) > least else "use smaller tensors"):
-            for found in compare_model(model, self.devices, given):
+            for found in compare_model(model, self.devices, given, alone=alone):
                 number, name, comparison = found.command, found.dispatchable, found.comparison
                 files = {} if case is None else self._outputs(model, case, found, self._made_from(given))
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
-                    for message in comparison.messages():
-                        put(f"commands[{number}] '{printable(name)}': {message}\n")
+                    put(
+                        "".join(
+                            f"{line}\n" for line in _lines(f"commands[{number}] '{printable(name)}': ", comparison.messages())
+                        )
+                    )
                     flush()
         if not _dispatches(model):
             say(f"{model.file}: the model has no dispatch command, so nothing is compared")
@@ -260,13 +324,26 @@ class _Task:
         return save_outputs(case, found.command, found.dispatchable, outputs, made_from, given=compared.given)
 
     def _saved(
-        self, case: Path | None, report: CompareReport, given: Mapping[int, Sequence[GivenOutput]] | None = None
+        self, case: Path | None, report: CompareReport, given: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
         if case is not None:
             from dmlgather.comparing.saving import save_report
 
             save_report(case, report, self._made_from(given))
         return report
+
+
+def _lines(start: str, messages: Sequence[str]) -> Iterator[str]:
+    """Lines of messages, each wrapped to the terminal."""
+    from dmlgather.report.snippets import wrapped
+    from dmlgather.report.text import terminal_width
+
+    width = terminal_width()
+    for message in messages:
+        for line in f"{start}{message}".split("\n"):
+            text = line.lstrip()
+            indent = " " * (len(line) - len(text))
+            yield from wrapped(text, width, indent, len(indent) + 2)
 
 
 def _files(against: Path | None) -> tuple[Path, ...]:
@@ -280,7 +357,8 @@ def _dispatches(model: CheckedFile) -> bool:
     return any(isinstance(command, Dispatch) for command in model.commands)
 
 
-def _devices(given: str | None, against: Path | None) -> list[str]:
+def _devices(given: str | None, one: bool) -> list[str]:
+    """The devices that are named, or all. one: whether one is enough."""
     from dmlgather.comparing.comparison import check_devices, default_devices, least_devices
 
     if given is None:
@@ -290,7 +368,7 @@ def _devices(given: str | None, against: Path | None) -> list[str]:
         return names
     names = [name.strip() for name in given.split(",") if name.strip()]
     try:
-        check_devices(names, least_devices(against is not None))
+        check_devices(names, least_devices(one))
     except ValueError as error:
         raise typer.BadParameter(in_options(error), param_hint="'--devices'") from None
     return names

@@ -61,13 +61,19 @@ def levels(
 
 
 def table(data: dict[str, Any]) -> str:
-    """One operator's table as text."""
+    """One operator's table as text, wrapped to the terminal."""
+    from dmlgather.report.snippets import wrapped
+    from dmlgather.report.text import terminal_width
+
     rows = [("level", "tensor", "dimensions", "data types")]
     for step in data["levels"]:
         for tensor, row in step["tensors"].items():
             rows.append((step["level"], tensor, _range(row["dimension_counts"]), " ".join(row["data_types"])))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = list[str]()
+    for *cells, types in rows:
+        start = "".join(f"{cell.ljust(width)}  " for cell, width in zip(cells, widths, strict=False))
+        lines += wrapped(types, terminal_width(), start)
     return "\n".join([f"{data['operator']} ({data['value']}), from feature level {data['introduced']}", *lines])
 
 

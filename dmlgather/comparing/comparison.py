@@ -133,6 +133,8 @@ class Comparison:
         if len(set(self.errors)) > 1:
             said = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
             return [f"different outcomes on {names}: {said}"]
+        if len(self.devices) == 1 and self.errors[0] is None:
+            return [f"run on {names}: {counted(self.elements, 'element')}, compared with nothing"]
         if self.errors[0] is not None:
             return [f"equal on {names}: {self.errors[0]}"]
         if not self.differences:
@@ -249,9 +251,9 @@ def default_devices() -> tuple[list[str], str | None]:
     return ["cuda", "cpu", "reference"], None
 
 
-def least_devices(given: bool) -> int:
-    """How many devices a comparison takes. given: whether there are outputs from elsewhere to compare them with."""
-    return 1 if given else 2
+def least_devices(enough: bool) -> int:
+    """How many devices a comparison takes. enough: whether one is, because outputs from elsewhere are, or will be, compared."""
+    return 1 if enough else 2
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:

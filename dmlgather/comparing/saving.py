@@ -102,6 +102,9 @@ class CompareReport(Record):
     against: str | None = None
     """The file or folder with outputs that were made elsewhere, as it was named."""
 
+    inputs: tuple[str, ...] = ()
+    """The files of inputs that were given, as they were named."""
+
     seed: int | None = None
     """The seed of the random inputs of a single descriptor; of several trials, that of the last one."""
 
