@@ -175,8 +175,8 @@ class Difference(Record):
     """Number of further stretches. At most 100,000 are listed."""
 
     def __str__(self) -> str:
-        alone = ((self.nan_payloads, "the payload of a NaN"), (self.zero_signs, "the sign of a zero"))
-        kinds = "".join(f", {count} of them only in {what}" for count, what in alone if count)
+        alone = ((self.nan_payloads, "a NaN's payload"), (self.zero_signs, "a zero's sign"))
+        kinds = "".join(f", {count} only in {what}" for count, what in alone if count)
         head = f"{self.differing} of {counted(self.elements, 'element')} differ between {' and '.join(self.devices)}{kinds}"
         worst = "the first" if self.worst == self.first else str(self.worst)
         return "\n".join([head, f"  first: {self.first}", f"  worst: {worst}{self._size}", *self._faults])

@@ -110,7 +110,8 @@ def test_a_mismatch_is_shown_and_is_exit_code_1(tmp_path: Path, command: Command
     assert ended.out == (
         "commands[0] 'gather': 1 of 8 elements differ between cpu and reference\n"
         "  first: OutputTensor[2, 1], which should come from InputTensor[1, 1] = 4 (0x40800000), by IndicesTensor[0, 2] = 1, "
-        "is 4 (0x40800000) on cpu and 0 (0x00000000) on reference\n"
+        "is 4\n"
+        "    (0x40800000) on cpu and 0 (0x00000000) on reference\n"
         "  worst: the first; difference 4, 2 differing bits\n"
     )
 

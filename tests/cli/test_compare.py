@@ -55,6 +55,7 @@ def test_json_alone_on_standard_output(tmp_path: Path, command: Command, monkeyp
         "indices": [{"position": [0, 2], "value": 1, "axis": 0, "taken_as": 1}],
         "difference": None,
         "differing_bits": (0x40800000 ^ 0x7FC00001).bit_count(),
+        "found_sources": [None, None],
     }
     assert difference["worst"] == difference["first"]
 

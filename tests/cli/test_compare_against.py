@@ -61,18 +61,30 @@ def test_different(tmp_path: Path, command: Command, name: str) -> None:
     assert ended.code == 1
     assert ended.out == (
         f"commands[0] 'gather': 1 of 8 elements differ between cpu and {name}\n"
-        "  first: OutputTensor[2, 1], which should come from InputTensor[1, 1] = 4 (0x40800000), by IndicesTensor[0, 2] = 1, is "
-        f"4 (0x40800000) on cpu and -4 (0xc0800000) on {name}\n"
+        "  first: OutputTensor[2, 1], which should come from InputTensor[1, 1] = 4 (0x40800000), by IndicesTensor[0, 2] = 1, "
+        "is 4\n"
+        f"    (0x40800000) on cpu and -4 (0xc0800000) on {name}\n"
         "  worst: the first; difference 8, 1 differing bit\n"
     )
 
 
 def test_each_of_two_files_is_named_with_its_dispatch(tmp_path: Path, command: Command) -> None:
-    for name in ("a.out0_gather.npy", "b.out0_gather.npy"):
+    for name in ("case.out0_gather.a.npy", "case.out0_gather.b.npy"):
         _npy(tmp_path / "made" / name, WRONG)
     lines = _against(command, MODEL, tmp_path / "made").out.splitlines()
     start = "commands[0] 'gather': 1 of 8 elements differ between cpu and "
-    assert [line for line in lines if not line.startswith("  ")] == [f"{start}{name}.out0_gather.npy" for name in "ab"]
+    assert [line for line in lines if not line.startswith("  ")] == [f"{start}case.out0_gather.{name}.npy" for name in "ab"]
+
+
+def test_two_cases_in_one_folder_are_refused(tmp_path: Path, command: Command) -> None:
+    for name in ("case.out0_gather.cpu.npy", "rows.out0_gather.cpu.npy", "out0_gather.npy"):
+        _npy(tmp_path / "made" / name, RIGHT)
+    ended = _against(command, MODEL, tmp_path / "made")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{tmp_path / 'made'} holds outputs of 2 cases, 'case' and 'rows', and one model is compared: name the" in ended.err
+    (tmp_path / "made" / "rows.out0_gather.cpu.npy").unlink()
+    assert _against(command, MODEL, tmp_path / "made").code == 0
+    assert _against(command, MODEL, _npy(tmp_path / "made" / "rows.out0_gather.cpu.npy", RIGHT)).code == 0  # one is named
 
 
 def test_nan_payloads_count(tmp_path: Path, command: Command) -> None:
@@ -119,8 +131,8 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "too many": ("x.bin", np.arange(9, dtype=np.float32), "x.bin holds 36 bytes: expected 32 for OutputTensor"),
     "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, which is no whole number of FLOAT32"),
     "nothing": ("x.bin", np.empty(0, np.uint8), "x.bin is empty: expected at least one FLOAT32 element of 4 bytes"),
-    "text": ("x.txt", RIGHT, "x.txt cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
-    "archive": ("x.npz", RIGHT, "x.npz cannot hold an output: expected a file that ends in .npy, .bin, .dat, or a folder"),
+    "text": ("x.txt", RIGHT, "x.txt cannot hold OutputTensor: expected a file that ends in .npy, .bin, .dat"),
+    "archive": ("x.npz", RIGHT, "x.npz cannot hold OutputTensor: expected a file that ends in .npy, .bin, .dat"),
 }
 
 
@@ -241,6 +253,7 @@ def test_a_descriptor_has_no_inputs_to_go_with(tmp_path: Path, command: Command)
     assert (ended.code, ended.out) == (2, "")
     said = " ".join(ended.err.split())
     assert f"{tmp_path / 'model.json'} is a single descriptor, without the inputs that the outputs were made from" in said
+    assert "Name these by --inputs FILE… (in Python: dg.compare(descriptor, *inputs, against=output))" in said
     assert "--save DIR, in the place of --against; run DIR/case.json where the outputs are made" in said
 
 
@@ -254,11 +267,24 @@ def test_the_way_that_the_refusal_names(tmp_path: Path, command: Command) -> Non
     assert (ended.code, ended.out) == (0, EQUAL.format("case.replayed.npy"))
 
 
+def test_one_device_is_enough_to_save_a_case(tmp_path: Path, command: Command) -> None:
+    for model in (MODEL, GATHER):
+        case = tmp_path / ("model" if model is MODEL else "descriptor")
+        ended = command("compare", "--devices", "reference", "--save", case, "--json", write(tmp_path, model))
+        report = json.loads(ended.out)
+        jsonschema.Draft202012Validator(schema_of(Schema.COMPARISON)).validate(report)
+        assert (ended.code, report["dispatches"][0]["outputs"]) == (0, {"reference": "case.out0_gather.reference.npy"})
+        ended = command("compare", "--devices", "cpu", "--against", case, case / "case.json")
+        assert (ended.code, ended.out) == (0, EQUAL.format("case.out0_gather.reference.npy"))
+    ended = command("compare", "--devices", "cpu", "--save", tmp_path / "other", write(tmp_path, MODEL))
+    assert (ended.code, ended.out) == (0, "commands[0] 'gather': run on cpu: 8 elements, compared with nothing\n")
+
+
 def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) -> None:
     ended = command("compare", "--devices", "cpu", write(tmp_path, MODEL))
     assert (
         ended.code,
-        "two different devices, got cpu; with --against one is enough" in " ".join(ended.err.split()),
+        "two different devices, got cpu; with --against or --save one is enough" in " ".join(ended.err.split()),
     ) == (2, True)
     for device in ("gpu", "directml"):
         ended = command("compare", "--devices", f"cpu,{device}", write(tmp_path, MODEL))

@@ -31,8 +31,9 @@ class Planted:
 def table(rng: np.random.Generator, *sizes: int) -> Array:
     """A tensor of random bits, of a random type; one in five has few distinct elements, which hardly say where they come from."""
     kind = np.dtype(rng.choice(TYPES))
-    found = np.frombuffer(rng.bytes(int(np.prod(sizes)) * kind.itemsize), kind).reshape(sizes)
-    return found if rng.random() < 0.8 else found.reshape(-1)[rng.integers(0, 3, sizes)]
+    found: Array = np.frombuffer(rng.bytes(int(np.prod(sizes)) * kind.itemsize), kind).reshape(sizes)
+    few: Array = found.reshape(-1)[rng.integers(0, 3, sizes)]
+    return found if rng.random() < 0.8 else few
 
 
 def sizes_of(rng: np.random.Generator, rank: int, least: int = 2) -> list[int]:

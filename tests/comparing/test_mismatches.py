@@ -33,6 +33,17 @@ def apart(left: Any, right: Any) -> Any:
     return abs(Fraction(left) - Fraction(right))
 
 
+def _stretches(numbers: list[int]) -> list[tuple[int, int]]:
+    """Rising numbers as first ones and counts of those that follow each other."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and sum(found[-1]) == number:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((number, 1))
+    return found
+
+
 @settings(max_examples=150, deadline=None)
 @given(problems())
 def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
@@ -46,6 +57,7 @@ def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         spoil(monkeypatch, addresses)
         monkeypatch.setattr("dmlgather.chunks.CHUNK", rng.choice([1, 2, 5, CHUNK]))  # outputs are compared in chunks
+        monkeypatch.setattr("dmlgather.comparing.differences.LISTED", listed := rng.choice([1, 3, 100]))
         found = dg.compare(desc, *problem.inputs, devices=("cpu", "reference"), buffers=True)
 
     sizes = desc.tensor("input_tensor").sizes
@@ -79,6 +91,12 @@ def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
     (difference,) = found.differences
     assert (found.equal, found.differing, found.elements, difference.differing) == (False, len(chosen), len(places), len(chosen))
     check(difference.first, chosen[0])
+    stretches = _stretches([places.index(at) for at in chosen])
+    told = [(places.index(each.first), each.elements) for each in difference.stretches]
+    assert (told, difference.stretches_left_out) == (stretches[:listed], max(len(stretches) - listed, 0))
+    pairs = [(number(right[at]), number(wrong[at])) for at in chosen if kind.startswith("float")]
+    assert difference.nan_payloads == sum(isnan(one) and isnan(other) for one, other in pairs)
+    assert difference.zero_signs == sum(one == other == 0 for one, other in pairs)
     worst = max(rank(at) for at in chosen)
     at = difference.worst.output
     assert at in chosen
@@ -155,6 +173,29 @@ def test_the_worst_of_two(
     assert found.worst.difference == difference
     assert found.worst.differing_bits == flips[worst].bit_count()
     assert found.worst.bits == tuple(f"{value:0{2 * width}x}" for value in (right[worst], right[worst] ^ flips[worst]))
+
+
+def test_kinds_that_hardly_differ_are_counted_apart() -> None:
+    data = np.array([0.0, -0.0, np.nan, 1.0, np.nan], np.float32)
+    desc = dg.SliceOperatorDesc.of(data)
+    other = np.array([-0.0, -0.0, np.nan, np.nan, 2.0], np.float32)
+    other.view(np.uint32)[2] ^= 5
+    found = dg.compare(desc, data, devices=("cpu",), against=other.reshape(desc.output_tensor.sizes))
+    assert str(found).splitlines()[0] == (
+        "4 of 5 elements differ between cpu and against, 1 only in a NaN's payload, 1 only in a zero's sign"
+    )
+
+
+def test_where_a_wrong_value_comes_from_is_told_where_one_place_has_it() -> None:
+    table = np.array([[1, 2], [3, 4], [3, 5]], np.float32)
+    desc = dg.GatherOperatorDesc.of(table, np.array([0, 1]), 0)
+    found = dg.compare(desc, table, np.array([0, 1]), devices=("cpu",), against=np.array([[1, 5], [3, 2]], np.float32))
+    (difference,) = found.differences
+    assert [each.found_sources for each in (difference.first, difference.worst)] == [(None, (2, 1)), (None, (2, 1))]
+    assert "is 2 (0x40000000) on cpu and 5 (0x40a00000), which is InputTensor[2, 1], on against" in str(found)
+    found = dg.compare(desc, table, np.array([0, 1]), devices=("cpu",), against=np.array([[3, 2], [9, 4]], np.float32))
+    (difference,) = found.differences
+    assert [each.found_sources for each in (difference.first, difference.worst)] == [(None, None), (None, None)]
 
 
 def test_a_fill_value_is_expected_where_the_policy_fills(monkeypatch: pytest.MonkeyPatch) -> None:
