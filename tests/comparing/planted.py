@@ -46,7 +46,8 @@ def sizes_of(rng: np.random.Generator, rank: int, least: int = 2) -> list[int]:
 def ids(rng: np.random.Generator, size: int, shape: Any, outside: int = 0, signed: bool = True) -> Array:
     """Random indices, negative ones among them. outside: how far some lie out of range."""
     kind = rng.choice(("int32", "int64") if signed else ("uint32", "uint64"))
-    return rng.integers(-size - outside if signed else 0, size + outside, shape).astype(kind)
+    found: Array = rng.integers(-size - outside if signed else 0, size + outside, shape).astype(kind)
+    return found
 
 
 def resolved(index: Array, size: int, signed_wrap: bool = True) -> Array:
