@@ -134,7 +134,8 @@ class SuspectedFault(Record):
 
     def __str__(self) -> str:
         looked = "" if self.looked_at == self.differing else " that were looked at"
-        part = f"all {self.explains}" if self.explains == self.looked_at else f"{self.explains} of {self.looked_at}"
+        share = f"{self.explains} of {self.looked_at} ({self.explains / self.looked_at:.0%})"
+        part = f"all {self.explains}" if self.explains == self.looked_at else share
         right = f"; not everywhere: {self.contradicted} of {counted(self.equal_looked_at, 'equal element')} contradict it"
         return f"{part}{looked} are on {self.device} as if {self.as_if}{right if self.contradicted else ''}"
 

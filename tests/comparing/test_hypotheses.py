@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.backends import reference
+from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import LOOKED_AT
 from tests import seeds
 from tests.comparing.planted import FAULTS, Planted, output_packed
+from tests.directml.buffers import documented
+from tests.strategies import Problem, problems
 
 SEEDS = st.integers(0, 2**63 - 1)
 
@@ -79,6 +82,45 @@ def test_nothing_is_named_for_another_fault(seed: int) -> None:
     else:
         return
     assert difference is None or not difference.faults, difference.faults
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_what_belongs_there_is_as_documented(problem: Problem) -> None:
+    desc = problem.desc
+    operator = dg.compile(desc, device="cpu")
+    tensor = desc.tensor("output_tensor")
+    expected = documented(desc, problem.inputs)
+    run = tracer(operator, problem.inputs, buffers=True).run
+    found = run.at(np.arange(expected.size)).right.reshape(tensor.sizes)
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_most_of_the_elements_are_enough() -> None:
+    rng = np.random.default_rng(seeds.seed())
+    rows, index = rng.integers(0, 2**63, (50, 10)), rng.integers(0, 49, 100)
+    desc = dg.GatherOperatorDesc.of(rows, index, 0)
+    for noise, said in ((4, "960 of 1000 (96%) are on against as if the index along dimension 0 were 1 higher"), (20, None)):
+        wrong = rows[index + 1]
+        wrong[:noise] = rng.integers(0, 2**63, (noise, 10))
+        (difference,) = dg.compare(
+            desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes)
+        ).differences
+        assert [*map(str, difference.faults)] == ([said] if said else [])
+
+
+def test_what_cannot_be_told_apart_is_named_together() -> None:
+    """Of two rows, the one before and the one behind are the same; so are the memory and the sizes of a square table."""
+    rows = np.arange(64, dtype=np.int32).reshape(2, 32)
+    desc = dg.GatherOperatorDesc.of(rows, np.array([1, 0, 1]), 0)
+    found = dg.compare(
+        desc, rows, np.array([1, 0, 1]), devices=("cpu",), against=rows[[0, 1, 0]].reshape(desc.output_tensor.sizes)
+    )
+    lines = str(found).splitlines()
+    assert [line.split(" as if ")[1] for line in lines if " as if " in line] == [
+        f"the index along dimension 0 were 1 {how}" for how in ("higher", "lower")
+    ]
+    assert [line[:7] for line in lines[-2:]] == ["  cause", "  or: al"]
 
 
 def test_a_large_mismatch_takes_little_memory() -> None:
