@@ -91,10 +91,10 @@ def compare(
 ) -> int:
     """Run every dispatch of a file on several devices and compare the results bit for bit.
 
-    A mismatch is shown with the number of elements, the first and the worst of them, the expected value, and both values as
-    numbers and bits. A single descriptor runs with random inputs, where some indices are out of range. A saved case is a
-    DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or another machine made of it can then be
-    compared with --against.
+    A mismatch is shown with the number of elements, the first and the worst of them, the expected value, both values as numbers
+    and bits, and what seems to be the cause. A single descriptor runs with random inputs, where some indices are out of range, or
+    with those of --inputs. A saved case is a DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or
+    another machine made of it can then be compared with --against.
 
     With --against MODEL.onnx, FILE (also descriptors on lines) and the ONNX model run on the same inputs, at every boundary of
     the indices: FILE in the reference backend, the model in onnx's reference evaluator and, where it can be imported, in

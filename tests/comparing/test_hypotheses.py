@@ -31,7 +31,7 @@ def faults(one: Planted) -> Any:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=SEEDS)
 def test_the_planted_fault_is_named(fault: Any, seed: int) -> None:
     one = fault(np.random.default_rng(seed))
@@ -110,7 +110,7 @@ def test_most_of_the_elements_are_enough() -> None:
 
 
 def test_what_cannot_be_told_apart_is_named_together() -> None:
-    """Of two rows, the one before and the one behind are the same; so are the memory and the sizes of a square table."""
+    """Of two rows, the one before and the one behind are the same."""
     rows = np.arange(64, dtype=np.int32).reshape(2, 32)
     desc = dg.GatherOperatorDesc.of(rows, np.array([1, 0, 1]), 0)
     found = dg.compare(
@@ -120,7 +120,7 @@ def test_what_cannot_be_told_apart_is_named_together() -> None:
     assert [line.split(" as if ")[1] for line in lines if " as if " in line] == [
         f"the index along dimension 0 were 1 {how}" for how in ("higher", "lower")
     ]
-    assert [line[:7] for line in lines[-2:]] == ["  cause", "  or: al"]
+    assert [line[:7] for line in lines[-2:]] == ["  cause", "  or: a"]
 
 
 def test_a_large_mismatch_takes_little_memory() -> None:
