@@ -123,6 +123,18 @@ def test_what_cannot_be_told_apart_is_named_together() -> None:
     assert [line[:7] for line in lines[-2:]] == ["  cause", "  or: a"]
 
 
+def test_right_elements_tell_hypotheses_apart() -> None:
+    """Zeros that were not written would be anywhere; these are where indices are out of range, and nowhere else."""
+    rows = np.arange(1, 41, dtype=np.float32).reshape(10, 4)
+    index = np.array([3, 12, 9, -11, 0, 30])
+    desc = dg.GatherOperatorDesc.of(rows, index, 0)
+    wrong = rows[[3, 0, 9, 0, 0, 0]]
+    wrong[[1, 3, 5]] = 0
+    found = dg.compare(desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes))
+    (fault,) = found.differences[0].faults
+    assert (fault.as_if, fault.contradicted, fault.equal_looked_at) == ("an index out of range gave 0", 0, 12)
+
+
 def test_a_large_mismatch_takes_little_memory() -> None:
     """Some of the elements are looked at, and the counts of all are right."""
     rng = np.random.default_rng(seeds.seed())
