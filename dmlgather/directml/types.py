@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonS
 
 from dmlgather.plan import IndexType
 from dmlgather.record import plainly
-from dmlgather.wording import closest, shown_value
+from dmlgather.wording import alternatives, closest, shown_value
 
 
 class Release(NamedTuple):
@@ -274,11 +274,17 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
         with contextlib.suppress(TypeError, StopIteration):  # another type, or an unknown number
             number = operator.index(value)  # type: ignore[arg-type]
             return next(item for item in kind.__members__.values() if item.value == number)
-    meant = closest(value.removeprefix(prefix), kind.__members__) if isinstance(value, str) else None
+    meant = _meant(value.removeprefix(prefix), kind) if isinstance(value, str) else ""
     legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())
     raise ValueError(
         f"{_shown(value)} is no {kind.__name__}; {f'did you mean {meant}?' if meant else f'expected one of {legal}'}"
     )
+
+
+def _meant(word: str, kind: type[enum.Enum]) -> str:
+    """Return the members whose names a word begins, or the one that it misspells; empty where there is none."""
+    begun = [name for name in kind.__members__ if word and name.startswith(word.upper())]
+    return alternatives(begun) if begun else closest(word, kind.__members__) or ""
 
 
 def _flags(value: object) -> TensorFlags:

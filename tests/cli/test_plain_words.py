@@ -64,7 +64,9 @@ def test_no_message_says_value_error() -> None:
 
 
 def test_a_descriptor_in_python() -> None:
-    with pytest.raises(ValueError, match=r"^(?!.*Value error)(?s:.*)'FLOAT' is no DataType; expected one of UNKNOWN"):
+    with pytest.raises(
+        ValueError, match=r"^(?!.*Value error)(?s:.*)'FLOAT' is no DataType; did you mean FLOAT32, FLOAT16 or FLOAT64"
+    ):
         dg.BufferTensorDesc(data_type="FLOAT", sizes=[1])
     with pytest.raises(ValueError, match=r"^(?!.*Value error)(?s:.*)tensor Type is 'TEXTURE'; expected BUFFER"):
         dg.parse_descriptor(changed((("desc", "InputTensor", "Type"), "TEXTURE"), start=GATHER))
@@ -76,7 +78,7 @@ def test_a_descriptor_in_python() -> None:
         ((("dispatchables", "gather", "desc", "Axis"), True), "expected an integer, got true"),
         ((("dispatchables", "gather", "desc", "Axis"), -1), "expected at least 0, got -1"),
         ((("dispatchables", "gather", "executionFlags"), "FAST"), "expected one of NONE, "),
-        ((("resources", "rows", "initialValuesDataType"), "INT"), "'INT' is no DataType; expected one of "),
+        ((("resources", "rows", "initialValuesDataType"), "INT"), "'INT' is no DataType; did you mean INT32, "),
         ((("commands", 0, "bindings"), 3), "expected an object, got 3"),
     ],
 )
