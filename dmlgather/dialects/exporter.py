@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -249,28 +249,31 @@ class OutOfRange(NamedTuple):
     valid: str
 
 
-def first_out_of_range(problem: Problem, indices: Any, known: Sequence[bool] | None = None) -> OutOfRange | None:
+def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> OutOfRange | None:
     """The first index, in the order of the array, that is out of range; None where there is none.
 
-    problem: one that looks up `indices`, an array on the host. known: whether the size of each dimension of data is known;
-    indices into the others are not checked. By default all are known.
+    problem: one that looks up `indices`, an array on the host. most: the dimensions of data whose size is not known, with the
+    most that it can be; None where that is not known either.
     """
     if 0 in problem.output.shape or not problem.lookup_axes:
         return None
+    most = most or {}
     per_place = len(problem.lookup_axes)  # 1, but for index tuples
     values = np.asarray(indices).reshape(-1, per_place)
-    sizes = np.array([problem.data.shape[axis] for axis in problem.lookup_axes], np.int64)
-    checked = np.array([known is None or known[axis] for axis in problem.lookup_axes], bool)
-    bad = checked & ((values < (-sizes if problem.wraps else 0)) | (values >= sizes))
+    ends = [most.get(axis, problem.data.shape[axis]) for axis in problem.lookup_axes]
+    sizes = np.array([_ANY_SIZE if size is None else size for size in ends], np.int64)
+    bad = (values < (-sizes if problem.wraps else 0)) | (values >= sizes)
     if not bad.any():
         return None
     first = int(np.argmax(bad))
     place = np.unravel_index(first, np.shape(indices))
-    axis = problem.lookup_axes[first % per_place]
-    size = problem.data.shape[axis]
-    low = -size if problem.wraps else 0
-    return OutOfRange(
-        f"indices[{','.join(str(each) for each in place)}]",
-        int(values.reshape(-1)[first]),
-        f"{low} … {size - 1}, as data has size {size} in dimension {axis}",
-    )
+    axis, size = problem.lookup_axes[first % per_place], ends[first % per_place]
+    valid = "0 or more"
+    if size is not None:
+        known = "at most size" if axis in most else "size"
+        valid = f"{-size if problem.wraps else 0} … {size - 1}, as data has {known} {size} in dimension {axis}"
+    return OutOfRange(f"indices[{','.join(str(each) for each in place)}]", int(values.reshape(-1)[first]), valid)
+
+
+_ANY_SIZE = 2**63 - 1
+"""A size for which every index is in range that is not below it."""

@@ -66,7 +66,7 @@ def node_sizes(site: NodeSite, sizes: Sizes) -> NodeSizes:
     shapes = {role: shape for role, value in arrays(site).items() if (shape := shape_of(site, role, value)) is not None}
     axes = tuple(_sliced_axes(site, shapes["data"])) if site.node.op_type == "Slice" and "data" in shapes else ()
     units = _block_units(site, shapes.get("data", ()))
-    return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), units, _least(site, shapes))
+    return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), units, _least(site, shapes, sizes))
 
 
 def constant_indices(site: NodeSite) -> NDArray[Any] | None:
@@ -127,8 +127,8 @@ def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[Known
             yield from ((small, large), (large, small))
 
 
-def _least(site: NodeSite, shapes: Mapping[str, Named]) -> dict[KnownSize, int]:
-    """How large the unknown sizes of data must be, so that constant indices are in range."""
+def _least(site: NodeSite, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
+    """How large the unknown sizes of data must be, so that constant indices are in range, unless they cannot be so large."""
     indices = constant_indices(site)
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
         return {}
@@ -141,7 +141,7 @@ def _least(site: NodeSite, shapes: Mapping[str, Named]) -> dict[KnownSize, int]:
         needed = max(int(along.max()) + 1, -int(along.min()) if problem.wraps else 1)
         if isinstance(data[axis], str):
             least[data[axis]] = max(needed, least.get(data[axis], 1))
-    return least
+    return {size: needed for size, needed in least.items() if needed <= (sizes.most(size) or needed)}
 
 
 def _block_units(site: NodeSite, data: Named) -> dict[KnownSize, int]:
@@ -167,6 +167,9 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[st
     try:
         node = node_sizes(site, sizes)
         found = trial_sizes(node, cut)
+        apart = found.possible is False and bool(node.least)
+        if apart:
+            found = trial_sizes(replace(node, least={}), cut)
         if found.possible is None:
             return Judged(Verdict.UNKNOWN, (_no_sizes(node, origins),))
         problems = list(_problems(site, node, found))
@@ -176,7 +179,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[st
         return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
     judged = verdict(EXPORTER, problems, found.provided, level)
     call = None if node.symbols else KnownCall(problems[0][1], _elements(site))
-    wrong = _index_out_of_range(site, problems[0][1])
+    wrong = _index_out_of_range(site, node, *problems[0], apart=apart)
     return replace(judged, call=call) if wrong is None else Judged(Verdict.REFUSED, (wrong, *judged.findings), call=call)
 
 
@@ -202,13 +205,21 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
     )
 
 
-def _index_out_of_range(site: NodeSite, problem: Problem) -> Finding | None:
-    """A constant index that is out of range along a dimension of known size, or along any."""
+def _index_out_of_range(
+    site: NodeSite, node: NodeSizes, values: Mapping[str, int], problem: Problem, *, apart: bool
+) -> Finding | None:
+    """The first constant index that is out of range whatever the unknown sizes are. values: of the symbols in these, with which
+    `problem` is the node's. apart: whether the indices are in range for some sizes each, but not together.
+    """
     indices = constant_indices(site)
     if indices is None:
         return None
-    known = [isinstance(size, int) or not problem.wraps for size in site.inputs[0].type.shape or ()]
-    return index_out_of_range(problem, indices, known)
+    unknown = {axis: size for axis, size in enumerate(node.shapes["data"]) if isinstance(size, str)}
+    found = index_out_of_range(problem, indices, {axis: node.sizes.most(size) or None for axis, size in unknown.items()})
+    if found is None and apart:
+        found = index_out_of_range(problem, indices)
+        return found and found.model_copy(update={"got": f"{found.got}{with_sizes(values)}"})
+    return found
 
 
 def _elements(site: NodeSite) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,8 @@ from dmlgather.dialects.exporter import Descriptors, Exporter
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx_checking.checked_model import CheckedNode, DirectMLForm, KnownCall, SizeCondition, Verdict
-from dmlgather.onnx_checking.sizes.conditions import Conditions, Range
+from dmlgather.onnx_checking.sizes.conditions import Conditions
+from dmlgather.onnx_checking.sizes.ranges import Range
 from dmlgather.wording import printable
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlgather.onnx_checking.checked_model import SizeCondition
-from dmlgather.onnx_checking.sizes.conditions import Conditions, Range, strongest
+from dmlgather.onnx_checking.sizes.conditions import Conditions, strongest
 from dmlgather.onnx_checking.sizes.expressions import Sizes
+from dmlgather.onnx_checking.sizes.ranges import Range
 from dmlgather.onnx_checking.sizes.size_search import Demand, SizeSearch, Turn, demands_of
 
 FARTHEST = 2**32 - 1

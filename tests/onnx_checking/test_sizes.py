@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlgather.onnx_checking.sizes.expressions import LARGEST, OPERATIONS, RELATIONS, KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.ranges import Range, where_not_negative
 
 SYMBOLS = ("N", "M", "batch size", "x[1]")
 
@@ -112,30 +114,83 @@ def test_a_linear_size_is_the_sum_of_its_parts(tree: Tree, values: dict[str, int
     assert sum(factor * values[name] for name, factor in parts[0].items()) + parts[1] == meant
 
 
-@given(TREES, st.integers(0, 12), st.integers(0, 12))
-def test_a_size_that_rises_never_falls(tree: Tree, one: int, two: int) -> None:
+@given(
+    TREES, VALUES, st.fixed_dictionaries({name: st.tuples(st.integers(0, 9), st.none() | st.integers(0, 40)) for name in SYMBOLS})
+)
+def test_values_are_within_their_bounds(tree: Tree, values: dict[str, int], around: dict[str, tuple[int, int | None]]) -> None:
     sizes = Sizes()
     size = _computed(sizes, tree)
-    trend = None if size is None else sizes.trend(size)
-    if trend is None:
+    if size is None:
         return
+    ranges = {
+        name: Range(max(0, values[name] - below), None if above is None else values[name] + above)
+        for name, (below, above) in around.items()
+    }
+    most = sizes.most(size)
     try:
-        before, after = (_meant(tree, dict.fromkeys(SYMBOLS, value)) for value in sorted((one, two)))
+        meant = _meant(tree, values)
     except ZeroDivisionError:
         return
-    assert (after - before) * trend >= 0
-    assert trend or before == after
+    low, high = sizes.bounding(size)(ranges).ends(ranges)
+    assert low <= meant <= high
+    assert most is None or math.floor(meant) <= most
 
 
-def test_trends() -> None:
+ONE_SYMBOL = st.recursive(st.integers(-5, 9) | st.just("N"), _tree, max_leaves=6)
+
+
+def _many(tree: Tree, values: Iterable[int]) -> Iterator[tuple[int, Any]]:
+    """Values of the symbol with the results of operations, where they have one."""
+    for value in values:
+        with suppress(ZeroDivisionError):
+            yield value, _meant(tree, {"N": value})
+
+
+@settings(max_examples=300)
+@given(ONE_SYMBOL, st.integers(0, 9), st.none() | st.integers(0, 90))
+def test_where_an_expression_of_one_symbol_is_not_negative(tree: Tree, low: int, more: int | None) -> None:
+    """Judge: the operations on many numbers."""
+    sizes, within = Sizes(), Range(low, None if more is None else low + more)
+    size = _computed(sizes, tree)
+    if not isinstance(size, str):
+        return
+    found = where_not_negative(sizes.bounding(size), "N", within)
+    meant = list(_many(tree, range(low, low + 90 if within.high is None else within.high + 1)))
+    holds = [value for value, result in meant if result >= 0]
+    if found is None:
+        return
+    if isinstance(found, Range):
+        assert holds == [value for value, _ in meant if found.both(Range(value, value)) == Range(value, value)]
+    else:
+        assert len(holds) == (len(meant) if found else 0)
+
+
+@given(ONE_SYMBOL)
+def test_the_most_that_an_expression_of_one_symbol_can_be(tree: Tree) -> None:
     sizes = Sizes()
-    less = sizes.compute("floor_divide", sizes.compute("subtract", "N", 1) or 0, 2) or 0
-    assert sizes.trend(less) == 1
-    assert sizes.trend(sizes.compute("subtract", 3, less) or 0) == -1
-    assert sizes.trend(sizes.compute("minimum", less, 512) or 0) == 1
-    assert sizes.trend(sizes.compute("floor_modulo", "N", 2) or 0) is None
-    assert sizes.trend(sizes.compute("add", "N", "M") or 0) is None
-    assert sizes.trend(4) == 0
+    size = _computed(sizes, tree)
+    most = None if size is None else sizes.most(size)
+    if most is not None:
+        assert math.floor(max((result for _, result in _many(tree, range(90))), default=most)) == most
+
+
+@pytest.mark.parametrize(
+    ("tree", "found"),
+    [
+        (("subtract", ("subtract", ("minimum", "N", 3), ("minimum", "N", 1)), 2), Range(3)),
+        (("subtract", "N", ("floor_divide", "N", 8)), True),
+        (("subtract", ("subtract", "N", ("maximum", ("subtract", "N", 5), 0)), 5), Range(5)),
+        (("subtract", ("floor_divide", "N", 1000), 5000), Range(5_000_000)),
+        (("subtract", ("minimum", "N", 3), 4), False),
+        (("subtract", ("floor_modulo", "N", 4), 1), None),
+        (("subtract", ("multiply", ("subtract", 9, "N"), "N"), 20), Range(4, 5)),
+    ],
+)
+def test_where_it_is_by_hand(tree: Tree, found: Range | bool | None) -> None:
+    sizes = Sizes()
+    size = _computed(sizes, tree)
+    assert size is not None
+    assert where_not_negative(sizes.bounding(size), "N") == found
 
 
 def test_parts() -> None:
@@ -168,19 +223,21 @@ def test_parts() -> None:
         ("truncate_divide", (-7, 2), -3),
         ("truncate_modulo", (-7, 2), -1),
         ("floor_modulo", (-7, 2), 1),
+        ("truncate_divide", ("N - 1", 8), "max(0, floor(N/8 - 1/8))"),
+        ("truncate_divide", ("N - 9", 8), "max(0, floor(N/8 - 9/8)) + min(0, ceiling(N/8 - 9/8))"),
     ],
 )
 def test_names(operation: str, operands: tuple[KnownSize, ...], name: KnownSize) -> None:
-    assert Sizes().compute(operation, *operands) == name
+    sizes = Sizes()
+    for less in (1, 9):
+        sizes.compute("subtract", "N", less)
+    assert sizes.compute(operation, *operands) == name
 
 
 def test_what_is_not_known() -> None:
     sizes = Sizes()
-    less = sizes.compute("subtract", "N", 3)
     third = sizes.compute("divide", "N", 3)
-    assert less is not None
     assert third is not None
-    assert sizes.compute("truncate_divide", less, 2) is None, "it rounds up below 0, and down above"
     assert sizes.compute("multiply", third, 3) is None, "floating point rounds a third"
     assert sizes.compute("floor", third) == "floor(N/3)"
     assert sizes.compute("floor_divide", "N", 0) is None

@@ -10,8 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmlgather.dialects.windows import window
-from dmlgather.onnx_checking.sizes.conditions import Conditions, Range
+from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.ranges import Range
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 BOUNDS = st.integers(-9, 9) | st.sampled_from([2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**63 - 2, -(2**63) + 1])

@@ -245,9 +245,9 @@ EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by
 express = EXPORTER.express
 
 
-def index_out_of_range(problem: Problem, indices: Any, known: Sequence[bool] | None = None) -> Finding | None:
+def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> Finding | None:
     """A finding about the first index that is out of range; None where there is none. Arguments as of `first_out_of_range`."""
-    wrong = first_out_of_range(problem, indices, known) if isinstance(problem, GatherProblem) else None
+    wrong = first_out_of_range(problem, indices, most) if isinstance(problem, GatherProblem) else None
     if wrong is None:
         return None
     return CODES["EXP111"].finding(

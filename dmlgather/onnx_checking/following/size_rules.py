@@ -6,7 +6,7 @@ ranks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,7 @@ TO_THE_END = 2**31 - 1
 
 
 def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
-    result: Size = 1
-    for size in sizes:
-        result = call.size("multiply", result, size)
-    return result
+    return _folded(call, "multiply", [1, *sizes])
 
 
 def reshape(call: KnownNode) -> list[Shape | None] | None:
@@ -126,26 +123,44 @@ def sliced(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Element) -> Size:
-    """The elements that a slice takes along an axis."""
-    if size is None or not isinstance(step, int) or step < 1:
+    """The elements that a slice takes along an axis. Backwards, it is a slice of the reversed axis."""
+    if size is None or not isinstance(step, int) or not step:
         return None
-    first, last = _clamped(call, size, start), _clamped(call, size, end)
-    if last == size and isinstance(start, int) and first not in (None, 0, size):  # in few words, which conditions repeat
-        taken = call.size("maximum", call.size("subtract", size, start), 0) if start > 0 else call.size("minimum", size, -start)
-    else:
-        taken = last if first == 0 else call.size("maximum", call.size("subtract", last, first), 0)
-    return taken if step == 1 else call.size("floor_divide", call.size("add", taken, step - 1), step)
+    if step < 0:
+        start, end = (call.arithmetic()("subtract", -1, bound) for bound in (start, end))
+    taken = _between(call, size, start, end, backwards=step < 0)
+    return taken if abs(step) == 1 else call.size("floor_divide", call.size("add", taken, abs(step) - 1), abs(step))
 
 
-def _clamped(call: KnownNode, size: int | str, bound: Element) -> Size:
-    if isinstance(bound, int) and not -TO_THE_END < bound < TO_THE_END:
-        return size if bound > 0 else 0
-    negative = _negative(call, bound)
-    if negative is None:
+def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
+    """The elements between two bounds. backwards: whether a start behind the last element counts as the last one.
+
+    The end is the least of some sizes, and the start the least of some, or the most; so is the distance between them.
+    """
+    if _far(end) < 0 or (_far(start) > 0 and not backwards):
+        return 0
+    start = 0 if _far(start) < 0 else start
+    start_counts_back, end_counts_back = _negative(call, start), _negative(call, end)
+    if start_counts_back is None or end_counts_back is None:
         return None
-    if negative:
-        return call.size("maximum", call.size("add", bound, size), 0)
-    return call.size("minimum", bound, size)
+    ends = [call.size("add", size, end)] if end_counts_back else [size] if _far(end) else [size, size_of(end)]
+    starts = [call.size("add", size, start), 0] if start_counts_back else [] if _far(start) else [size_of(start)]
+    kept = backwards and not start_counts_back and start != 0
+    starts += [call.size("subtract", size, 1)] if kept else []
+    farthest = "minimum" if start_counts_back else "maximum"
+    distances = [_folded(call, farthest, [call.size("subtract", one, other) for other in starts]) for one in ends]
+    return _folded(
+        call, "minimum", [_folded(call, "maximum", [_folded(call, "minimum", distances), 0]), *([size] if kept else [])]
+    )
+
+
+def _far(bound: Element) -> int:
+    """The sign of a bound that lies outside every axis; 0 for others."""
+    return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
+
+
+def _folded(call: KnownNode, operation: str, sizes: Sequence[Size]) -> Size:
+    return reduce(partial(call.size, operation), sizes)
 
 
 def concat(call: KnownNode) -> list[Shape | None] | None:

@@ -10,6 +10,7 @@ from itertools import product
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx_checking.checked_model import SizeCondition
 from dmlgather.onnx_checking.sizes.expressions import WORD, KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.ranges import ANY, FARTHEST, Range, where_not_negative
 from dmlgather.wording import printable
 
 # How conditions on sums of sizes are written: "past + seq >= 7".
@@ -42,41 +43,8 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
     return ("" if factor == 1 else f"{factor}*") + (f"'{name}'" if quoted else str(name))
 
 
-FARTHEST = 1 << 40
-"""No symbol is looked at beyond it: DirectML describes no size that is larger than 2^32 - 1."""
-
 MOST_ROUNDS = 32
 """How often a limit of a symbol is carried over to the others by inequalities."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Sizes from `low` on, up to `high` where that is not None."""
-
-    low: int
-    high: int | None = None
-
-    def both(self, other: Range) -> Range:
-        """The sizes in both ranges; `low` exceeds `high` where there are none."""
-        highs = [high for high in (self.high, other.high) if high is not None]
-        return Range(max(self.low, other.low), min(highs, default=None))
-
-    @property
-    def empty(self) -> bool:
-        """Whether the range has no size."""
-        return self.high is not None and self.low > self.high
-
-    def condition(self, name: str) -> str:
-        """The condition that a size is in the range: "N >= 1". Sizes that DirectML cannot describe are not spoken of."""
-        if self.high is None or self.high >= ELEMENT_LIMIT:
-            return f"{name} >= {self.low}"
-        if self.low == self.high:
-            return f"{name} = {self.low}"
-        return f"{self.low} <= {name} <= {self.high}" if self.low else f"{name} <= {self.high}"
-
-
-ANY = Range(0)
-"""The range of a symbol about which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +97,20 @@ class Conditions:
         answers = {self._answer(atom) for atom in self._atoms(left, right, more)}
         return False if False in answers else None if None in answers else True
 
+    def solved(self) -> Conditions:
+        """The same conditions, each inequality simplified under the ranges of all."""
+        found = self
+        for _ in range(MOST_ROUNDS):
+            again = Conditions(self.sizes)
+            again.ranges, again.never, again.unstated = dict(found.ranges), found.never, found.unstated
+            for each in found.inequalities:
+                for atom in again._simplified(each):
+                    again._add(atom)
+            if again.ranges == found.ranges:
+                break
+            found = again
+        return again
+
     def stated(self) -> tuple[SizeCondition, ...]:
         """The conditions for a report, without those that follow from the ranges."""
         ranges = [
@@ -179,6 +161,9 @@ class Conditions:
         if abs(each.more) > FARTHEST:
             yield each.more < 0
             return
+        if (solved := self._solved(each)) is not None:
+            yield solved
+            return
         parts = self.sizes.parts
         all_of = list(product(parts(each.left, "minimum"), parts(each.right, "maximum")))
         any_of = list(product(parts(each.left, "maximum"), parts(each.right, "minimum")))
@@ -188,8 +173,6 @@ class Conditions:
         elif (each.right, each.more) == (0, 1) and self._are_factors(factors := parts(each.left, "multiply")):
             for factor in factors:
                 yield from self._simplified(AtLeast(factor, 0, 1))
-        elif known is None and (found := self._where_it_begins(each)) is not None:
-            yield found
         elif len(any_of) > 1:
             yield from self._alternatives(each, [AtLeast(left, right, each.more) for left, right in any_of])
         else:
@@ -207,24 +190,16 @@ class Conditions:
         else:
             yield each if possible else False
 
-    def _where_it_begins(self, each: AtLeast) -> Atom:
-        """The range of a condition on one symbol that, as the symbol grows, begins or ceases to hold once; None for others."""
+    def _solved(self, each: AtLeast) -> Atom:
+        """The range of a condition of which the ranges leave one symbol open; None for others, and where it is no range."""
         symbols = self.sizes.symbols(each.left) | self.sizes.symbols(each.right)
-        trends = (self.sizes.trend(each.left), self.sizes.trend(each.right))
-        if len(symbols) != 1 or None in trends or trends[0] == trends[1]:
+        known = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
+        left = [symbol for symbol in symbols if known[symbol].low != known[symbol].high]
+        if len(left) != 1 or any(one.empty for one in known.values()):
             return None
-        (symbol,) = symbols
-        rises = trends[0] == 1 or trends[1] == -1
-        low, turn = -1, FARTHEST
-        try:
-            while turn - low > 1:
-                middle = (low + turn) // 2
-                low, turn = (low, middle) if self.met(each, {symbol: middle}) is rises else (middle, turn)
-        except ZeroDivisionError:
-            return None
-        if turn in (0, FARTHEST):
-            return (turn == 0) is rises
-        return symbol, Range(turn) if rises else Range(0, turn - 1)
+        bound = self.sizes.bounding(each.left, each.right, each.more)
+        found = where_not_negative(lambda ranges: bound({**known, **ranges}), left[0], known[left[0]])
+        return (left[0], found) if isinstance(found, Range) else found
 
     def met(self, each: AtLeast, values: Mapping[str, int]) -> bool:
         """Whether a condition holds for values of its symbols. ZeroDivisionError where a size has none there."""
@@ -256,15 +231,13 @@ class Conditions:
 
     def _by_ranges(self, each: AtLeast) -> bool | None:
         """Whether a condition holds for all sizes in the ranges, or for none of them."""
-        known = self._difference(each)
-        if known is None:
-            right = self.sizes.compute("add", each.right, each.more)
-            return None if right is None else self.sizes.compare(each.left, ">=", right)
-        factors, constant = known
-        ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in factors}
-        if constant - sum(most_of(-factor, ranges[symbol]) for symbol, factor in factors.items()) >= 0:
-            return True
-        return False if constant + sum(most_of(factor, ranges[symbol]) for symbol, factor in factors.items()) < 0 else None
+        if any(known.empty for known in self.ranges.values()):
+            return None
+        least, most = self.sizes.bounding(each.left, each.right, each.more)(self.ranges).ends(self.ranges)
+        if least >= 0 or most < 0:
+            return least >= 0
+        right = self.sizes.compute("add", each.right, each.more)
+        return None if right is None else self.sizes.compare(each.left, ">=", right)
 
     def _add(self, atom: Atom) -> None:
         answer = self._answer(atom)

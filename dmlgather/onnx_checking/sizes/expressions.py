@@ -1,6 +1,6 @@
 """Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)"; arrays of sizes.
 
-A size is an integer, or the name of an expression. The expressions are sympy's; only this module sees them.
+A size is an integer, or the name of an expression. The expressions are sympy's; only this module and `ranges` see them.
 An array of numbers is any array of NumPy's. One with names is an array of objects, each an int or a str; moving its elements is
 left to NumPy.
 """
@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from dmlgather.onnx_checking.sizes.ranges import Bounding, bounding, largest_value
 from dmlgather.package import missing_extra
 
 if TYPE_CHECKING:
@@ -63,22 +64,6 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
 """The functions of the expressions."""
 
 
-def trend_of(expression: Any) -> int | None:
-    """The trend of an expression of at most one symbol: sums, extrema and whole parts of what rises do not fall."""
-    if not expression.free_symbols:
-        return 0
-    if expression.is_Symbol:
-        return 1
-    factor, rest = expression.as_coeff_Mul()
-    if factor != 1:
-        trend = trend_of(rest)
-        return None if trend is None else trend if factor > 0 else -trend
-    if type(expression).__name__ not in ("Add", "Min", "Max", "floor", "ceiling"):
-        return None
-    trends = {trend_of(each) for each in expression.args} - {0}
-    return trends.pop() if len(trends) == 1 else None
-
-
 KnownSize = int | str
 """A size, or an integer that is computed from sizes: a number, or the name of an expression."""
 
@@ -123,6 +108,8 @@ class Sizes:
         self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
         self._linear: dict[str, tuple[dict[str, int], int] | None] = {}
         self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
+        self._boundings: dict[tuple[KnownSize, KnownSize, int], Bounding] = {}
+        self._most: dict[KnownSize, int | None] = {}
 
     def symbol(self, text: str) -> str:
         """The name of the symbol that a model calls `text`: the same, unless an expression has that name already."""
@@ -196,12 +183,18 @@ class Sizes:
         parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)
         return parts if len(parts) == len(self._named[size].args) else (size,)
 
-    def trend(self, size: KnownSize) -> int | None:
-        """1 where a size of one symbol never falls as the symbol grows, -1 where it never rises, 0 where it is a number; None
-        where neither is known, and for a size of several symbols.
-        """
-        expression = self._expression(size)
-        return trend_of(expression) if len(expression.free_symbols) <= 1 else None
+    def bounding(self, left: KnownSize, right: KnownSize = 0, more: int = 0) -> Bounding:
+        """What bounds `left` less `right` and `more`."""
+        key = (left, right, more)
+        if key not in self._boundings:
+            self._boundings[key] = bounding(self._expression(left) - self._expression(right) - more)
+        return self._boundings[key]
+
+    def most(self, size: KnownSize) -> int | None:
+        """As `largest_value`."""
+        if size not in self._most:
+            self._most[size] = largest_value(self.bounding(size), self.symbols(size))
+        return self._most[size]
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
@@ -252,11 +245,15 @@ def _quotient(operation: str, left: Any, right: Any) -> Any | None:
     if operation.startswith("floor") or same_signs:
         return _sympy().floor(exact) if operation.endswith("divide") else _sympy().Mod(left, right)
     whole = _truncate(_sympy(), exact)
-    return whole if whole is None or operation.endswith("divide") else _sympy().expand(left - right * whole)
+    return whole if operation.endswith("divide") else _sympy().expand(left - right * whole)
 
 
-def _truncate(sympy: Any, value: Any) -> Any | None:
-    return sympy.floor(value) if value.is_nonnegative else sympy.ceiling(value) if value.is_nonpositive else None
+def _truncate(sympy: Any, value: Any) -> Any:
+    """The whole part: of a number that is not negative, and of one that is not positive; one of them is 0."""
+    least, most = bounding(value)({}).ends({})
+    positive = sympy.floor(value) if least >= 0 else sympy.Max(0, sympy.floor(value)) if most >= 1 else 0
+    negative = sympy.ceiling(value) if most <= 0 else sympy.Min(0, sympy.ceiling(value)) if least <= -1 else 0
+    return sympy.sympify(positive if least >= 0 else negative if most <= 0 else positive + negative)
 
 
 _SIMPLE: Mapping[str, Callable[..., Any]] = {

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dmlgather.onnx_checking.sizes.conditions import ANY, Conditions, Range
+from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.ranges import ANY, Range
 
 MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
 """How often a search, and all searches together, look for values of one more symbol."""

@@ -93,9 +93,8 @@ def trial_sizes(node: NodeSizes, cut: bool = False) -> TrialSizes:
             search = _Search(node, way.joined(rules))
             smallest = search.first()
             if smallest is not None:
-                return TrialSizes(
-                    [*search.different(), smallest], way, None if way.unstated or search.may_miss(smallest) else True
-                )
+                possible = None if way.unstated or search.may_miss(smallest) else True
+                return TrialSizes([*search.different(), smallest], way.solved(), possible)
     never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
     for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
