@@ -55,6 +55,8 @@ class Exporter:
     where there are none. title: what a report calls a problem: "ONNX Gather-13". required: the tensors that must have elements,
     by name. names: what the dialect calls an input or attribute, where it is not the problem's own name: {"data": "operand"}.
     unlike: how the dialect treats indices, from a problem and their values, if they are known; None for as DirectML does.
+    emptied: what is to be done about an output that has no elements along an axis, where that is not what others give: from the
+    problem and the axis; else empty.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -62,6 +64,7 @@ class Exporter:
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
     unlike: Callable[[Any, Any], Unlike | None] | None = None
+    emptied: Callable[[Any, int], str] = lambda *_: ""
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
@@ -118,7 +121,7 @@ class Exporter:
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
         """As `express`, but InexpressibleError where a form raises it."""
-        findings = tuple(_findings_at_every_level(problem, self.required(problem)))
+        findings = tuple(_findings_at_every_level(problem, self.required(problem), self.emptied))
         if findings:
             return self._report(problem, level, *findings)
         descriptors = self.forms[type(problem)](problem, level)
@@ -220,8 +223,10 @@ def not_whole_bytes(expected: str, got: str) -> Finding:
     return CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
 
 
-def _findings_at_every_level(problem: Problem, required: Mapping[str, TensorType]) -> Iterator[Finding]:
-    """Findings about a problem that no level takes in any form."""
+def _findings_at_every_level(
+    problem: Problem, required: Mapping[str, TensorType], emptied: Callable[[Any, int], str]
+) -> Iterator[Finding]:
+    """Findings about a problem that no level takes in any form. The others: as of Exporter."""
     dtype = problem.data.dtype
     if storage_type(dtype) is None:
         strings = dtype.hasobject
@@ -237,7 +242,8 @@ def _findings_at_every_level(problem: Problem, required: Mapping[str, TensorType
                     f"{name}.shape[{axis}]",
                     expected="at least 1",
                     got=f"0 in {shapes[name]}",
-                    remedy="leave the node out where a tensor has no elements: DirectML cannot describe one",
+                    remedy=(emptied(problem, axis) if name == "output" else "")
+                    or "leave the node out where a tensor has no elements: DirectML cannot describe one",
                 )
 
 

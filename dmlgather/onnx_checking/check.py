@@ -18,7 +18,7 @@ from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
-from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_range
+from dmlgather.onnx.problems.export import EXPORTER, TO_THE_FRONT, broken_rule, index_out_of_range
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeError, UnknownValueError, problem_of
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.slice import Slice
@@ -111,7 +111,7 @@ def _sliced_axes(site: NodeSite, data: Named) -> Iterator[SlicedAxis]:
     assert isinstance(problem, Slice)
     starts, ends = (list(names[role].flat) if role in names else getattr(problem, role) for role in ("starts", "ends"))
     for axis, start, end, step in zip(problem.axes or (), starts, ends, problem.steps or (), strict=True):
-        yield SlicedAxis(data[axis], start, end, step)
+        yield SlicedAxis(data[axis], start, max(TO_THE_FRONT) if step < 0 and end in TO_THE_FRONT else end, step)
 
 
 def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
@@ -176,7 +176,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[st
     except (UnknownTypeError, UnknownValueError) as error:
         return Judged(Verdict.UNKNOWN, tuple(_missing(site, sizes, origins)) or (_reference(error),))
     except (TypeError, ValueError) as error:
-        return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
+        return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error)), error),))
     judged = verdict(EXPORTER, problems, found.provided, level)
     call = None if node.symbols else KnownCall(problems[0][1], _elements(site))
     wrong = _index_out_of_range(site, node, *problems[0], apart=apart)
@@ -192,7 +192,7 @@ def _problems(site: NodeSite, node: NodeSizes, found: TrialSizes) -> Iterator[tu
         except (UnknownTypeError, UnknownValueError):
             raise
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{error}{with_sizes(values) if len(found.values) == 1 else ''}") from error
+            raise type(error)(f"{error}{with_sizes(values) if len(found.values) == 1 else ''}") from error
 
 
 def undefined_name(role: str, name: str, reason: str) -> Finding:

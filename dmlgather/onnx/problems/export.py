@@ -21,7 +21,7 @@ from dmlgather.dialects.exporter import (
     slice_form,
     views,
 )
-from dmlgather.dialects.problem import Problem, TensorType, whole
+from dmlgather.dialects.problem import Problem, TensorType, UnequalBatchError, whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx.problems.data_types import data_type
@@ -182,17 +182,25 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
             remedy="state both, with a number for each size; sizes that change from run to run need a descriptor for each",
         )
     except (TypeError, ValueError) as error:
-        return broken_rule(node, opset, str(error))
+        return broken_rule(node, opset, str(error), error)
 
 
-def broken_rule(node: Any, opset: int, message: str) -> Finding:
-    """The finding that a node breaks a rule of its operator. message: which rule."""
+def broken_rule(node: Any, opset: int, message: str, error: Exception | None = None) -> Finding:
+    """The finding that a node breaks a rule of its operator. message: which rule. error: that says so, if there is one."""
+    remark = UNEQUAL_BATCHES if isinstance(error, UnequalBatchError) else "ONNX itself refuses it"
     return CODES["EXP101"].finding(
         "",
         expected=f"a node that {_operator(node, opset)} allows",
         got=message,
-        remedy="correct the node, or the types and shapes of its inputs; ONNX itself refuses it",
+        remedy=f"correct the node, or the types and shapes of its inputs; {remark}",
     )
+
+
+UNEQUAL_BATCHES = (
+    "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple of the number of batches in "
+    "data, and then looks up equally many tuples in each batch, in their order"
+)
+"""What onnxruntime makes of batch sizes that are not equal."""
 
 
 def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
@@ -241,7 +249,26 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
     SpaceToDepth: _space_to_depth,
 }
 
-EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by_tuples)
+TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
+"""Ends of a slice backwards that onnxruntime's CPU takes for the front of the axis. By ONNX, they are behind its last element."""
+
+
+def _emptied(problem: Problem, axis: int) -> str:
+    """What is to be done about a slice that is empty by ONNX, but not in onnxruntime; else empty."""
+    if not isinstance(problem, Slice) or not problem.data.shape[axis]:
+        return ""
+    assert problem.axes is not None
+    assert problem.steps is not None
+    end, step = dict(zip(problem.axes, zip(problem.ends, problem.steps, strict=True), strict=True)).get(axis, (0, 1))
+    if step > 0 or end not in TO_THE_FRONT:
+        return ""
+    return (
+        f"write the least integer of its type as the end if the front of the axis is meant: onnxruntime's CPU takes {end} for it "
+        "where the step is negative, but by ONNX no elements are left, and then the node can be left out"
+    )
+
+
+EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by_tuples, emptied=_emptied)
 express = EXPORTER.express
 
 
