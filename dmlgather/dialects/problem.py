@@ -160,7 +160,7 @@ class UnequalBatchError(ValueError):
 
 
 def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
-    """UnequalBatchError unless the first `batch` dimensions of both are equal. shown: how the caller wrote `batch`, to be told."""
+    """UnequalBatchError unless the first `batch` dimensions of both are equal. shown: how the caller wrote `batch`."""
     for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
         if size != other:
             raise UnequalBatchError(

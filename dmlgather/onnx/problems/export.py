@@ -197,7 +197,7 @@ def broken_rule(node: Any, opset: int, message: str, error: Exception | None = N
 
 
 UNEQUAL_BATCHES = (
-    "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple of the number of batches in "
+    "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple of that of the batches in "
     "data, and then looks up equally many tuples in each batch, in their order"
 )
 """What onnxruntime makes of batch sizes that are not equal."""
