@@ -277,7 +277,8 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
     valid = "0 or more"
     if size is not None:
         known = "at most size" if axis in most else "size"
-        valid = f"{-size if problem.wraps else 0} … {size - 1}, as data has {known} {size} in dimension {axis}"
+        valid = f"{-size if problem.wraps else 0} … {size - 1}" if size else "no index"
+        valid += f", as data has {known} {size} in dimension {axis}"
     return OutOfRange(f"indices[{','.join(str(each) for each in place)}]", int(values.reshape(-1)[first]), valid)
 
 

@@ -141,7 +141,7 @@ def _least(site: NodeSite, shapes: Mapping[str, Named], sizes: Sizes) -> dict[Kn
         needed = max(int(along.max()) + 1, -int(along.min()) if problem.wraps else 1)
         if isinstance(data[axis], str):
             least[data[axis]] = max(needed, least.get(data[axis], 1))
-    return {size: needed for size, needed in least.items() if needed <= (sizes.most(size) or needed)}
+    return {size: needed for size, needed in least.items() if (most := sizes.most(size)) is None or needed <= most}
 
 
 def _block_units(site: NodeSite, data: Named) -> dict[KnownSize, int]:
@@ -215,7 +215,7 @@ def _index_out_of_range(
     if indices is None:
         return None
     unknown = {axis: size for axis, size in enumerate(node.shapes["data"]) if isinstance(size, str)}
-    found = index_out_of_range(problem, indices, {axis: node.sizes.most(size) or None for axis, size in unknown.items()})
+    found = index_out_of_range(problem, indices, {axis: node.sizes.most(size) for axis, size in unknown.items()})
     if found is None and apart:
         found = index_out_of_range(problem, indices)
         return found and found.model_copy(update={"got": f"{found.got}{with_sizes(values)}"})

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dmlgather.onnx_checking.checked_model import CheckedModel, Verdict
+from dmlgather.onnx_checking.sizes.conditions import Conditions, strongest
+from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.verdicts import exclusive
 from tests.onnx_checking.modelling import by_place, checked, findings_of, only, parsed
+from tests.onnx_checking.symbolic_nodes import holds
 from tests.real_models.stepping import session
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "onnx-check.md"
@@ -49,6 +53,67 @@ def test_sizes_that_are_expressions(tmp_path: Path) -> None:
     assert only(_checked(tmp_path, "float[N] x", nodes)).provided == ("N >= 3",)
     nodes = "j = Concat<axis = 0>(x, z) y = Slice(j, five, last)"
     assert only(_checked(tmp_path, "float[past] x, float[seq] z", nodes)).provided == ("past + seq >= 7",)
+
+
+SOLVED: dict[str, tuple[str, str, Callable[[int], int] | None]] = {
+    "(n - 1) // 8 + 1": (
+        "s = Sub(n, one) d = Div(s, eight) e = Add(d, one) y = Slice(x, zero, e)",
+        "N >= 1",
+        lambda n: (n - 1) // 8 + 1,
+    ),
+    "(n - 3) // 8 + 2": (
+        "s = Sub(n, three) d = Div(s, eight) e = Add(d, one) f = Add(e, one) y = Slice(x, f, all)",
+        "N >= 3",
+        None,
+    ),
+    "(n - 9) // 8": ("s = Sub(n, nine) d = Div(s, eight) y = Slice(x, zero, d)", "N >= 17", lambda n: int((n - 9) / 8)),
+    "(n - 1) % 8": ("s = Sub(n, one) m = Mod<fmod = 0>(s, eight) e = Add(m, one) y = Slice(x, zero, e)", "N >= 1", None),
+    "n // 8": ("e = Div(n, eight) y = Slice(x, zero, e)", "N >= 8", lambda n: n // 8),
+    "n - n // 3": ("d = Div(n, three) e = Sub(n, d) y = Slice(x, zero, e)", "N >= 1", lambda n: n - n // 3),
+    "min(3, n) - min(1, n)": (
+        "p = Min(n, three) q = Min(n, one) d = Sub(p, q) y = Slice(x, one, d)",
+        "N >= 3",
+        lambda n: min(n, 3) - min(n, 1) - 1,
+    ),
+}
+"""Bounds that are computed from the size N: nodes, the condition on N, and how many elements are left where it holds."""
+
+
+@pytest.mark.parametrize("bound", SOLVED)
+def test_conditions_on_one_size_are_solved(tmp_path: Path, bound: str) -> None:
+    """Judge of what is left: onnxruntime, at each size."""
+    nodes, provided, left = SOLVED[bound]
+    constants = f"{CONSTANTS}, int64[1] eight = {{8}}, int64[1] nine = {{9}}"
+    model = parsed(f"agraph (float[N] x) => (float[M] y) <{constants}> {{ n = Shape(x) {nodes} }}")
+    node = only(checked(tmp_path, model))
+    assert (node.verdict, node.provided) == (Verdict.TAKEN, (provided,))
+    run = session(model.SerializeToString())
+    for n in range(1, 30):
+        count = run.run(None, {"x": np.zeros(n, np.float32)})[0].size
+        if holds(node.provided, {"N": n}):
+            assert count > 0
+            assert left is None or count == left(n)
+
+
+def test_conditions_that_are_solved_are_joined(tmp_path: Path) -> None:
+    """No condition is said that another one contains, in a node's line and in the heading."""
+    nodes = "n = Shape(x) d = Div(n, eight) [first] a = Slice(x, zero, d) [second] y = Slice(x, d, n)"
+    model = parsed(f"agraph (float[L] x) => (float[M] y) <{CONSTANTS}, int64[1] eight = {{8}}> {{ {nodes} }}")
+    found = checked(tmp_path, model)
+    assert [node.provided for node in found.nodes] == [("L >= 8",), ("L >= 1",)]
+    assert [each.text for each in strongest(condition for node in found.nodes for condition in node.conditions)] == ["L >= 8"]
+
+
+def test_a_size_that_is_left_where_the_others_are_numbers() -> None:
+    sizes = Sizes()
+    conditions = Conditions(sizes)
+    conditions.require(("N", "M"), (), 7)
+    conditions.require((3,), ("N",))
+    conditions.require(("N",), (), 3)
+    least = sizes.compute("minimum", "K", sizes.compute("add", "N", 4) or 0)
+    conditions.require((least or 0,), ("M",))
+    assert {each.text for each in conditions.stated()} == {"N = 3", "M + N >= 7", "K >= M", "N + 4 >= M"}
+    assert {each.text for each in conditions.solved().stated()} == {"N = 3", "4 <= M <= 7", "K >= M"}
 
 
 def test_names_with_signs_in_them_stand_apart(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_where_an_expression_of_one_symbol_is_not_negative(tree: Tree, low: int,
     size = _computed(sizes, tree)
     if not isinstance(size, str):
         return
-    found = where_not_negative(sizes.bounding(size), "N", within)
+    found = where_not_negative(sizes.bounding(size), "N", {"N": within})
     meant = list(_many(tree, range(low, low + 90 if within.high is None else within.high + 1)))
     holds = [value for value, result in meant if result >= 0]
     if found is None:

@@ -127,7 +127,7 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
     if size is None or not isinstance(step, int) or not step:
         return None
     if step < 0:
-        start, end = (call.arithmetic()("subtract", -1, bound) for bound in (start, end))
+        start, end = (~bound if isinstance(bound, int) else call.arithmetic()("subtract", -1, bound) for bound in (start, end))
     taken = _between(call, size, start, end, backwards=step < 0)
     return taken if abs(step) == 1 else call.size("floor_divide", call.size("add", taken, abs(step) - 1), abs(step))
 

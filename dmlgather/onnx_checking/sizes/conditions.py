@@ -197,8 +197,7 @@ class Conditions:
         left = [symbol for symbol in symbols if known[symbol].low != known[symbol].high]
         if len(left) != 1 or any(one.empty for one in known.values()):
             return None
-        bound = self.sizes.bounding(each.left, each.right, each.more)
-        found = where_not_negative(lambda ranges: bound({**known, **ranges}), left[0], known[left[0]])
+        found = where_not_negative(self.sizes.bounding(each.left, each.right, each.more), left[0], known)
         return (left[0], found) if isinstance(found, Range) else found
 
     def met(self, each: AtLeast, values: Mapping[str, int]) -> bool:

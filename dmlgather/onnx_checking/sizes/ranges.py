@@ -53,7 +53,9 @@ ANY = Range(0)
 Number = int | Fraction
 
 Ranges = Mapping[str, Range]
-"""The range of each symbol, none of which is empty."""
+"""The ranges of symbols, none of them empty; that of others is ANY."""
+
+NO_RANGES: Ranges = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +191,12 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
 """The functions of the expressions, with the operands that each takes at a time."""
 
 
-def where_not_negative(bound: Bounding, symbol: str, within: Range = ANY) -> Range | bool | None:
-    """Where an expression of one symbol is not negative: for a range of its values, or for all or none of those in `within`. None
-    where that is no range, or not found.
+def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
+    """Where an expression is not negative: for a range of a symbol, or for all or none in its range. None where that is no range,
+    or not found. ranges: of its symbols; those of the others have one size each.
     """
     found: list[Range] = []
-    for known, (least, most) in _intervals(bound, symbol, within, lambda least, most: least < 0 <= most):
+    for known, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
         if least < 0 <= most:
             return None
         if least >= 0 and found and found[-1].high == known.low - 1:
@@ -205,7 +207,7 @@ def where_not_negative(bound: Bounding, symbol: str, within: Range = ANY) -> Ran
             return None
     if not found:
         return False
-    (one,) = found
+    (one,), within = found, ranges.get(symbol, ANY)
     if (one.low, one.high) == (within.low, _last(within)):
         return True
     return Range(one.low, None if one.high == FARTHEST else one.high)
@@ -226,22 +228,23 @@ def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
             return best < most
 
         if best <= ELEMENT_LIMIT:
-            most = max(most for _, (_, most) in _intervals(bound, symbol, ANY, is_open))
+            most = max(most for _, (_, most) in _intervals(bound, symbol, NO_RANGES, is_open))
     return math.floor(most) if most <= ELEMENT_LIMIT else None
 
 
 def _intervals(
-    bound: Bounding, symbol: str, within: Range, is_open: Callable[[Number, Number], bool]
+    bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
-    """Intervals that make up a range of an expression's only symbol, in order, with the least and the most that it can be there.
+    """Intervals that make up the range of a symbol, in order, with the least and the most that an expression can be there.
     is_open: whether an interval with these ends is divided, if it can be; after many were, no more are.
     """
+    within = ranges.get(symbol, ANY)
     pending, looked_at = [(within.low, _last(within))], 0
     while pending:
         low, high = pending.pop()
         looked_at += 1
-        known = Range(low, high)
-        ends = bound({symbol: known}).ends({symbol: known})
+        here = {**ranges, symbol: (known := Range(low, high))}
+        ends = bound(here).ends(here)
         if low < high and looked_at < MOST_INTERVALS and is_open(*ends):
             middle = math.isqrt((low + 1) * (high + 1)) - 1 if high > 4 * low + MOST_HALVED else (low + high) // 2
             pending += [(middle + 1, high), (low, middle)]

@@ -1,0 +1,106 @@
+"""Nodes that are refused by ONNX's rules and run in onnxruntime: the remedy says what that gives. Judges: onnxruntime and ONNX's
+reference evaluator.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, helper
+from onnx.reference import ReferenceEvaluator
+
+import dmlgather as dg
+from dmlgather.onnx_checking.checked_model import Verdict
+from tests.onnx_checking.following import ran
+from tests.onnx_checking.modelling import checked, only, parsed
+
+X = np.arange(7, dtype=np.float32)
+
+
+def _reversed(start: int, end: int, step: int, size: str = "N", dtype: str = "int64") -> ModelProto:
+    bounds = ", ".join(f"{dtype}[1] {name} = {{{value}}}" for name, value in zip("seat", (start, end, 0, step), strict=True))
+    return parsed(f"g (float[{size}] x) => (float[M] y) <{bounds}> {{ y = Slice(x, s, e, a, t) }}")
+
+
+def _by_onnxruntime(model: ModelProto, feeds: dict[str, Any]) -> list[float] | None:
+    found = ran(model, feeds)
+    return None if found is None else found["y"].tolist()
+
+
+@pytest.mark.parametrize(("end", "dtype"), [(2**31 - 1, "int64"), (2**63 - 1, "int64"), (2**31 - 1, "int32")])
+@pytest.mark.parametrize("sliced", [(-1, -1, "N"), (4, -1, "N"), (-2, -3, "7"), (-1, -1, "7")])
+def test_a_slice_backwards_to_the_greatest_integer(tmp_path: Path, end: int, dtype: str, sliced: tuple[int, int, str]) -> None:
+    start, step, size = sliced
+    model, least = _reversed(start, end, step, size, dtype), int(np.iinfo(dtype).min)
+    found = checked(tmp_path, model)
+    (finding,) = found.findings
+    assert (only(found).verdict, finding.code, finding.path) == (Verdict.REFUSED, "EXP102", "output.shape[0]")
+    assert f"onnxruntime's CPU takes {end} for it" in finding.remedy
+    assert not finding.remedy.startswith("leave the node out")
+    (by_onnx,) = ReferenceEvaluator(model).run(None, {"x": X})
+    assert isinstance(by_onnx, np.ndarray)
+    assert by_onnx.tolist() == []
+    to_the_front = _reversed(start, least, step, size, dtype)
+    assert "write the least integer of its type as the end" in finding.remedy
+    assert _by_onnxruntime(model, {"x": X}) == _by_onnxruntime(to_the_front, {"x": X}) == X[start::step].tolist()
+    assert only(checked(tmp_path, to_the_front)).verdict is Verdict.TAKEN
+
+
+@pytest.mark.parametrize(("end", "step"), [(2**31 - 2, -1), (2**31, -1), (2**63 - 2, -2), (6, -1), (0, 1)])
+def test_other_empty_slices_are_empty_in_onnxruntime(tmp_path: Path, end: int, step: int) -> None:
+    model = _reversed(-1, end, step, "7")
+    (finding,) = checked(tmp_path, model).findings
+    assert finding.remedy.startswith("leave the node out")
+    assert "onnxruntime" not in finding.remedy
+    assert _by_onnxruntime(model, {"x": X}) == []
+
+
+def test_the_same_is_said_of_a_node() -> None:
+    node = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    constants = {"s": [-1, 0], "e": [2**63 - 1, 3], "a": [1, 0], "t": [-1, 1]}
+    report = dg.onnx.to_directml(node, [(4, 7)], ["float32"], constants=constants)
+    assert isinstance(report, dg.Report)
+    (finding,) = report.findings
+    assert finding.path == "output.shape[1]"
+    assert f"takes {2**63 - 1} for it" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("of_data", "of_indices"),
+    [((2,), (4,)), ((2,), (6,)), ((1,), (3,)), ((2,), (3, 2)), ((4,), (2, 2)), ((2,), (3,)), ((4,), (2,))],
+)
+def test_unequal_batches(tmp_path: Path, of_data: tuple[int, ...], of_indices: tuple[int, ...]) -> None:
+    data, indices = (",".join(map(str, each)) for each in (of_data, of_indices))
+    model = parsed(f"g (float[{data},3] x, int64[{indices},1] i) => (float y) {{ y = GatherND<batch_dims = 1>(x, i) }}")
+    found = checked(tmp_path, model)
+    (finding,) = found.findings
+    assert (only(found).verdict, finding.code) == (Verdict.REFUSED, "EXP101")
+    assert "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple" in finding.remedy
+    batches, tuples = int(np.prod(of_data)), int(np.prod(of_indices))
+    x = np.arange(3.0 * batches, dtype=np.float32).reshape(*of_data, 3)
+    i = (np.arange(tuples) * 2 % 3).reshape(*of_indices, 1)
+    with pytest.raises(ValueError, match="reshape"):
+        ReferenceEvaluator(model).run(None, {"x": x, "i": i})
+    given = ran(model, {"x": x, "i": i})
+    if tuples % batches:
+        assert given is None
+    else:
+        in_each = tuples // batches
+        expected = [x.reshape(batches, 3)[number // in_each, at] for number, at in enumerate(i.reshape(-1))]
+        assert given is not None
+        assert given["y"].reshape(-1).tolist() == expected
+
+
+def test_unequal_batches_of_sizes_that_depend_on_each_other(tmp_path: Path) -> None:
+    nodes = "j = Concat<axis = 0>(x, x) y = GatherND<batch_dims = 1>(j, i)"
+    (finding,) = checked(tmp_path, f"g (float[2,3] x, int64[2,1] i) => (float y) {{ {nodes} }}").findings
+    assert "size 4 in data and 2 in indices" in finding.got
+    assert "onnxruntime's CPU" in finding.remedy
+
+
+def test_other_rules_are_onnxs_own(tmp_path: Path) -> None:
+    (finding,) = checked(tmp_path, "g (float[2,3] x, int64[2] i) => (float y) { y = GatherND<batch_dims = 5>(x, i) }").findings
+    assert (finding.code, finding.remedy.split("; ")[-1]) == ("EXP101", "ONNX itself refuses it")
