@@ -165,7 +165,17 @@ def test_where_an_expression_of_one_symbol_is_not_negative(tree: Tree, low: int,
         assert len(holds) == (len(meant) if found else 0)
 
 
-@given(ONE_SYMBOL)
+PIECEWISE = st.recursive(
+    st.integers(-5, 9) | st.just("N"),
+    lambda children: (
+        st.tuples(st.sampled_from(["add", "subtract", "minimum", "maximum"]), children, children)
+        | st.tuples(st.sampled_from(["negate", "absolute"]), children)
+    ),
+    max_leaves=8,
+)
+
+
+@given(PIECEWISE | st.tuples(st.just("floor_divide"), PIECEWISE, st.integers(1, 4)))
 def test_the_most_that_an_expression_of_one_symbol_can_be(tree: Tree) -> None:
     sizes = Sizes()
     size = _computed(sizes, tree)

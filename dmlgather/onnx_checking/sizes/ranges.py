@@ -169,13 +169,13 @@ def _absolute(of: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _modulo(of: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """What remains has the sign of the divisor, and is less than it."""
+    """What remains of an integer has the sign of the divisor, and is less than it."""
     low, high = divisor.ends(ranges)
     if low == high and low:
         whole = _floor(of.times(Fraction(1) / low), ranges).constant(ranges)
         if whole.low == whole.high:
             return of.plus(LinearBounds(-whole.low * low, -whole.low * low))
-    return LinearBounds(min(low, 0), max(high, 0))
+    return LinearBounds(min(low + 1, 0), max(high - 1, 0))
 
 
 _OF_ONE: Mapping[str, Callable[[LinearBounds, Ranges], LinearBounds]] = {"Abs": _absolute, "floor": _floor, "ceiling": _ceiling}
@@ -214,8 +214,8 @@ def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES)
 
 
 def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
-    """A number that an expression does not exceed; of one symbol, the most that it can be. None where that is more than any size
-    that DirectML can describe.
+    """A number that an expression does not exceed: the most that it can be, if it has one symbol and no remainders. None where it
+    may be more than any size that DirectML can describe.
     """
     most = bound({}).ends({})[1]
     if len(symbols) == 1:
