@@ -133,25 +133,33 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """The elements between two bounds. backwards: whether a start behind the last element counts as the last one.
-
-    The end is the least of some sizes, and the start the least of some, or the most; so is the distance between them.
-    """
+    """The elements between two bounds. backwards: whether a start behind the last element counts as the last one."""
     if _far(end) < 0 or (_far(start) > 0 and not backwards):
         return 0
-    start = 0 if _far(start) < 0 else start
-    start_counts_back, end_counts_back = _negative(call, start), _negative(call, end)
-    if start_counts_back is None or end_counts_back is None:
-        return None
-    ends = [call.size("add", size, end)] if end_counts_back else [size] if _far(end) else [size, size_of(end)]
-    starts = [call.size("add", size, start), 0] if start_counts_back else [] if _far(start) else [size_of(start)]
-    kept = backwards and not start_counts_back and start != 0
-    starts += [call.size("subtract", size, 1)] if kept else []
-    farthest = "minimum" if start_counts_back else "maximum"
-    distances = [_folded(call, farthest, [call.size("subtract", one, other) for other in starts]) for one in ends]
-    return _folded(
-        call, "minimum", [_folded(call, "maximum", [_folded(call, "minimum", distances), 0]), *([size] if kept else [])]
-    )
+    starts = [
+        0,
+        *([] if _far(start) < 0 else [call.size("subtract", size, 1) if _far(start) else _from_front(call, size, start)]),
+    ]
+    ends = [size, *([] if _far(end) else [_from_front(call, size, end)])]
+    clamped = backwards and start != 0 and not _far(start) and not _negative(call, start)
+    # The start is the most of some sizes, so that the distance between them and an end is the least.
+    distances = [_folded(call, "minimum", [call.size("subtract", one, other) for other in starts]) for one in ends]
+    if clamped:
+        last = call.size("subtract", size, 1)
+        distances = [
+            call.size("maximum", each, call.size("subtract", one, last)) for each, one in zip(distances, ends, strict=True)
+        ]
+    taken = call.size("maximum", _folded(call, "minimum", distances), 0)
+    return call.size("minimum", taken, size) if clamped else taken
+
+
+def _from_front(call: KnownNode, size: int | str, bound: Element) -> Size:
+    """A bound as it counts from the front: one below 0 has the size added."""
+    counts_back = _negative(call, bound)
+    if counts_back is None:
+        below_zero = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", size_of(bound))))
+        return call.size("add", size_of(bound), call.size("multiply", size, below_zero))
+    return call.size("add", size, bound) if counts_back else size_of(bound)
 
 
 def _far(bound: Element) -> int:
