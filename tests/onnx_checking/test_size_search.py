@@ -13,7 +13,7 @@ from dmlgather.onnx_checking.checked_model import SizeCondition
 from dmlgather.onnx_checking.sizes.conditions import Conditions, strongest
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.ranges import Range
-from dmlgather.onnx_checking.sizes.size_search import Demand, SizeSearch, Turn, demands_of
+from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, constraints_of
 
 FARTHEST = 2**32 - 1
 
@@ -40,7 +40,7 @@ def test_sums_of_two_symbols(sums: list[tuple[int, int, int]]) -> None:
     if ranges is None:
         assert not some
         return
-    found = SizeSearch(conditions.sizes, ["N", "M"], ranges, FARTHEST).first(demands_of(conditions))
+    found = SizeSearch(conditions.sizes, ["N", "M"], ranges, FARTHEST).first(constraints_of(conditions))
     assert found is not None or not some
     if found is not None:
         assert all(a * found["N"] + b * found["M"] >= least for a, b, least in sums)
@@ -89,20 +89,20 @@ def test_groups_do_not_disturb_each_other() -> None:
     """A hundred independent symbols are found as soon as one."""
     sizes = Sizes()
     symbols = [f"s{number}" for number in range(100)]
-    demands = [
-        Demand(frozenset({name}), lambda values, name=name: values[name] >= 70, (Turn((name,), (), 70),))  # type: ignore[misc]
+    constraints = [
+        Constraint(frozenset({name}), lambda values, name=name: values[name] >= 70, (Crossing((name,), (), 70),))  # type: ignore[misc]
         for name in symbols
     ]
-    found = SizeSearch(sizes, symbols, {"s0": Range(99)}, FARTHEST).first(demands)
+    found = SizeSearch(sizes, symbols, {"s0": Range(99)}, FARTHEST).first(constraints)
     assert found == dict.fromkeys(symbols, 70) | {"s0": 99}
 
 
 def test_what_cannot_be_is_not_found() -> None:
     sizes = Sizes()
     search = SizeSearch(sizes, ["N"], {"N": Range(3, 9)}, FARTHEST)
-    assert search.first([Demand(frozenset({"N"}), lambda values: values["N"] > 9, (Turn(("N",), (), 9),))]) is None
-    assert search.first([Demand(frozenset({"N"}), lambda values: values["N"] > 8, (Turn(("N",), (), 9),))]) == {"N": 9}
-    assert search.first([Demand(frozenset(), lambda _: False)]) is None
+    assert search.first([Constraint(frozenset({"N"}), lambda values: values["N"] > 9, (Crossing(("N",), (), 9),))]) is None
+    assert search.first([Constraint(frozenset({"N"}), lambda values: values["N"] > 8, (Crossing(("N",), (), 9),))]) == {"N": 9}
+    assert search.first([Constraint(frozenset(), lambda _: False)]) is None
 
 
 def test_sizes_that_are_no_sums() -> None:
@@ -110,5 +110,5 @@ def test_sizes_that_are_no_sums() -> None:
     half = sizes.compute("floor_divide", "N", 2)
     assert isinstance(half, str)
     search = SizeSearch(sizes, ["N"], {}, FARTHEST)
-    demand = Demand(frozenset({"N"}), lambda values: sizes.at(half, values) >= 5000, (Turn((half,), (), 5000),))
-    assert search.first([demand]) == {"N": 10000}
+    constraint = Constraint(frozenset({"N"}), lambda values: sizes.at(half, values) >= 5000, (Crossing((half,), (), 5000),))
+    assert search.first([constraint]) == {"N": 10000}

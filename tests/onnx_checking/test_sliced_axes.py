@@ -19,10 +19,10 @@ BOUNDS = st.integers(-9, 9) | st.sampled_from([2**31 - 1, -(2**31), 2**63 - 1, -
 STEPS = st.sampled_from([1, 2, 5, -1, -3, 2**63 - 1, -(2**63)])
 
 
-def _ways(sizes: Sizes, axis: SlicedAxis) -> list[Conditions]:
+def _sign_combinations(sizes: Sizes, axis: SlicedAxis) -> list[Conditions]:
     given_conditions = Conditions(sizes)
     given_conditions.require((axis.size,), (), 1)
-    return [way for way in nonempty(axis, given_conditions) if not way.never]
+    return [combination for combination in nonempty(axis, given_conditions) if not combination.never]
 
 
 def _read(texts: Sequence[str]) -> Callable[[Mapping[str, int]], bool]:
@@ -35,12 +35,12 @@ def _read(texts: Sequence[str]) -> Callable[[Mapping[str, int]], bool]:
 @given(BOUNDS, BOUNDS, STEPS)
 def test_numbers_as_bounds(start: int, end: int, step: int) -> None:
     """The conditions are exact."""
-    ways = _ways(Sizes(), SlicedAxis("N", start, end, step))
+    combinations = _sign_combinations(Sizes(), SlicedAxis("N", start, end, step))
     found = Range(1, 0)
-    if ways:
-        (way,) = ways
-        assert not way.inequalities
-        found = way.ranges["N"]
+    if combinations:
+        (combination,) = combinations
+        assert not combination.inequalities
+        found = combination.ranges["N"]
     ends = [end for end in (found.low, found.high) if end is not None]
     for size in {*range(1, 40), *(end + more for end in ends for more in (-1, 0, 1) if 1 <= end + more < 2**32)}:
         taken = window(size, start, end, step).count > 0
@@ -60,8 +60,8 @@ def test_numbers_as_bounds(start: int, end: int, step: int) -> None:
     ],
 )
 def test_numbers_by_hand(start: int, end: int, step: int, texts: list[str] | None) -> None:
-    ways = _ways(Sizes(), SlicedAxis("N", start, end, step))
-    assert [_texts(way) for way in ways] == ([] if texts is None else [texts])
+    combinations = _sign_combinations(Sizes(), SlicedAxis("N", start, end, step))
+    assert [_texts(combination) for combination in combinations] == ([] if texts is None else [texts])
 
 
 def _texts(conditions: Conditions) -> list[str]:
@@ -97,8 +97,8 @@ EXPRESSIONS = list(_expressions(SIZES))
 def test_expressions_as_bounds(size: KnownSize, start: KnownSize, end: KnownSize, step: int) -> None:
     """Under the conditions something is left."""
     sizes, axis = SIZES, SlicedAxis(size, start, end, step)
-    ways = _ways(sizes, axis)
-    hold = [_read(_texts(way)) for way in ways]
+    combinations = _sign_combinations(sizes, axis)
+    hold = [_read(_texts(combination)) for combination in combinations]
     some = False
     for n, m in product(range(12), repeat=2):
         values = {"N": n, "M": m}
@@ -130,5 +130,5 @@ def test_expressions_as_bounds(size: KnownSize, start: KnownSize, end: KnownSize
 def test_conditions_by_hand(axis: SlicedAxis, texts: list[str]) -> None:
     SIZES.compute("subtract", SIZES.compute("negate", "N") or 0, 1)
     SIZES.compute("multiply", "M", "N")
-    first = _ways(SIZES, axis)[0]
+    first = _sign_combinations(SIZES, axis)[0]
     assert sorted(_texts(first)) == sorted(texts)

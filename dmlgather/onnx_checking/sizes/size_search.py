@@ -1,4 +1,4 @@
-"""Find values of symbols, the smallest first, with which sizes are as they are wanted."""
+"""Find values of symbols, the smallest first, that meet constraints on sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
 """How often a search, and all searches together, look for values of one more symbol."""
 
 MOST_ROOTS = 300
-"""Points where something turns that are computed for one node; the others are not tried."""
+"""Roots of crossings that are computed for one node; the others are not tried."""
 
 SMALL = (0, 2, 7)
 """What is added to the smallest value of a symbol that has none yet."""
@@ -23,8 +23,8 @@ Values = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Where the sum of `left` is the sum of `right` and `more`: near there a demand begins or ceases to be met."""
+class Crossing:
+    """Where the sum of `left` crosses the sum of `right` and `more`."""
 
     left: tuple[KnownSize, ...]
     right: tuple[KnownSize, ...]
@@ -45,36 +45,36 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
-    """What values of symbols must be like. met: a ZeroDivisionError counts as no."""
+class Constraint:
+    """What values of symbols must meet. met: a ZeroDivisionError counts as no. crossings: near them, that may change."""
 
     symbols: frozenset[str]
     met: Callable[[Values], bool]
-    turns: tuple[Turn, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
 
     def by(self, values: Values) -> bool:
-        """Whether the values are so."""
+        """Whether the values meet it."""
         try:
             return self.met(values)
         except ZeroDivisionError:
             return False
 
 
-def demands_of(conditions: Conditions) -> list[Demand]:
-    """What is demanded beside the ranges of symbols."""
+def constraints_of(conditions: Conditions) -> list[Constraint]:
+    """The constraints beside the ranges of symbols."""
     sizes = conditions.sizes
     return [
-        Demand(
+        Constraint(
             sizes.symbols(each.left) | sizes.symbols(each.right),
             lambda values, each=each: conditions.met(each, values),  # type: ignore[misc] # mypy knows no default of a lambda
-            (Turn((each.left,), (each.right,), each.more),),
+            (Crossing((each.left,), (each.right,), each.more),),
         )
         for each in conditions.inequalities
     ]
 
 
 DENSE = 20
-"""So many of the smallest values of a symbol are tried where something else than a sum of sizes turns."""
+"""So many of the smallest values of a symbol are tried where a crossing is not one of sums of sizes."""
 
 
 class SizeSearch:
@@ -85,30 +85,30 @@ class SizeSearch:
         self.sizes, self.symbols = sizes, symbols
         self.ranges = {symbol: ranges.get(symbol, ANY).both(Range(0, farthest)) for symbol in symbols}
         self._steps = 0
-        self._symbols: dict[tuple[Turn, str], tuple[str, ...]] = {}
-        self._roots: dict[tuple[Turn, str, tuple[int, ...]], int | None] = {}
+        self._symbols: dict[tuple[Crossing, str], tuple[str, ...]] = {}
+        self._roots: dict[tuple[Crossing, str, tuple[int, ...]], int | None] = {}
 
     @property
     def lows(self) -> dict[str, int]:
         """The least value of each symbol."""
         return {symbol: known.low for symbol, known in self.ranges.items()}
 
-    def first(self, demands: Sequence[Demand]) -> dict[str, int] | None:
-        """The first values, in the order of the symbols, that meet all demands; None where none are found."""
+    def first(self, constraints: Sequence[Constraint]) -> dict[str, int] | None:
+        """The first values, in the order of the symbols, that meet all constraints; None where none are found."""
         values: dict[str, int] = {}
-        if not all(demand.by(values) for demand in demands if not demand.symbols):
+        if not all(constraint.by(values) for constraint in constraints if not constraint.symbols):
             return None
-        for group in _groups(self.symbols, [demand.symbols for demand in demands]):
-            found = self._of_group(group, [demand for demand in demands if demand.symbols & set(group)])
+        for group in _groups(self.symbols, [constraint.symbols for constraint in constraints]):
+            found = self._of_group(group, [constraint for constraint in constraints if constraint.symbols & set(group)])
             if found is None:
                 return None
             values |= found
         return {symbol: values[symbol] for symbol in self.symbols}
 
-    def _of_group(self, group: Sequence[str], demands: Sequence[Demand]) -> dict[str, int] | None:
+    def _of_group(self, group: Sequence[str], constraints: Sequence[Constraint]) -> dict[str, int] | None:
         values: dict[str, int] = {}
-        due = [[each for each in demands if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)]
-        turns = {symbol: [turn for each in demands if symbol in each.symbols for turn in each.turns] for symbol in group}
+        due = [[each for each in constraints if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)]
+        crossings = {symbol: [at for each in constraints if symbol in each.symbols for at in each.crossings] for symbol in group}
         steps = 0
 
         def extend(at: int) -> bool:
@@ -119,7 +119,7 @@ class SizeSearch:
             self._steps += 1
             if steps > MOST_STEPS or self._steps > MOST_STEPS_OF_ALL:
                 return False
-            for candidate in self._candidates(group[at], values, dict.fromkeys(turns[group[at]])):
+            for candidate in self._candidates(group[at], values, dict.fromkeys(crossings[group[at]])):
                 values[group[at]] = candidate
                 if all(each.by(values) for each in due[at]) and extend(at + 1):
                     return True
@@ -128,50 +128,50 @@ class SizeSearch:
 
         return values if extend(0) else None
 
-    def _candidates(self, symbol: str, values: Values, turns: Iterable[Turn]) -> list[int]:
-        """The values of a symbol near which something turns. Others that have no value yet are taken for small ones."""
+    def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
+        """The values of a symbol near its crossings. Others that have no value yet are taken for small ones."""
         known = self.ranges[symbol]
-        turns = list(turns)
-        dense = DENSE if any(not turn.is_sum(self.sizes) for turn in turns) else 3
+        crossings = list(crossings)
+        dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3
         near = set(range(known.low, known.low + dense))
-        for turn in turns:
-            others = self._others(turn, symbol)
+        for crossing in crossings:
+            others = self._others(crossing, symbol)
             for more in (0,) if all(each in values for each in others) else SMALL:
-                root = self._root(turn, symbol, {each: values.get(each, self.ranges[each].low + more) for each in others})
+                root = self._root(crossing, symbol, {each: values.get(each, self.ranges[each].low + more) for each in others})
                 near |= set() if root is None else {root - 1, root, root + 1, root + 2}
         return sorted(each for each in near if known.low <= each and (known.high is None or each <= known.high))
 
-    def _others(self, turn: Turn, symbol: str) -> tuple[str, ...]:
-        """The other symbols of a turn."""
-        if (turn, symbol) not in self._symbols:
-            self._symbols[turn, symbol] = tuple(each for each in turn.symbols(self.sizes) if each != symbol)
-        return self._symbols[turn, symbol]
+    def _others(self, crossing: Crossing, symbol: str) -> tuple[str, ...]:
+        """The other symbols of a crossing."""
+        if (crossing, symbol) not in self._symbols:
+            self._symbols[crossing, symbol] = tuple(each for each in crossing.symbols(self.sizes) if each != symbol)
+        return self._symbols[crossing, symbol]
 
-    def _root(self, turn: Turn, symbol: str, others: Values) -> int | None:
-        """The last value of a symbol before the two sides of a turn are equal, or where they are; None where they never are."""
-        key = (turn, symbol, tuple(others.values()))
+    def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
+        """The last value of a symbol before the sides of a crossing are equal, or where they are; None where they never are."""
+        key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:
                 return None
-            root = self._root_of_sum if turn.is_sum(self.sizes) else self._crossing
-            self._roots[key] = root(turn, symbol, others)
+            root = self._root_of_sum if crossing.is_sum(self.sizes) else self._root_by_bisection
+            self._roots[key] = root(crossing, symbol, others)
         return self._roots[key]
 
-    def _root_of_sum(self, turn: Turn, symbol: str, values: Values) -> int | None:
-        constant = turn.difference(self.sizes, {**values, symbol: 0})
-        factor = turn.difference(self.sizes, {**values, symbol: 1}) - constant
+    def _root_of_sum(self, crossing: Crossing, symbol: str, values: Values) -> int | None:
+        constant = crossing.difference(self.sizes, {**values, symbol: 0})
+        factor = crossing.difference(self.sizes, {**values, symbol: 1}) - constant
         return -constant // factor if factor else None
 
-    def _crossing(self, turn: Turn, symbol: str, values: Values) -> int | None:
+    def _root_by_bisection(self, crossing: Crossing, symbol: str, values: Values) -> int | None:
         low, high = self.ranges[symbol].low, self.ranges[symbol].high
         assert high is not None, "each range ends where nothing is tried any more"
         try:
-            sign = turn.difference(self.sizes, {**values, symbol: low}) > 0
-            if (turn.difference(self.sizes, {**values, symbol: high}) > 0) is sign:
+            sign = crossing.difference(self.sizes, {**values, symbol: low}) > 0
+            if (crossing.difference(self.sizes, {**values, symbol: high}) > 0) is sign:
                 return None
             while high - low > 1:
                 middle = (low + high) // 2
-                same = (turn.difference(self.sizes, {**values, symbol: middle}) > 0) is sign
+                same = (crossing.difference(self.sizes, {**values, symbol: middle}) > 0) is sign
                 low, high = (middle, high) if same else (low, middle)
         except ZeroDivisionError:
             return None

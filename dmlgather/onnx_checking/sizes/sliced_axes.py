@@ -10,7 +10,7 @@ from dmlgather.dialects.windows import Window, window
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
-from dmlgather.onnx_checking.sizes.size_search import Demand, Turn, Values
+from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Values
 
 
 @dataclass(frozen=True)
@@ -30,36 +30,36 @@ class SlicedAxis:
         """The symbols of the size and the bounds."""
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
-    def demands(self, sizes: Sizes) -> Iterator[Demand]:
+    def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
         """What makes a difference to DirectML: a second element, as the step matters then; elements that are left out; both."""
-        symbols, turns = self.symbols(sizes), tuple(self._turns())
+        symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 
             def met(values: Values, several: bool = several, partial: bool = partial) -> bool:
                 count = self.at(sizes, values).count
                 return (count > 1 or not several) and (count < sizes.at(self.size, values) or not partial)
 
-            yield Demand(symbols, met, turns)
+            yield Constraint(symbols, met, crossings)
 
-    def _turns(self) -> Iterator[Turn]:
+    def _crossings(self) -> Iterator[Crossing]:
         """Where a bound passes the size or the other bound, or there is room for another step."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
         for more in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
-            yield Turn(size, start, more)
-            yield Turn(size, end, more)
-            yield Turn(size, (), more)
-            yield Turn(start, (), more)
-            yield Turn(end, (), more)
-            yield Turn(size + start, (), more)
-            yield Turn(size + end, (), more)
-            yield Turn(start, end, more)
-            yield Turn(size + start, end, more)
-            yield Turn(size + end, start, more)
+            yield Crossing(size, start, more)
+            yield Crossing(size, end, more)
+            yield Crossing(size, (), more)
+            yield Crossing(start, (), more)
+            yield Crossing(end, (), more)
+            yield Crossing(size + start, (), more)
+            yield Crossing(size + end, (), more)
+            yield Crossing(start, end, more)
+            yield Crossing(size + start, end, more)
+            yield Crossing(size + end, start, more)
 
 
 def nonempty(axis: SlicedAxis, given: Conditions, within: bool = True) -> Iterator[Conditions]:
-    """The given conditions with those under which the axis leaves something: one way for each sign of the bounds that may be.
+    """The given conditions with those under which the axis leaves something, for each combination of signs of its bounds.
 
     given: with the condition that the size is at least 1. within: whether bounds that are no numbers must lie within the size,
     so that they are not clamped; those that cannot are clamped all the same.

@@ -11,7 +11,7 @@ from itertools import chain
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
-from dmlgather.onnx_checking.sizes.size_search import Demand, SizeSearch, Turn, Values, demands_of
+from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values, constraints_of
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
@@ -20,8 +20,8 @@ Named = tuple[KnownSize, ...]
 MOST_UNIT = 64
 """Up to this unit, a multiple of it is surely found."""
 
-MOST_WAYS = 16
-"""Ways in which the signs of bounds may be that are looked at."""
+MOST_COMBINATIONS = 16
+"""Combinations of the signs of bounds that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ def trial_sizes(node: NodeSizes, cut: bool = False) -> TrialSizes:
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if cut else (True, False):
-        ways = _ways(node, nonempty_inputs, within)
-        for way in ways:
-            search = _Search(node, way.joined(rules))
+        combinations = _sign_combinations(node, nonempty_inputs, within)
+        for each in combinations:
+            search = _Search(node, each.joined(rules))
             smallest = search.first()
             if smallest is not None:
-                possible = None if way.unstated or search.may_miss(smallest) else True
-                return TrialSizes([*search.different(), smallest], way.solved(), possible)
-    never = len(ways) < MOST_WAYS and all(way.joined(rules).tightened() is None for way in ways)
+                possible = None if each.unstated or search.may_miss(smallest) else True
+                return TrialSizes([*search.different(), smallest], each.solved(), possible)
+    never = len(combinations) < MOST_COMBINATIONS and all(each.joined(rules).tightened() is None for each in combinations)
     for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, each).first()
         if shown is not None:
@@ -128,12 +128,12 @@ def _rules(node: NodeSizes) -> Conditions:
     return rules
 
 
-def _ways(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """The conditions under which no tensor is empty, for each way in which the signs of bounds may be. within: as `nonempty`."""
-    ways = [nonempty_inputs]
+def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
+    """The conditions under which no tensor is empty, for each combination of the signs of bounds. within: as `nonempty`."""
+    combinations = [nonempty_inputs]
     for axis in node.axes:
-        ways = [way for given in ways for way in nonempty(axis, given, within)][:MOST_WAYS]
-    return ways
+        combinations = [each for given in combinations for each in nonempty(axis, given, within)][:MOST_COMBINATIONS]
+    return combinations
 
 
 class _Search:
@@ -143,21 +143,21 @@ class _Search:
         ranges = conditions.tightened()
         self.node, self.possible = node, ranges is not None
         self.search = SizeSearch(node.sizes, node.symbols, ranges or {}, ELEMENT_LIMIT)
-        self.demands = [*demands_of(conditions), *self._values(), *self._units()]
+        self.constraints = [*constraints_of(conditions), *self._values(), *self._units()]
 
-    def first(self, *more: Demand) -> dict[str, int] | None:
-        """The first values that meet these demands as well."""
-        return self.search.first([*self.demands, *more]) if self.possible else None
+    def first(self, *more: Constraint) -> dict[str, int] | None:
+        """The first values that meet these constraints as well."""
+        return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Values that together meet each demand that can be met: the first as many as possible, and so on."""
+        """Values that together meet each constraint that can be met: the first as many as possible, and so on."""
         found: list[dict[str, int]] = []
-        wanted = [*self._several(), *chain.from_iterable(axis.demands(self.node.sizes) for axis in self.node.axes)]
+        wanted = [*self._several(), *chain.from_iterable(axis.constraints(self.node.sizes) for axis in self.node.axes)]
         wanted = [each for each in wanted if each.symbols and self._small(self.first(each))]
         for one in wanted:
             if any(one.by(values) for values in found):
                 continue
-            met: list[Demand] = []
+            met: list[Constraint] = []
             best: dict[str, int] = {}
             for each in (one, *wanted):
                 values = best if best and each.by(best) else self.first(*met, each)
@@ -170,30 +170,32 @@ class _Search:
         """Whether the smallest values that were found are too large for DirectML, and smaller ones may exist."""
         return not self._small(smallest) and any(smallest[each] > low for each, low in self.search.lows.items())
 
-    def _several(self) -> Iterator[Demand]:
+    def _several(self) -> Iterator[Constraint]:
         """More than one element, or block, in each dimension."""
         for size in self.node.dimensions:
             yield self._at_least(size, 2 * self.node.units.get(size, 1))
 
-    def _at_least(self, size: KnownSize, least: int) -> Demand:
+    def _at_least(self, size: KnownSize, least: int) -> Constraint:
         sizes = self.node.sizes
-        return Demand(sizes.symbols(size), lambda values: sizes.at(size, values) >= least, (Turn((size,), (), least),))
+        return Constraint(sizes.symbols(size), lambda values: sizes.at(size, values) >= least, (Crossing((size,), (), least),))
 
-    def _units(self) -> Iterator[Demand]:
+    def _units(self) -> Iterator[Constraint]:
         sizes = self.node.sizes
         for size, unit in self.node.units.items():
             symbols = sizes.symbols(size)
-            turns = [Turn((size,), (), times * unit) for times in (1, 2, 3)]
+            crossings = [Crossing((size,), (), times * unit) for times in (1, 2, 3)]
             # Of as many values as the unit has, one makes any multiple of a symbol a multiple of the unit.
-            turns += [Turn((symbol,), (), more) for symbol in sorted(symbols) for more in range(1, min(unit, MOST_UNIT) + 1, 3)]
-            yield Demand(symbols, partial(_is_multiple, sizes, size, unit), tuple(turns))
+            crossings += [
+                Crossing((symbol,), (), more) for symbol in sorted(symbols) for more in range(1, min(unit, MOST_UNIT) + 1, 3)
+            ]
+            yield Constraint(symbols, partial(_is_multiple, sizes, size, unit), tuple(crossings))
 
-    def _values(self) -> Iterator[Demand]:
+    def _values(self) -> Iterator[Constraint]:
         """Each size has a value: nothing is divided by 0."""
         sizes = self.node.sizes
         for size in (*self.node.dimensions, *self.node.bounds):
             if sizes.linear(size) is None:
-                yield Demand(sizes.symbols(size), partial(_has_value, sizes, size))
+                yield Constraint(sizes.symbols(size), partial(_has_value, sizes, size))
 
     def _small(self, values: Values | None) -> bool:
         """Whether no input has more elements than DirectML can describe."""
