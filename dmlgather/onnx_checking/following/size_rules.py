@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dmlgather.onnx.problems.partial_types import Size
 from dmlgather.onnx_checking.following.element_arithmetic import Element, objects, range_length
 from dmlgather.onnx_checking.following.operator_rows import KnownNode, RankRule, Ranks, Shape, size_of
+from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 if TYPE_CHECKING:
@@ -136,30 +137,45 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
     """The elements between two bounds. backwards: whether a start behind the last element counts as the last one."""
     if _far(end) < 0 or (_far(start) > 0 and not backwards):
         return 0
-    starts = [
-        0,
-        *([] if _far(start) < 0 else [call.size("subtract", size, 1) if _far(start) else _from_front(call, size, start)]),
-    ]
-    ends = [size, *([] if _far(end) else [_from_front(call, size, end)])]
-    clamped = backwards and start != 0 and not _far(start) and not _negative(call, start)
-    # The start is the most of some sizes, so that the distance between them and an end is the least.
+    first, last = _position(call, size, 0 if _far(start) < 0 else start), _position(call, size, end)
+    # The end is the least of some sizes and the start the most, so that the distance between them is the least.
+    starts = [first.size] if first.counts_back is False else [0, first.size]
+    ends = [last.size] if last.counts_back else [size, last.size]
     distances = [_folded(call, "minimum", [call.size("subtract", one, other) for other in starts]) for one in ends]
+    clamped = backwards and first.size != 0 and not first.counts_back
     if clamped:
-        last = call.size("subtract", size, 1)
-        distances = [
-            call.size("maximum", each, call.size("subtract", one, last)) for each, one in zip(distances, ends, strict=True)
-        ]
+        from_last = [call.size("subtract", one, call.size("subtract", size, 1)) for one in ends]
+        distances = [call.size("maximum", *pair) for pair in zip(distances, from_last, strict=True)]
     taken = call.size("maximum", _folded(call, "minimum", distances), 0)
-    return call.size("minimum", taken, size) if clamped else taken
+    needs_elements = clamped or (first.of_elements and not first.counts_back) or (last.of_elements and last.counts_back)
+    return call.size("minimum", taken, size) if needs_elements else taken
 
 
-def _from_front(call: KnownNode, size: int | str, bound: Element) -> Size:
-    """A bound as it counts from the front: one below 0 has the size added."""
-    counts_back = _negative(call, bound)
-    if counts_back is None:
-        below_zero = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", size_of(bound))))
-        return call.size("add", size_of(bound), call.size("multiply", size, below_zero))
-    return call.size("add", size, bound) if counts_back else size_of(bound)
+class _Position(NamedTuple):
+    """A bound as it counts from the front. counts_back: whether it is negative; None where it may be or not. of_elements: whether
+    that is only known of an axis that has elements.
+    """
+
+    size: Size
+    counts_back: bool | None = False
+    of_elements: bool = False
+
+
+def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
+    if _far(bound):
+        return _Position(size)
+    names, counts_back, of_elements = call.names.sizes, _negative(call, bound), False
+    if counts_back is None and isinstance(bound, str):
+        some = Conditions(names)
+        some.require((size,), (), 1)
+        not_negative = some.holds((bound,), ())
+        of_elements, counts_back = not_negative is not None, None if not_negative is None else not not_negative
+    if counts_back is not None:
+        return _Position(call.size("add", size, bound) if counts_back else size_of(bound), counts_back, of_elements)
+    if not isinstance(bound, str) or len(names.symbols(size) | names.symbols(bound)) > 1:
+        return _Position(None, None)  # an expression of several symbols would say less than a symbol of its own
+    is_negative = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", bound)))
+    return _Position(call.size("add", bound, call.size("multiply", size, is_negative)), None)
 
 
 def _far(bound: Element) -> int:
