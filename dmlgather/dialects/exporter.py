@@ -56,7 +56,7 @@ class Exporter:
     by name. names: what the dialect calls an input or attribute, where it is not the problem's own name: {"data": "operand"}.
     unlike: how the dialect treats indices, from a problem and their values, if they are known; None for as DirectML does.
     emptied: what is to be done about an output that has no elements along an axis, where that is not what others give: from the
-    problem and the axis; else empty.
+    problem and the axis; None otherwise.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -64,7 +64,7 @@ class Exporter:
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
     unlike: Callable[[Any, Any], Unlike | None] | None = None
-    emptied: Callable[[Any, int], str] = lambda *_: ""
+    emptied: Callable[[Any, int], str | None] | None = None
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
@@ -224,9 +224,9 @@ def not_whole_bytes(expected: str, got: str) -> Finding:
 
 
 def _findings_at_every_level(
-    problem: Problem, required: Mapping[str, TensorType], emptied: Callable[[Any, int], str]
+    problem: Problem, required: Mapping[str, TensorType], emptied: Callable[[Any, int], str | None] | None
 ) -> Iterator[Finding]:
-    """Findings about a problem that no level takes in any form. The others: as of Exporter."""
+    """Findings about a problem that no level takes in any form. emptied: as of Exporter."""
     dtype = problem.data.dtype
     if storage_type(dtype) is None:
         strings = dtype.hasobject
@@ -242,7 +242,7 @@ def _findings_at_every_level(
                     f"{name}.shape[{axis}]",
                     expected="at least 1",
                     got=f"0 in {shapes[name]}",
-                    remedy=(emptied(problem, axis) if name == "output" else "")
+                    remedy=(emptied(problem, axis) if emptied is not None and name == "output" else None)
                     or "leave the node out where a tensor has no elements: DirectML cannot describe one",
                 )
 

@@ -253,15 +253,15 @@ TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
 """Ends of a slice backwards that onnxruntime's CPU takes for the front of the axis. By ONNX, they are behind its last element."""
 
 
-def _emptied(problem: Problem, axis: int) -> str:
-    """What is to be done about a slice that is empty by ONNX, but not in onnxruntime; else empty."""
+def _emptied(problem: Problem, axis: int) -> str | None:
+    """What is to be done about a slice that is empty by ONNX, but not in onnxruntime; None for others."""
     if not isinstance(problem, Slice) or not problem.data.shape[axis]:
-        return ""
+        return None
     assert problem.axes is not None
     assert problem.steps is not None
     end, step = dict(zip(problem.axes, zip(problem.ends, problem.steps, strict=True), strict=True)).get(axis, (0, 1))
     if step > 0 or end not in TO_THE_FRONT:
-        return ""
+        return None
     return (
         f"write the least integer of its type as the end if the front of the axis is meant: onnxruntime's CPU takes {end} for it "
         "where the step is negative, but by ONNX no elements are left, and then the node can be left out"
