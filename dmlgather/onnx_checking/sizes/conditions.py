@@ -10,7 +10,7 @@ from itertools import product
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx_checking.checked_model import SizeCondition
 from dmlgather.onnx_checking.sizes.expressions import WORD, KnownSize, Sizes
-from dmlgather.onnx_checking.sizes.ranges import ANY, FARTHEST, Range, where_not_negative
+from dmlgather.onnx_checking.sizes.ranges import ANY, FARTHEST, Range
 from dmlgather.wording import printable
 
 # How conditions on sums of sizes are written: "past + seq >= 7".
@@ -197,7 +197,7 @@ class Conditions:
         left = [symbol for symbol in symbols if known[symbol].low != known[symbol].high]
         if len(left) != 1 or any(one.empty for one in known.values()):
             return None
-        found = where_not_negative(self.sizes.bounding(each.left, each.right, each.more), left[0], known)
+        found = self.sizes.where_at_least(each.left, each.right, each.more, left[0], known)
         return (left[0], found) if isinstance(found, Range) else found
 
     def met(self, each: AtLeast, values: Mapping[str, int]) -> bool:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from dmlgather.onnx_checking.sizes.ranges import Bounding, LinearBounds, bounding, largest_value
+from dmlgather.onnx_checking.sizes.ranges import Bounding, LinearBounds, Range, bounding, largest_value, where_not_negative
 from dmlgather.package import missing_extra
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class Sizes:
         self._linear: dict[str, tuple[dict[str, int], int] | None] = {}
         self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
         self._boundings: dict[tuple[KnownSize, KnownSize, int], Bounding] = {}
+        self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
         self._most: dict[KnownSize, int | None] = {}
 
     def symbol(self, text: str) -> str:
@@ -194,6 +195,15 @@ class Sizes:
                 total = _exactly(one).plus(_exactly(two).times(-1)).plus(LinearBounds(-more, -more))
                 self._boundings[key] = lambda _: total
         return self._boundings[key]
+
+    def where_at_least(
+        self, left: KnownSize, right: KnownSize, more: int, symbol: str, ranges: Mapping[str, Range]
+    ) -> Range | bool | None:
+        """Where `left` is at least `right` and `more`. symbol, ranges, result: as of `where_not_negative`."""
+        key = (left, right, more, symbol, *ranges.items())
+        if key not in self._solved:
+            self._solved[key] = where_not_negative(self.bounding(left, right, more), symbol, ranges)
+        return self._solved[key]
 
     def most(self, size: KnownSize) -> int | None:
         """As `largest_value`."""
