@@ -4,7 +4,9 @@ The compiler is that of CC, else a working cc, clang or gcc on PATH, else the cl
 requires only then. Read from the environment:
 
 - CC, CFLAGS, LDFLAGS: the compiler of the system, and options to add.
-- DMLGATHER_PURE=1: no engine; the wheel is for any platform.
+- DMLGATHER_PURE=1: no engine; the wheel is for any platform. 0: the engine. Where it is not set, pre-commit's environment gets
+  none, because `dmlgather check` does not use it.
+- VIRTUAL_ENV: the environment that is installed into.
 - DMLGATHER_TARGET: a platform tag of `ZIG_TARGETS`, to build a wheel for another platform with ziglang.
 """
 
@@ -52,6 +54,9 @@ LOOPS: dict[str, dict[str, list[str]]] = {
 
 OPTIONS = ("CFLAGS", "LDFLAGS")
 """The variables whose options are added: while sources are compiled, and while the engine is linked."""
+
+PRE_COMMIT = "py_env-"
+"""What the names of pre-commit's environments begin with."""
 
 FOLDER = "dmlgather/backends/cpu"
 LIBRARIES = ("libdmlgather.so", "libdmlgather.dylib", "dmlgather.dll")
@@ -201,11 +206,17 @@ def target() -> str | None:
 
 
 def is_pure() -> bool:
-    """Whether DMLGATHER_PURE asks for no engine. CannotBuildError for a value that is neither 1 nor 0."""
+    """Whether the wheel has no engine. CannotBuildError for a value of DMLGATHER_PURE that is neither 1 nor 0."""
     value = os.environ.get("DMLGATHER_PURE", "")
     if value not in ("", "0", "1"):
         raise CannotBuildError(f"DMLGATHER_PURE is {value!r}, expected 1 (no engine) or 0")
-    return value == "1"
+    return value == "1" if value else is_for_pre_commit(Path(__file__).parent)
+
+
+def is_for_pre_commit(sources: Path) -> bool:
+    """Whether pre-commit installs the package: it makes its environments in its clone of the sources."""
+    environment = Path(os.environ.get("VIRTUAL_ENV") or ".")
+    return environment.name.startswith(PRE_COMMIT) and environment.parent.resolve() == sources.resolve()
 
 
 def requirements() -> list[str]:

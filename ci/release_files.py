@@ -135,6 +135,9 @@ def main() -> int:
         case ["licences", bill]:
             print(*licences(Path(bill)), sep="\n")
             return 0
+        case ["--help" | "-h"]:
+            print(__doc__)
+            return 0
     print(__doc__, file=sys.stderr)
     return 2
 

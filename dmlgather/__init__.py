@@ -1,4 +1,4 @@
-"""The gather and slice operators of DirectML, ONNX, OpenVINO, JAX and PyTorch on any OS, the same bits on CPU and NVIDIA GPU.
+"""The gather and slice operators of DirectML, ONNX, OpenVINO, JAX and PyTorch on any OS, for CPUs and NVIDIA GPUs.
 
 Importing this package loads nothing else; NumPy, Pydantic, CuPy, ONNX, JAX, Dask, Typer and Rich are loaded by what needs them.
 """

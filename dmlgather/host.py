@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 
 def cpus() -> int:
@@ -39,14 +42,17 @@ def is_pure() -> bool:
     return value == "1"
 
 
-def available_memory() -> int | None:
-    """Bytes of memory that can still be had without swapping, as far as the system tells; None where it does not."""
-    found = [value for value in (_free_memory(), _control_group_room()) if value is not None]
-    return min(found, default=None)
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that can still be had without swapping, as far as the system tells; None where it does not.
+
+    root: the folder that holds the system's files.
+    """
+    free = _free_memory(root)
+    return min([*_control_group_rooms(root), *([] if free is None else [free])], default=None)
 
 
-def _free_memory() -> int | None:
-    for line in _lines(Path("/proc/meminfo")):
+def _free_memory(root: Path) -> int | None:
+    for line in _lines(root / "proc/meminfo"):
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     try:
@@ -55,10 +61,46 @@ def _free_memory() -> int | None:
         return None
 
 
-def _control_group_room() -> int | None:
-    folder = Path("/sys/fs/cgroup")
-    limit, used = (next(iter(_lines(folder / name)), "") for name in ("memory.max", "memory.current"))
-    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
+class _Groups(NamedTuple):
+    """Where a version of control groups keeps those for memory, and the names of their files: the limit, what is used, and in
+    memory.stat the files that are cached and were not read lately, which give way.
+    """
+
+    folder: str
+    limit: str
+    used: str
+    cached: str
+
+
+_VERSIONS = {
+    "": _Groups("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    "memory": _Groups("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""By what /proc/self/cgroup calls the hierarchy: version 2 has one, without a name."""
+
+
+def _control_group_rooms(root: Path) -> Iterator[int]:
+    """Yield the bytes that may still be had in each control group of this process that has a limit, from the inside out."""
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        for name in {*controllers.split(",")} & _VERSIONS.keys():
+            files = _VERSIONS[name]
+            inner = PurePosixPath(path.lstrip("/"))
+            for group in dict.fromkeys([inner, *inner.parents, PurePosixPath()]):  # in a container only the last is there
+                folder = root / files.folder / group
+                limit, used = (next(iter(_lines(folder / file)), "") for file in (files.limit, files.used))
+                if limit.isdigit() and used.isdigit():
+                    stated = dict(line.split() for line in _lines(folder / "memory.stat"))
+                    yield max(int(limit) - int(used) + int(stated.get(files.cached, 0)), 0)
+
+
+def give_memory_back() -> None:
+    """Give memory that is free back to the system, where the C library keeps it: glibc keeps what threads have freed."""
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def _lines(path: Path) -> list[str]:

@@ -232,6 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         whole = [f"{each.usage:28}{each.minutes:4} min  {each.does.partition('. ')[0]}" for each in CHECKS]
         print("\n".join(short if chosen.short else whole))
         return 0
+    if not check.module and {"-h", "--help"} & {*chosen.arguments}:  # a module says more itself
+        print(f"{check.usage}: {check.does}. About {check.minutes} minutes; due before changes of {check.due}")
+        return 0
     try:
         if chosen.seeds is not None:
             return with_fresh_seeds(chosen.seeds, ["ci/heavy", check.name, *chosen.arguments])

@@ -88,6 +88,24 @@ def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
     assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), DMLGATHER_PURE="1").stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("environment", "pure", "required"),
+    [
+        (ROOT / "py_env-python3.12", "", []),
+        (ROOT / "py_env-default", "", []),
+        (ROOT / "py_env-python3.12", "0", [ZIG]),
+        (ROOT / ".venv", "", [ZIG]),
+        (ROOT.parent / "py_env-python3.12", "", [ZIG]),
+    ],
+)
+def test_only_an_environment_that_pre_commit_makes_in_its_clone_gets_no_engine(
+    tmp_path: Path, environment: Path, pure: str, required: list[str]
+) -> None:
+    """`ci/heavy hooks` has the real one."""
+    done = hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), VIRTUAL_ENV=str(environment), DMLGATHER_PURE=pure)
+    assert done.stdout == f"{required}\n", done.stderr
+
+
 def needs(tool: str) -> pytest.MarkDecorator:
     """A skip where a program is not on the path; ci/heavy bare has no compiler on purpose."""
     return pytest.mark.skipif(shutil.which(tool) is None, reason=f"no {tool} on the path: what it does was not tried")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -94,7 +97,16 @@ def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [([], 0), (["--short"], 0), (["chains", "x"], 2), (["never"], 2), (["--help"], 0)]
+    ("arguments", "code"),
+    [
+        ([], 0),
+        (["--short"], 0),
+        (["chains", "x"], 2),
+        (["never"], 2),
+        (["--help"], 0),
+        (["hooks", "--help"], 0),
+        (["chains", "-h"], 0),
+    ],
 )
 def test_exit_codes_of_the_heavier_checks(arguments: list[str], code: int) -> None:
     done = subprocess.run(
@@ -108,3 +120,47 @@ def test_each_script_of_a_row_is_there_and_each_is_a_row() -> None:
     scripts = {check.command for check in CHECKS if check.command}
     assert scripts == {f"ci/checks/{path.name}" for path in (ROOT / "ci/checks").iterdir()}
     assert main(["--short"]) == 0
+
+
+COMMANDS = [
+    ".ci/run",
+    *sorted(f"ci/{path.name}" for path in (ROOT / "ci").iterdir() if path.is_file() and os.access(path, os.X_OK)),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_command_says_what_it_does_and_does_nothing(command: str, option: str, tmp_path: Path) -> None:
+    environment = os.environ | {"VENV": sys.prefix, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [ROOT / command, option], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (first, *_) = done.stdout.removeprefix("usage: ").splitlines()
+    assert first.startswith(command)
+    assert len(done.stdout) > len(command) + 40
+    assert not any(line.startswith(("+", "set ", "source ")) for line in done.stdout.splitlines())
+
+
+def test_a_setup_with_more_extras_is_not_made_again(tmp_path: Path) -> None:
+    """`installed` of ci/setup: the extras and variables that it is asked for, what was done, and whether that is enough."""
+    function = re.search(r"^installed\(\) \{.*?^\}$", (ROOT / "ci" / "setup").read_text(), re.MULTILINE | re.DOTALL)
+    assert function
+    plain, pure = " CC= DMLGATHER_PURE=", " CC= DMLGATHER_PURE=1"
+    rows = [
+        ("test", plain, [f"test,dev{plain}"], True),
+        ("test,dev", plain, [f"test{plain}"], False),
+        ("test,dev", plain, [f"dev{plain}", f"docs,test{plain}"], True),
+        ("test", plain, [f"test-gpu{plain}"], False),
+        ("test", plain, [f"test{pure}"], False),
+        ("", plain, [f"test{plain}"], True),
+        ("", plain, [plain], True),
+        ("", plain, [pure], False),
+        ("", plain, [], False),
+    ]
+    for extras, variables, lines, enough in rows:
+        (tmp_path / "done").write_text("".join(f"{line}\n" for line in lines))
+        script = f"{function[0]}\ninstalled done"
+        given = {"extras": extras, "wanted": extras + variables}
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=given, check=False)
+        assert (done.returncode == 0) == enough, (extras, variables, lines)

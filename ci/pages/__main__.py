@@ -5,7 +5,10 @@ It runs in an environment of `ci/setup test`. tests/pages/test_written.py compar
 
 from __future__ import annotations
 
+import argparse
+
 from ci.pages.written import ROOT, written
 
+argparse.ArgumentParser("python -m ci.pages", description=__doc__).parse_args()
 for name, text in written():
     (ROOT / name).write_text(text, encoding="utf-8")

@@ -8,7 +8,8 @@ from ci.pages.blocks import table
 
 
 def markdown(report: BenchReport) -> str:
-    """The notes, the versions and the table of a report as Markdown."""
+    """Return the notes, the versions and the table of a report as Markdown, without the remedies for peers that took no part."""
+    report = report.model_copy(update={"missing": {name: why.partition("; ")[0] for name, why in report.missing.items()}})
     made = table_of(report)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     words = [made.heading[place] for place in made.words]

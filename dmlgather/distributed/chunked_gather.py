@@ -26,19 +26,17 @@ from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, Place, cells, chunk_starts, replace_axis
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
+from dmlgather.distributed.memory_model import check_limit, worker_memory, workers_now
 from dmlgather.distributed.routing import (
     BLOCK_BYTES,
     IN_FLIGHT_BYTES,
     Routing,
     block_chunks,
-    check_limit,
     even,
     grouped,
     host_indices,
     routing_of,
     row_bytes,
-    worker_memory,
-    workers_now,
 )
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded
 

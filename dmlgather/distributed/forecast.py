@@ -17,20 +17,27 @@ from dmlgather.dialects.element_types import numpy_type
 from dmlgather.dialects.problem import TensorType, check_axis, whole
 from dmlgather.directml import DescriptorError, FeatureLevel, Finding, GatherOperatorDesc, Report, Severity, validate
 from dmlgather.distributed.axis_rules import axis_rule
-from dmlgather.distributed.chunk_grid import Chunks, Split, chunk_starts, replace_axis, union
+from dmlgather.distributed.chunk_grid import Chunks, chunk_starts, replace_axis, union
 from dmlgather.distributed.chunk_operators import gather_descriptor, judge, word_of
+from dmlgather.distributed.memory_model import (
+    ComputeMemory,
+    WorkerMemory,
+    check_limit,
+    client_runs,
+    compute_memory,
+    requests,
+    worker_memory,
+    workers_now,
+)
 from dmlgather.distributed.routing import (
     BLOCK_BYTES,
     IN_FLIGHT_BYTES,
     Routing,
-    WorkerMemory,
-    check_limit,
     host_indices,
     routing_of,
     row_bytes,
-    worker_memory,
-    workers_now,
 )
+from dmlgather.host import available_memory
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather
 from dmlgather.package import missing_extra
@@ -181,6 +188,9 @@ class GatherForecast(Record):
     peak: WorkerMemory
     """What one worker needs at the same time."""
 
+    compute: ComputeMemory
+    """What the process that calls `compute` needs at the same time."""
+
     memory_limit: int | None
     """Bytes that one worker may have; none where there is no limit."""
 
@@ -239,6 +249,10 @@ class GatherForecast(Record):
         limit = "" if self.memory_limit is None else f", {amount(self.memory_limit)} allowed"
         yield f"  peak memory  {amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}{limit}:"
         yield f"    {self.peak}"
+        yield f"  compute()    {amount(self.compute.total_bytes)} of this process{self.compute.shortage}:"
+        yield f"    {self.compute}"
+        if self.compute.shortage:
+            yield "    write the result block by block instead (dask.array.store, to_zarr)"
 
     def _table(self) -> Iterator[str]:
         """Columns as wide as their widest entry, to the right but for the last."""
@@ -313,8 +327,10 @@ def plan_gather(
     routing = routing_of(rule.resolve(given), sizes[axis], row, block_bytes, in_flight_bytes)
     peak = worker_memory(routing, sizes[axis], workers, threads)
     peak.check(memory_limit, axis=axis, workers=workers)
+    here = 0 if workers > 1 or client_runs() else threads
+    compute = compute_memory(routing, sizes, axis, table.dtype, threads=here, available=available_memory())
     touched = _touched(routing, sizes, axis, table)
-    requests = sum(each.requests for each in touched)
+    inside = sum(each.requests for each in touched)
     borders = pairwise([-1, *(each.chunk for each in touched), len(sizes[axis])])
     return GatherForecast(
         dialect=dialect,
@@ -328,8 +344,8 @@ def plan_gather(
         output_chunks=replace_axis(sizes, axis, *routing.index_chunks),
         touched=touched,
         untouched=tuple(ChunkRange(first=low + 1, last=high - 1) for low, high in borders if high - low > 1),
-        requests=requests,
-        filled=given.size - requests,
+        requests=inside,
+        filled=given.size - inside,
         blocks=len(routing.splits),
         groups=len(routing.groups),
         row_bytes=prod(replace_axis(table.shape, axis)) * table.dtype.itemsize,
@@ -337,6 +353,7 @@ def plan_gather(
         whole=_whole(table, axis, given.shape),
         workers=workers,
         peak=peak,
+        compute=compute,
         memory_limit=memory_limit,
     )
 
@@ -372,9 +389,9 @@ def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
 
 
 def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> tuple[TouchedChunk, ...]:
-    requests: Counter[int] = Counter()
+    requested: Counter[int] = Counter()
     for split in routing.splits:
-        requests.update(_requests(split))
+        requested.update(requests(split))
     starts, widest = chunk_starts(chunks[axis]), [max(sizes) for sizes in chunks]
     different = union([group.rows for group in routing.groups], starts)
     taken = {chunk: [len(group.rows[chunk]) for group in routing.groups if chunk in group.rows] for chunk in different}
@@ -384,7 +401,7 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
             chunk=chunk,
             start=int(starts[chunk]),
             size=chunks[axis][chunk],
-            requests=requests[chunk],
+            requests=requested[chunk],
             rows=len(rows),
             loads=len(taken[chunk]),
             rows_taken=sum(taken[chunk]),
@@ -394,13 +411,6 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
         )
         for chunk, rows in different.items()
     )
-
-
-def _requests(split: Split) -> dict[int, int]:
-    """How many elements of a split's lookup read a row of each chunk."""
-    reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
-    begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
-    return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))
 
 
 @lru_cache(DESCRIPTORS_KEPT)

@@ -24,6 +24,7 @@ from dmlgather.backends import arrays
 from dmlgather.directml.dxdispatch.npy import read_header
 from dmlgather.distributed.chunk_grid import Chunks, Place, cells
 from dmlgather.files import FileError, open_regular
+from dmlgather.host import give_memory_back
 from dmlgather.package import missing_extra
 
 P = ParamSpec("P")
@@ -92,6 +93,7 @@ class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to my
 
 @handed_on
 def _joined(chunks: Any, join: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    give_memory_back()  # what tasks have freed: the result is there twice now
     return join(chunks, *arguments)
 
 

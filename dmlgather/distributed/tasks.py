@@ -19,11 +19,8 @@ from dmlgather.backends.devices import CPU
 from dmlgather.distributed.axis_rules import AxisRule
 from dmlgather.distributed.chunk_grid import Rows, Split, split, union
 from dmlgather.distributed.chunk_operators import take
-from dmlgather.distributed.routing import host_indices
+from dmlgather.distributed.routing import WIDE, host_indices
 from dmlgather.distributed.table_sources import handed_on, loaded
-
-WIDE = 512
-"""Bytes of a row from which on pieces are not joined before they are placed. Joining shorter rows is faster, but needs memory."""
 
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:

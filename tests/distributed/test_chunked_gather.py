@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.distributed import MemoryLimitError, gather, plan_gather, tasks
+from dmlgather.distributed.routing import WIDE
 from tests import seeds
 from tests.distributed.counted import CountedTable, bits, chunks_of, random_bits
 from tests.distributed.one_device import INDEX_TYPES, TYPES, gathered
@@ -67,7 +68,7 @@ def test_gathers_are_those_of_one_device(seed: int) -> None:
     counted = CountedTable(x, chunks_of(rng, shape))
     lazy = rng.random() < 0.5
     asked = da.from_array(indices, chunks=chunks_of(rng, indices.shape)) if lazy else indices
-    wide = rng.choice([0, tasks.WIDE])
+    wide = rng.choice([0, WIDE])
     sizes = {"block_bytes": rng.choice([1, 40, 300, 2**20]), "in_flight_bytes": rng.choice([1, 100, 600, 2**20])}
 
     def compute() -> Any:

@@ -132,6 +132,8 @@ def test_a_forecast_is_a_table() -> None:
         "  taken        512 bytes",
         "  peak memory  1.312 KiB of each of 2 workers, 976.6 KiB allowed:",
         "    1 thread x max(chunk and its rows 768 bytes, 3 blocks 1.125 KiB) + rows held 192 bytes",
+        "  compute()    64.02 MiB of this process:",
+        "    max(routing 384 bytes, graph of tasks 64.02 MiB + result 768 bytes + its copy 768 bytes)",
         "",
         "  chunk     rows  requests  different  loads    loaded      taken  descriptor",
         "      0    0 … 9         4          2      1  1.25 KiB  256 bytes  legal",

@@ -16,6 +16,7 @@ import pytest
 import dmlgather as dg
 from dmlgather.distributed import gather, gather_elements, run, tasks
 from dmlgather.distributed import slice as slice_of
+from dmlgather.distributed.routing import WIDE
 from tests import seeds
 
 pytestmark = pytest.mark.gpu
@@ -111,7 +112,7 @@ CALLS: dict[str, Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]] = {
 
 
 @pytest.mark.usefixtures("_threads")
-@pytest.mark.parametrize("wide", [0, tasks.WIDE], ids=["placed", "joined"])
+@pytest.mark.parametrize("wide", [0, WIDE], ids=["placed", "joined"])
 @pytest.mark.parametrize("name", CALLS)
 def test_threads_read_what_others_have_written(monkeypatch: pytest.MonkeyPatch, name: str, wide: int) -> None:
     monkeypatch.setattr(tasks, "WIDE", wide)

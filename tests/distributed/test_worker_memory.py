@@ -12,7 +12,8 @@ import pytest
 from dask.system import CPU_COUNT
 
 from dmlgather.distributed import MemoryLimitError, chunked_gather, gather, plan_gather
-from dmlgather.distributed.routing import routing_of, worker_memory
+from dmlgather.distributed.memory_model import worker_memory
+from dmlgather.distributed.routing import routing_of
 from dmlgather.wording import amount
 
 

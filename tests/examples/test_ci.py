@@ -16,6 +16,7 @@ import onnx
 import pytest
 import yaml
 
+from hatch_build import LIBRARIES
 from tests.cli.command import Command, Result
 from tests.cli.readers import READERS
 from tests.examples import FOLDER, ROOT
@@ -279,6 +280,9 @@ def test_the_pages_hook_and_workflow_work_as_they_are_written(tmp_path: Path) ->
     descriptor.write_text(good.replace(GREEN, RED))
     red = _run("git add --all && git commit -m change", project, **tools)
     assert red.code == 1
+    (installed,) = (tmp_path / "home").glob("repo*/py_env-*/lib/python*/site-packages/dmlgather")
+    assert {path.name for path in (installed / "backends" / "cpu").iterdir()} >= {"engine.py"}
+    assert not {path.name for path in (installed / "backends" / "cpu").iterdir()} & {*LIBRARIES}
     assert "DML206" in red.out + red.err
     descriptor.write_text(good + "\n")
     _done("git add --all && git commit -m change", project, **tools)

@@ -85,7 +85,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
     """Why CuPy cannot be imported, or counts no GPUs. Without a driver nothing else helps, so that it comes first."""
     driver = nvidia_driver.ask()
     if driver.error is not None:
-        return f"{driver.error}; {nvidia_driver.REMEDY}"
+        return f"{driver.error}; {nvidia_driver.remedy(driver)}"
     found = wheels.misfit(driver)
     install = f"{wheels.advice(driver)}; or update the driver"
     remedy = f"for this driver (CUDA {driver.cuda}): {found.remedy if found is not None else install}"

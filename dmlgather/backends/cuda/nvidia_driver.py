@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _OLDEST = 12  # CUDA's version that CuPy has wheels for
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
-REMEDY = (
-    "install or update the driver (`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere), or "
-    "run where there is a GPU; everything else works without one"
+_ROOT = Path("/")  # of the system's files
+_ELSEWHERE = "or run where there is a GPU; everything else works without one"
+_UPDATE = "update the driver (`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere)"
+_HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
+
+
+@dataclass(frozen=True)
+class _Container:
+    """What runs a container, and how one gets a GPU there. variable: of the environment that it sets. files: that it puts below
+    the root. group: what the name of the process's control group matches.
+    """
+
+    name: str
+    start: str
+    variable: str = ""
+    files: tuple[str, ...] = ()
+    group: str = ""
+
+
+_CONTAINERS = (
+    _Container(
+        "Kubernetes",
+        "request a GPU in its resources (`limits: {nvidia.com/gpu: 1}`), on a cluster that has NVIDIA's device plugin",
+        variable="KUBERNETES_SERVICE_HOST",
+        files=("var/run/secrets/kubernetes.io",),
+        group="kubepods",
+    ),
+    _Container(
+        "Podman",
+        f"start it with `podman run --device nvidia.com/gpu=all`, {_HOST}",
+        files=("run/.containerenv",),
+        group="libpod",
+    ),
+    _Container(
+        "Docker",
+        f"start it with `docker run --gpus all`, {_HOST}",
+        files=(".dockerenv",),
+        group="docker[-/][0-9a-f]{12}",
+    ),
 )
-"""Where there is an error."""
+"""From the outside in: a pod may be run by one of the others."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +72,29 @@ class Driver:
     cuda: str | None
     gpus: tuple[NvidiaGpu, ...]
     error: str | None
+
+
+def remedy(driver: Driver) -> str:
+    """Return what mends the driver's error.
+
+    A container has the driver of its host, and only the GPUs that it was started with.
+    """
+    container = next((each for each in _CONTAINERS if _runs_in(each)), None)
+    if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
+        return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"
+    if container is None:
+        return f"install or {_UPDATE}, {_ELSEWHERE}"
+    return f"this process runs in a container of {container.name}: {container.start}; {_ELSEWHERE}"
+
+
+def _runs_in(container: _Container) -> bool:
+    if container.variable in os.environ or any((_ROOT / file).exists() for file in container.files):
+        return True
+    try:
+        groups = (_ROOT / "proc/self/cgroup").read_text(encoding="ascii", errors="replace")
+    except OSError:  # not Linux
+        return False
+    return re.search(container.group, groups) is not None
 
 
 def ask() -> Driver:

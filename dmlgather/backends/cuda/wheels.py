@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import NamedTuple, TypeAlias
 
-from dmlgather.backends.cuda.nvidia_driver import REMEDY, Driver, NvidiaGpu
+from dmlgather.backends.cuda.nvidia_driver import Driver, NvidiaGpu, remedy
 from dmlgather.package import installing
 
 Version: TypeAlias = tuple[int, int]
@@ -77,7 +77,7 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
     nvrtc: the version of the NVRTC that CuPy has loaded, if that is known.
     """
     if driver.error is not None:  # without a driver nothing else helps, so that nothing else is named
-        return Misfit(driver.error, REMEDY)
+        return Misfit(driver.error, remedy(driver))
     here, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
     mend = _replacing(names, extra)
     if not names:
