@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.directml import Finding
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
+from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.wording import printable
+
+Shape = tuple[Size, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +21,7 @@ class Contradiction:
 
     place: of the node that gives it. graph: the path of the graph around it. tensor: its name. operator: of the node, with its
     domain. stated: the type in the model's value_info or outputs. follows: the type by the node's inputs. kept: the type that
-    onnxruntime goes on with once it has merged both.
+    onnxruntime goes on with once it has merged both. refused: whether it does not load the model instead.
     """
 
     place: str
@@ -23,3 +31,113 @@ class Contradiction:
     stated: PartialType
     follows: PartialType
     kept: PartialType
+    refused: bool = False
+
+
+def uncontradicted(stated: PartialType, follows: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
+    """Return what of a stated type may be true beside what follows. may_be: whether a stated size may be one that follows."""
+    if not same_type(stated, follows):
+        return NOTHING
+    if stated.shape is None or follows.shape is None:
+        return stated
+    if len(stated.shape) != len(follows.shape):
+        return stated.sized(None)
+    return stated.sized([one if may_be(one, two) else None for one, two in zip(stated.shape, follows.shape, strict=True)])
+
+
+def same_type(stated: PartialType, follows: PartialType) -> bool:
+    """Return whether a stated data type may be the one that follows."""
+    return None in (stated.name, follows.name) or stated.name == follows.name
+
+
+def numbers_may_be(stated: Size, follows: Size) -> bool:
+    """Return whether a stated size may be one that follows, of which only a number is known."""
+    return not isinstance(stated, int) or not isinstance(follows, int) or stated == follows
+
+
+def sure_part(known: PartialType, follows: PartialType) -> PartialType:
+    """Return a type with only those numbers, that rank and that data type that follow. Its other sizes stay."""
+    if known.kind is not None or known.excessive:
+        return known if follows.kind == known.kind else NOTHING
+    dtype = None if follows.dtype is None else known.dtype
+    if known.shape is None or follows.shape is None or len(known.shape) != len(follows.shape):
+        return PartialType(dtype, None if known.shape is None else follows.shape)
+    return PartialType(
+        dtype, tuple(two if isinstance(one, int) else one for one, two in zip(known.shape, follows.shape, strict=True))
+    )
+
+
+def lenient(stated: PartialType, inferred: PartialType) -> PartialType:
+    """Return what onnxruntime keeps of a stated type and one that it infers: of sizes that differ none, of two ranks no shape."""
+    known = inferred if stated.name is None else stated
+    if stated.shape is None or inferred.shape is None:
+        return known.sized(inferred.shape if stated.shape is None else stated.shape)
+    if len(stated.shape) != len(inferred.shape):
+        return known.sized(None)
+    differ = any(_numbers(*pair) and pair[0] != pair[1] for pair in _pairs(stated, inferred))
+    return known.sized([_kept(*pair, differ) for pair in _pairs(stated, inferred)])
+
+
+def _numbers(*sizes: Size) -> bool:
+    return all(isinstance(size, int) for size in sizes)
+
+
+def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
+    if differ:
+        return stated if stated == inferred else None
+    return inferred if stated is None or isinstance(inferred, int) else stated
+
+
+AT_RUNTIME = "DirectML provider, which compares the model's sizes with its own, ends with 0x80070057"
+"""What becomes of a stated size that is wrong."""
+
+
+def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
+    """Return the finding about a contradiction. sizes: of its model."""
+    stated, follows, name = found.stated, found.follows, printable(found.tensor)
+    mend = f"remove the type of {name!r} from the model's value_info or outputs"
+    if found.refused:
+        code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
+    elif _never(stated, follows, sizes):
+        code, outcome = "EXP306", f"onnxruntime goes on with {found.kept}, and {_outcome(found)}"
+    else:
+        code = "EXP308"
+        held = [f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and isinstance(one, int)]
+        outcome = f"right for {printable(' and '.join(dict.fromkeys(held)))} only; for others, onnxruntime's {AT_RUNTIME}"
+    return CODES[code].finding(
+        "",
+        expected=f"{name!r} of type {follows}, which follows from the inputs of its node",
+        got=f"{stated}, as the model states it; {outcome}",
+        remedy=f"{mend}, or mend the exporter that wrote it",
+    )
+
+
+def _outcome(found: Contradiction) -> str:
+    """What onnxruntime does with a tensor of which it keeps some sizes."""
+    kept, follows = found.kept.shape, found.follows.shape
+    if kept is None or (follows is not None and len(kept) == len(follows) and not _wrong(kept, follows)):
+        return "computes the right one"
+    return f"its {AT_RUNTIME}"
+
+
+def _wrong(kept: Shape, follows: Shape) -> bool:
+    return any(isinstance(one, int) and one != two for one, two in zip(kept, follows, strict=True))
+
+
+def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:
+    """Whether a stated type is the one that follows for no sizes of the inputs."""
+    if not same_type(stated, follows) or stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
+        return True
+    return any(isinstance(one, int) and two is not None and _differ(one, two, sizes) for one, two in _pairs(stated, follows))
+
+
+def _differ(stated: int, follows: KnownSize, sizes: Sizes) -> bool:
+    """Whether a number is none that a size may be."""
+    bounds = ((sizes.parts(follows, "minimum"), "<"), (sizes.parts(follows, "maximum"), ">"))
+    return sizes.compare(follows, "=", stated) is False or any(
+        sizes.compare(part, relation, stated) for parts, relation in bounds for part in parts
+    )
+
+
+def _pairs(stated: PartialType, follows: PartialType) -> list[tuple[Size, Size]]:
+    return list(zip_longest(stated.shape or (), follows.shape or ()))

@@ -15,6 +15,7 @@ from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import taken_branch
+from dmlgather.onnx_checking.following.kept_types import learn_kept, refuses
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.propagation import Propagation
@@ -23,6 +24,7 @@ from dmlgather.onnx_checking.host_arithmetic import DataFlow
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx_checking.reading.size_names import GraphNames, ModelSizes
+from dmlgather.onnx_checking.reading.statements import REPEATED
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown, Value, exposed
 from dmlgather.wording import printable
@@ -66,9 +68,6 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
 
 CHANGING = "another value in each iteration of the"
 """Why a value in a graph that runs several times is not known."""
-
-REPEATED = ("Loop", "Scan")
-"""The operators whose graphs run several times, with other inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,8 @@ class ModelContents:
     outside the family that read a name that is not defined before: place, name and reason. malformed: nodes outside the family
     that do not have the form of their operator: place, node, opset and reason. sizes: what the names of sizes in the types and
     elements stand for. origins: the input of the model that decides a symbol of these. contradictions: tensors of which the model
-    states another type than follows.
+    states another type than follows. kept: what onnxruntime takes types to be in such a model where that is not what follows, by
+    the path of the graph and the tensor.
     """
 
     opsets: dict[str, int]
@@ -134,6 +134,7 @@ class ModelContents:
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
     contradictions: list[Contradiction] = field(default_factory=list)
+    kept: dict[tuple[str, str], PartialType] = field(default_factory=dict)
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
@@ -147,28 +148,33 @@ class _Visitor:
     def __init__(self, file: ModelFile) -> None:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
+        self.idle_calls: dict[Key, FunctionCall] = {}
+        """Those that no run reaches."""
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version))
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """Why no run reaches the graph that is visited: calls in it do not count."""
+        """Why no run reaches the graph that is visited: calls in it do not count, unless there are no others."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins)
 
     def visit_model(self) -> None:
-        scope = Scope(self.model.graph, GraphNames(self.names, ""), overridable=self.overridable)
+        reader, statements = GraphNames(self.names, ""), self.file.statements
+        scope = Scope(self.model.graph, reader, overridable=self.overridable, statements=statements)
         self._outermost(self.model.graph, "", scope, self.model.opset_import, self.file.remark)
         self.flow.add_main(self.model.graph)
         for key, function in self.functions.items():  # callers first, so that all calls are known
             self.unreached = None if key in self.calls else "nothing calls the function"
-            call = self.calls.get(key) or FunctionCall.unknown(function)
+            call = self.calls.get(key) or self.idle_calls.get(key) or FunctionCall.unknown(function)
             graph = function_graph(function, call)
             self.functions.add_defaults(graph.node)
-            inferred, remark = infer(self.file, graph, function.opset_import)
+            inferred, remark, statements = infer(self.file, graph, function.opset_import)
             path, given = function_name(key), dict(zip(function.input, call.values, strict=False))
-            scope = Scope(inferred, GraphNames(self.names, path, call.sizes), overridable=self.overridable, given=given)
+            reader = GraphNames(self.names, path, call.sizes)
+            statements.of_function = True
+            scope = Scope(inferred, reader, overridable=self.overridable, given=given, statements=statements)
             self._outermost(inferred, path, scope, function.opset_import, remark)
             self.flow.add_function(key, inferred)
         host = set(map(id, self.flow.host_nodes()))
@@ -181,7 +187,7 @@ class _Visitor:
         before = len(self.contents.sites)
         self._graph(graph, path, scope, _opsets(imports, self.model.ir_version))
         if self.unreached is None and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
-            _, remark = infer(self.file, graph, imports, strict=True)
+            remark = infer(self.file, graph, imports, strict=True).remark
         if remark and not (remark == self.file.limits.late and remark in self.contents.remarks.values()):  # once is enough
             self.contents.remarks[path] = remark
 
@@ -196,6 +202,8 @@ class _Visitor:
                 self._check_room(node, path, opset)
                 unique, inputs = self._unique(place, index), _values(node.input, scope)
                 self.propagation.visit(node, opset, scope, {})
+                learn_kept(node, opset, scope, {}, self.propagation.requests)
+                self._note_contradictions(node, unique, node.output, path, scope)
                 outputs = _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
                 continue
@@ -208,9 +216,23 @@ class _Visitor:
                 except (TypeError, ValueError) as error:
                     self.contents.malformed.append((place, node, opset, str(error)))
                     opset = None  # nothing follows for its outputs
-            if key is not None and self.unreached is None:
+            if key is not None:
                 self._call(key, node, scope)
-            self.propagation.visit(node, opset, scope, self._inside(node, place, scope, opsets))
+            inside = self._inside(node, place, scope, opsets)
+            self.propagation.visit(node, opset, scope, inside)
+            learn_kept(node, opset, scope, inside, self.propagation.requests)
+            self._note_contradictions(node, place, node.output, path, scope)
+
+    def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
+        """Keep which of these names of a graph at a path contradict what follows by a node at a place."""
+        for name in names:
+            if name in scope.kept:
+                self.contents.kept[path, name] = scope.kept[name]
+            if name in scope.contradicted:
+                stated, follows = scope.contradicted[name]
+                types, refused = (stated, follows, scope.kept.get(name, follows)), refuses(node, name, scope)
+                found = Contradiction(place, path, name, printable(operator_name(node)), *types, refused=refused)
+                self.contents.contradictions.append(found)
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
         """Refuse a model that states no opset for a node of the family, or has too many of them."""
@@ -235,10 +257,23 @@ class _Visitor:
                 unknown = Unknown(f"{CHANGING} {node.op_type}")
             given: dict[str, Value] = {value.name: unknown for value in graph.input}
             reader = scope.reader.inside(f"{place}.{attribute}")
-            inside[attribute] = Scope(graph, reader, scope, overridable=self.overridable, given=given)
+            inside[attribute] = inner = Scope(graph, reader, scope, overridable=self.overridable, given=given)
+            self._check_inputs(node, graph, inner, opsets.get(""))
+            self._note_contradictions(node, place, given, f"{place}.{attribute}", inner)
             self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
             self.unreached = unreached
         return inside
+
+    def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
+        """Compare what is stated of the inputs of a graph inside a node, and keep what follows where anything is stated in it."""
+        if node.op_type == "Scan":
+            inner.check_inputs({value.name: inner.follows(value.name) for value in graph.input})
+        elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
+            assert inner.outer is not None
+            names = [value.name for value in graph.input[2:]]
+            inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
+            for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
+                inner.learn_type(name, known)
 
     def _unique(self, place: str, index: int) -> str:
         while place in self.places:  # names need not be unique
@@ -250,7 +285,8 @@ class _Visitor:
         inputs = _values(node.input, scope)
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
         call = FunctionCall(tuple(each.type for each in inputs), tuple(map(scope.value, node.input)), attributes)
-        self.calls[key] = self.calls[key].joined(call) if key in self.calls else call
+        calls = self.calls if self.unreached is None else self.idle_calls
+        calls[key] = calls[key].joined(call) if key in calls else call
 
 
 def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str, int]:

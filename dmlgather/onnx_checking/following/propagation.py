@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.following import size_rules
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run, fold, moved_shapes
@@ -41,6 +41,8 @@ class Propagation:
         function. inside: the scopes of the graphs in its attributes that were visited, by attribute.
         """
         types, values = scope.inputs(node)
+        for name in node.output:
+            scope.doubt(name)
         if opset is None or node.domain not in DOMAINS:
             _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
         elif node.op_type == "If" and inside:
@@ -57,6 +59,7 @@ class Propagation:
                     if name in scope.types or name in scope.values:  # not one of a graph around it
                         scope.learn_type(name, known)
         for name in node.output:
+            scope.settle(name)
             value = scope.value(name)
             if isinstance(value, Unknown) and value.decided_by is not None:
                 scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
@@ -64,11 +67,8 @@ class Propagation:
 
     def _repeat(self, node: NodeProto, opset: int, scope: Scope, values: Sequence[Value | None]) -> None:
         """Keep what follows for the outputs of a node with graphs that run several times. values: of its inputs."""
-
-        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
-            return self._run(graph, opset, scope, given, types)
-
-        lasting = self._lasting(node, scope, run) if _is_open(node, scope) else None
+        run = self._runner(opset, scope)
+        lasting = self.lasting(node, opset, scope) if _is_open(node, scope) else None
         found, types = loop_results(node, scope, run) or ([computed_when_run(node, values)] * len(node.output), [])
         _learn(node, scope, found)
         for each in (types, lasting or ()):
@@ -76,8 +76,9 @@ class Propagation:
                 if name:
                     scope.learn_type(name, known)
 
-    def _lasting(self, node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
+    def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
         """As `loop_types`. Its steps are counted apart from those for values, of which a loop may take all."""
+        run = self._runner(opset, scope)
         if self._finds_types:
             return loop_types(node, scope, run)
         values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
@@ -85,6 +86,12 @@ class Propagation:
             return loop_types(node, scope, run)
         finally:
             self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
+
+    def _runner(self, opset: int, scope: Scope) -> Run:
+        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
+            return self._run(graph, opset, scope, given, types)
+
+        return run
 
     def _run(
         self,
@@ -119,7 +126,12 @@ class Propagation:
         return KnownNode(node, opset, types, values, scope.reader.names, self.requests)
 
     def _follow(
-        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
+        self,
+        node: NodeProto,
+        opset: int,
+        scope: Scope,
+        types: Sequence[PartialType],
+        values: Sequence[Value | None],
     ) -> None:
         call = self._node_call(node, opset, scope, types, values)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
@@ -132,7 +144,7 @@ class Propagation:
         if helps and _is_open(node, scope):
             for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
-        if all(scope.type(name).shape is None for name in node.output if name):  # ONNX does not know the operator
+        if all(scope.types.get(name, NOTHING).shape is None for name in node.output if name):  # ONNX does not know the operator
             self._learn_shapes(node, scope, call, size_rules.broadcast if row.broadcasts else moved_shapes)
 
     def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:

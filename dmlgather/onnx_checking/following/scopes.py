@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,14 +13,19 @@ import numpy as np
 from dmlgather.onnx.auxiliary import EXTERNAL, location
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
 from dmlgather.onnx.problems.subgraphs import element_count, operator_name
+from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
 from dmlgather.onnx_checking.reading.size_names import GraphNames
-from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value
+from dmlgather.onnx_checking.reading.statements import Statements
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, has_names
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
 """Why a name that no graph defines has no value."""
+
+MOST_FOLDED = 100
+"""The most nodes in a row of which it is found out whether onnxruntime folds them."""
 
 
 class Scope:
@@ -35,17 +41,25 @@ class Scope:
         *,
         overridable: bool = False,
         given: Mapping[str, Value] | None = None,
+        statements: Statements | None = None,
     ) -> None:
         """reader: how sizes in the graph are read. overridable: whether a caller may replace an initializer that is also an
-        input, as from IR version 4 on. given: the values of inputs, as far as they are known.
+        input, as from IR version 4 on. given: the values of inputs, as far as they are known. statements: of the outermost graph.
         """
-        self.outer, self.reader = outer, reader
+        self.outer, self.reader, self._graph = outer, reader, graph
+        self.statements: Statements = statements or (Statements() if outer is None else outer.statements)
+        self._own = self.statements.of(graph)
+        self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
+        """What is stated of names, and what follows, where these contradict each other."""
+        self.kept: dict[str, PartialType] = {}
+        """What onnxruntime takes the types of names to be, where that is not what follows."""
         self.results = [value.name for value in graph.output]
         self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
         if outer is None:
             for name, known in self.types.items():
                 reader.names.note_origin(known.shape, name)
-        found = {value.name: reader.read(type_of_value(value)) for value in (*graph.value_info, *graph.output)}
+        values = (value for value in (*graph.value_info, *graph.output) if value.HasField("type"))
+        found = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = found | self.types
         self.retyped: bool = outer is not None and outer.retyped
         """Whether the graph's inputs have other types than shape inference of the whole model took them to have."""
@@ -56,6 +70,8 @@ class Scope:
             for node in graph.node
             for name in node.output
         }
+        self._doubted: dict[str, tuple[PartialType, bool]] = {}
+        """What shape inference took types to be that are known by statements alone, and whether more was known."""
         self.pending = set(self.values)
         """Outputs of nodes that have not been visited yet."""
         inputs = {value.name for value in graph.input}
@@ -69,6 +85,13 @@ class Scope:
             self.types[tensor.name] = type_of_tensor(tensor)
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
+
+        self._inferred = dict(self.types)
+        self._folded: dict[str, bool] = {}
+
+    @cached_property
+    def _givers(self) -> dict[str, NodeProto]:
+        return {name: node for node in self._graph.node for name in node.output}
 
     def type(self, name: str) -> PartialType:
         """What is known of the type of a name. Each of its sizes is a number or has a name."""
@@ -108,8 +131,8 @@ class Scope:
         return known.dtype is None or known.shape is None or any(map(self.reader.names.is_open, known.shape))
 
     def is_stated(self, name: str) -> bool:
-        """Whether sizes of an output only have names that the model gives them, which may stand for sizes with other names."""
-        return not self.reader.names.stated.isdisjoint(self.types.get(name, NOTHING).shape or ())
+        """Whether an output has sizes that the model states, but that may follow from others."""
+        return name in self._doubted or not self.reader.names.stated.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def undefined(self, name: str) -> str | None:
         """Why the node that is visited now cannot read a name; None where it can."""
@@ -123,6 +146,88 @@ class Scope:
     def visited(self, node: NodeProto) -> None:
         """Mark the outputs of a node as defined."""
         self.pending.difference_update(node.output)
+
+    def doubt(self, name: str) -> None:
+        """Forget what is known of an output by statements alone, until it is settled."""
+        if name in self._own.stated or self.statements.misled:
+            known = self.types.get(name, NOTHING)
+            sure = sure_part(known, self.follows(name))
+            if sure != known:
+                self._doubted[name] = known, name in self.better
+                self.types[name] = sure
+
+    def settle(self, name: str) -> None:
+        """Keep of what is stated of an output what may be true beside what follows for it."""
+        if name not in self._own.stated and name not in self._doubted:
+            return
+        names, follows = self.reader.names, self.types.get(name, NOTHING)
+        believed, was_better = self._doubted.pop(name, (NOTHING, True))
+        stated = self.reader.read(self._own.stated.get(name, NOTHING))
+        if uncontradicted(believed, follows, names.may_be) != believed:
+            self.statements.misled = True
+        if uncontradicted(stated, follows, names.may_be) != stated:
+            self.contradicted[name] = stated, follows
+        for known in (NOTHING if self.statements.misled else believed, stated):
+            holds = uncontradicted(known, self.types.get(name, NOTHING), names.may_be)
+            self.types[name] = holds.merged(self.types.get(name, NOTHING), names.joined)
+        if self.types[name] != believed:
+            self.better.add(name)
+        elif not was_better and isinstance(self.values.get(name), Unknown):
+            self.better.discard(name)
+
+    def check_inputs(self, follows: Mapping[str, PartialType]) -> None:
+        """Compare what is stated of inputs of the graph with what follows for the first of its runs."""
+        for name, known in follows.items():
+            stated, names = self.reader.read(self._own.stated.get(name, NOTHING)), self.reader.names
+            if uncontradicted(stated, known, names.may_be) != stated:
+                self.contradicted[name], self.kept[name] = (stated, known), stated
+                believed = self.types.get(name, NOTHING)
+                self.types[name] = uncontradicted(believed, known, names.may_be)
+                self.statements.misled = self.statements.misled or self.types[name] != believed
+
+    @property
+    def states(self) -> bool:
+        """Whether anything is stated of a value that shape inference alone does not confirm."""
+        return bool(self._own.stated)
+
+    def declared(self, name: str) -> PartialType:
+        """The type that the graph states of a name, where onnxruntime reads that."""
+        read = self.outer is not None or not self.statements.of_function
+        return self.reader.read(self._own.declared(name)) if read else NOTHING
+
+    def follows(self, name: str) -> PartialType:
+        """The type that shape inference finds without anything that is stated."""
+        return self.reader.read(self._own.follows(name))
+
+    def is_kept(self, name: str) -> bool:
+        """Whether onnxruntime takes the type of a name to be another one than follows."""
+        if name in self.types or name in self.values or self.outer is None:
+            return name in self.kept
+        return self.outer.is_kept(name)
+
+    def taken_type(self, name: str) -> PartialType:
+        """What onnxruntime takes the type of a name to be."""
+        if name in self.types or name in self.values or self.outer is None:
+            return self.kept.get(name) or self._inferred.get(name, NOTHING)
+        return self.outer.taken_type(name)
+
+    def folded(self, name: str) -> Value:
+        """The value of a name, where onnxruntime computes it before it runs the model."""
+        return self.value(name) if self._folds(name, MOST_FOLDED) else Unknown("not folded")
+
+    def _folds(self, name: str, most: int) -> bool:
+        """Whether onnxruntime computes a value before it runs the model, by at most so many nodes in a row."""
+        if name not in self.types and name not in self.values and self.outer is not None:
+            return self.outer._folds(name, most)
+        if name not in self._folded:
+            value, node = self.value(name), self._givers.get(name)
+            self._folded[name] = not isinstance(value, Unknown) and not has_names(value) and most > 0
+            if self._folded[name] and node is not None and node.op_type in ("Shape", "Size"):
+                sizes = self.taken_type(node.input[0]).shape
+                self._folded[name] = sizes is not None and all(isinstance(size, int) for size in sizes)
+            elif self._folded[name] and node is not None:
+                self._folded[name] = all(self._folds(each, most - 1) for each in node.input if each)
+        return self._folded[name]
 
     def learn_value(self, name: str, value: Value) -> None:
         """Keep the value of an output, and the type that it has by it."""
