@@ -85,7 +85,7 @@ class Configuration(Record, strict=True):
     include_host: bool = False
     """Whether nodes of models that are the host's arithmetic are judged like the others."""
 
-    provider: Provider | None = None
+    provider: Annotated[Provider, Field(strict=False)] | None = None
     """A program that runs models on DirectML: `check` also says what it does with each node."""
 
     ignore: list[Ignore] = Field(default=[])

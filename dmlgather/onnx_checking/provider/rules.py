@@ -44,8 +44,8 @@ def stale(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault
     return Fault(
         "output.shape",
         expected=f"{own}, as its inputs give",
-        got=f"{kept}, which the model states for {printable(name)!r}; {failure}",
-        remedy=f"remove {printable(name)!r} from the model's value_info, or correct its size there or in the outputs",
+        got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}",
+        remedy="remove stale sizes from the model's value_info and outputs, or mend the exporter that wrote them",
     )
 
 
@@ -65,8 +65,8 @@ def stale_for_others(name: str, kept: PartialType, own: PartialType, failure: st
     return Fault(
         "output.shape",
         expected=f"{own}, as its inputs give",
-        got=f"{kept}, which the model states for {printable(name)!r}; {failure}, unless {same}",
-        remedy=f"remove {printable(name)!r} from the model's value_info, or state names for its sizes there and in the outputs",
+        got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}, unless {same}",
+        remedy="export the model with dynamic sizes, or remove the numbers from its value_info and outputs",
     )
 
 
