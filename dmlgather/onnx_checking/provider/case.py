@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -89,20 +89,24 @@ class ProviderCase:
     @property
     def output(self) -> PartialType:
         """The type that onnxruntime's graph has for the output."""
-        return self._kept(self.site.outputs[0]) if self.site.outputs else NOTHING
+        return self.graph_type(self.site.outputs[0]) if self.site.outputs else NOTHING
 
     @property
-    def is_contradicted(self) -> bool:
-        """Whether the model states another type of the output than follows."""
+    def is_misled(self) -> bool:
+        """Whether onnxruntime's graph has another type of the output than follows, by what the model states."""
         return any((self.site.graph, value.name) in self.kept for value in self.site.outputs)
 
-    def _kept(self, value: NodeValue) -> PartialType:
+    def graph_type(self, value: NodeValue) -> PartialType:
+        """The type that onnxruntime's graph has for an input or output."""
         return self.kept.get((self.site.graph, value.name), value.type)
 
     @cached_property
     def sizes(self) -> Shape | None:
-        """The sizes that the provider computes for the output, as far as they follow."""
-        return output_sizes(self.site)
+        """The sizes that the provider computes for the output: of what runs, or of onnxruntime's graph if it asks before."""
+        if not self.is_early:
+            return output_sizes(self.site)
+        inputs = tuple(replace(value, type=self.graph_type(value)) for value in self.site.inputs)
+        return output_sizes(replace(self.site, inputs=inputs))
 
     @cached_property
     def axes(self) -> Sequence[SlicedBounds]:
@@ -145,11 +149,11 @@ class ProviderCase:
             if each.at not in self.placed.constants:
                 return f"{each.role} {printable(each.value.name)!r} is computed"
         for value in self._described:
-            known = self._kept(value)
+            known = self.graph_type(value)
             if not is_fixed(known):
                 return f"{printable(value.name)!r} is {known} before it runs"
         for value in self._described:
-            if 0 in (self._kept(value).shape or ()):
+            if 0 in (self.graph_type(value).shape or ()):
                 return f"{printable(value.name)!r} has a size of 0"
         return ""
 
@@ -163,7 +167,7 @@ class ProviderCase:
         if not self.cut:
             return True
         constant = all(each.at in self.placed.constants for each in self.bounds)
-        known = all(is_fixed(self._kept(value)) for value in self._described)
+        known = all(is_fixed(self.graph_type(value)) for value in self._described)
         return known and constant and len(self.bounds) == (0 if self.since == 1 else len(self.kernel.host))
 
     @property

@@ -50,7 +50,7 @@ class PlacedNode:
 
     chain: of a node on the CPU, the operators from a Shape or Size up to it. control: the operator with a graph of its own that
     keeps the nodes of this graph from being fused; empty where there is none. constants: the positions of inputs that are
-    constant. fits: whether its shapes are numbers, none of them 0, so that it may be fused.
+    constant. inputs: the types of its inputs. fits: whether its shapes are numbers, none of them 0, so that it may be fused.
     """
 
     key: Key
@@ -59,6 +59,7 @@ class PlacedNode:
     chain: tuple[str, ...]
     control: str
     constants: frozenset[int]
+    inputs: tuple[PartialType, ...]
     fits: bool
 
     @property
@@ -129,7 +130,9 @@ class _Graph:
         elif _gives_sizes(node) and not self._has_no_kernel(node):
             self.chains |= dict.fromkeys(node.output, chain[-1:])
         fits = all(map(self._is_fixed, filter(None, (*node.input, *node.output))))
-        return PlacedNode((self.path, index), node, home, chain if home is Home.CPU else (), self.control, constants, fits)
+        inputs = tuple(self.types.get(name, NOTHING) for name in node.input)
+        chain = chain if home is Home.CPU else ()
+        return PlacedNode((self.path, index), node, home, chain, self.control, constants, inputs, fits)
 
     def _home(self, node: NodeProto) -> Home:
         """Where a node is computed."""

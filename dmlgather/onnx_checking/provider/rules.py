@@ -27,7 +27,7 @@ INT64_HIGHEST = 2**63 - 1
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
     """A size of the output that onnxruntime's graph keeps from the model is another number than the provider computes."""
     own = case.sizes
-    if own is not None and case.is_contradicted and differ(case.output.shape, own):
+    if own is not None and case.is_misled and differ(case.output.shape, own):
         yield stale(case.site.outputs[0].name, case.output, case.output.sized(own), case.failure)
 
 
@@ -50,12 +50,27 @@ def stale(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """A size of the output that onnxruntime's graph keeps from the model is a number, where that of the inputs has a name."""
-    kept, own = case.output.shape, case.sizes
-    if kept is None or own is None or not case.is_contradicted or differ(kept, own):
+    """A size that onnxruntime's graph keeps from the model is a number, where one with a name follows; or the kernel is created
+    for inputs of other sizes than it gets.
+    """
+    kept, own, named = case.output, case.sizes, f"the run fails: {NUMBER}"
+    if case.is_misled and own is not None and not differ(kept.shape, own) and may_differ(kept.shape, own):
+        yield stale_for_others(case.site.outputs[0].name, kept, kept.sized(own), named)
         return
-    if any(isinstance(one, int) and isinstance(two, str) for one, two in zip(kept, own, strict=True)):
-        yield stale_for_others(case.site.outputs[0].name, case.output, case.output.sized(own), f"the run fails: {NUMBER}")
+    for each in case.arrays if case.is_early else ():
+        graphs, follows = case.graph_type(each.value), each.value.type
+        if follows.shape is not None and differ(graphs.shape, follows.shape):
+            fault = stale(each.value.name, graphs, follows, f"this node, or an earlier one, ends with {NUMBER}")
+        elif follows.shape is not None and may_differ(graphs.shape, follows.shape):
+            fault = stale_for_others(each.value.name, graphs, follows, named)
+        else:
+            continue
+        yield fault._replace(path=f"{each.role}.shape")
+
+
+def may_differ(kept: Shape | None, own: Shape) -> bool:
+    """Whether a shape has a number where the other has a name."""
+    return any(isinstance(one, int) and isinstance(two, str) for one, two in zip(kept or (), own, strict=False))
 
 
 def stale_for_others(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault:

@@ -9,14 +9,15 @@ from typing import Any
 
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Certainty, Provider, ProviderNode, ProviderSummary, ProviderVerdict
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES
-from dmlgather.onnx_checking.provider.placement import Home, PlacedNode, numbered, parts, place
-from dmlgather.onnx_checking.provider.rules import broken, differ, stale, stale_for_others
+from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, is_fixed, numbered, parts, place
+from dmlgather.onnx_checking.provider.rules import broken, differ, may_differ, stale, stale_for_others
 from dmlgather.onnx_checking.reading.file import ModelFile
 from dmlgather.wording import alternatives, counted, printable
 
@@ -47,9 +48,8 @@ def provided(
     node that no run reaches, or that reads what is not defined, gets no verdict.
     """
     placed = place(file)
-    kept = {(each.graph, each.tensor): each.kept for each in contents.contradictions}
     cases = {
-        spot.key: ProviderCase(site, spot, level, problem, kept, codes)
+        spot.key: ProviderCase(site, spot, level, problem, contents.kept, codes)
         for site, problem, codes in judged
         if site.unreached is None and not any(value.undefined for value in site.inputs)
         for spot in [placed[site.graph, site.index]]
@@ -60,13 +60,12 @@ def provided(
     for key, case in cases.items():
         nodes[case.site.place], own = _verdict(case, numbers.get(key))
         findings += [(case.site.place, finding) for finding in own]
-    findings += _others(contents.contradictions, {site.place for site in contents.sites})
+    judged_places = {site.place for site in contents.sites}
+    findings += _others((each for each in contents.contradictions if each.place not in judged_places), contents.kept, placed)
     return Provided(nodes, findings, _summary(list(nodes.values())))
 
 
-def _parts(
-    placed: Mapping[tuple[str, int], PlacedNode], cases: Mapping[tuple[str, int], ProviderCase]
-) -> dict[tuple[str, int], int]:
+def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
     """The number of the part of each node of the family that runs on DirectML. Nodes outside the family are taken to be fused
     where their shapes are numbers.
     """
@@ -142,18 +141,24 @@ def _chain(chain: Sequence[str]) -> str:
     return " → ".join(map(printable, shown))
 
 
-def _others(contradictions: Iterable[Contradiction], judged: set[str]) -> Iterator[tuple[str, Finding]]:
+def _others(
+    contradictions: Iterable[Contradiction], kept_types: Mapping[tuple[str, str], PartialType], placed: Mapping[Key, PlacedNode]
+) -> Iterator[tuple[str, Finding]]:
     """Findings about nodes outside the family whose results have other sizes in onnxruntime's graph than follow. It is not known
-    where these run.
+    where these run. Where the graph has numbers for all inputs, the sizes fit to each other, and an earlier node fails.
     """
+    makers = {(each.key[0], name): each for each in placed.values() for name in each.node.output}
     for each in contradictions:
-        kept, follows = each.kept.shape, each.follows.shape
-        if each.place in judged or kept is None or follows is None:
+        kept, follows, maker = each.kept.shape, each.follows.shape, makers.get((each.graph, each.tensor))
+        if kept is None or follows is None or maker is None or maker.home is not Home.DEVICE:
+            continue
+        inputs = zip(maker.node.input, maker.inputs, strict=True)
+        if all(is_fixed(kept_types.get((each.graph, name), known)) for name, known in inputs if name):
             continue
         failure = f"if DirectML runs {printable(each.operator)}, it ends with {NUMBER}"
         if differ(kept, follows):
             fault = stale(each.tensor, each.kept, each.follows, failure)
-        elif any(isinstance(one, int) and isinstance(two, str) for one, two in zip(kept, follows, strict=True)):
+        elif may_differ(kept, follows):
             fault = stale_for_others(each.tensor, each.kept, each.follows, failure)
         else:
             continue
