@@ -58,7 +58,7 @@ class PlacedNode:
     home: Home
     chain: tuple[str, ...]
     control: str
-    constants: frozenset[int]
+    constants: tuple[int, ...]
     inputs: tuple[PartialType, ...]
     fits: bool
 
@@ -77,7 +77,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
         graphs.append((function_name(key), GraphProto(node=function.node), function.opset_import))
     found: list[PlacedNode] = []
     for path, graph, opsets in graphs:
-        found += _Graph(graph, _Surroundings(path, own_opset(opsets), file.functions, "", ChainMap(), frozenset())).placed()
+        found += _Graph(graph, _Surroundings(path, own_opset(opsets), file.functions, "", ChainMap(), ChainMap())).placed()
     return {each.key: each for each in found}
 
 
@@ -89,7 +89,7 @@ class _Surroundings(NamedTuple):
     functions: Functions
     operator: str
     types: ChainMap[str, PartialType]
-    constants: frozenset[str]
+    constants: ChainMap[str, bool]
 
 
 class _Graph:
@@ -103,7 +103,7 @@ class _Graph:
         own |= {tensor.name: type_of_tensor(tensor) for tensor in graph.initializer}
         self.types = around.types.new_child(own)
         initialized, inputs = {tensor.name for tensor in graph.initializer}, {value.name for value in graph.input}
-        self.constants = initialized | around.constants
+        self.constants = around.constants.new_child(dict.fromkeys(initialized, True))
         self.replaceable, self.inputs = inputs & initialized, inputs - initialized
         self.chains: dict[str, tuple[str, ...]] = {}
         containing = next((operator_name(node) for node in graph.node if any(subgraphs(node))), "")
@@ -116,15 +116,15 @@ class _Graph:
             place = f"{self.path}/{label}" if self.path else label
             for attribute, body in subgraphs(node):
                 around = self.around._replace(path=f"{place}.{attribute}", operator=operator_name(node))
-                around = around._replace(types=self.types, constants=frozenset(self.constants))
+                around = around._replace(types=self.types, constants=self.constants)
                 yield from _Graph(body, around).placed()
             yield self._placed(node, index)
 
     def _placed(self, node: NodeProto, index: int) -> PlacedNode:
-        constants = frozenset(at for at, name in enumerate(node.input) if name in self.constants)
+        constants = tuple(at for at, name in enumerate(node.input) if name in self.constants)
         home, chain = self._home(node), (*self._chain(node), operator_name(node))
         if home is Home.FOLDED:
-            self.constants.update(node.output)
+            self.constants.update(dict.fromkeys(node.output, True))
         elif home is Home.CPU or (len(chain) > 1 and self._has_no_kernel(node)):  # without a kernel, it is on the CPU anyway
             self.chains |= dict.fromkeys(node.output, chain)
         elif _gives_sizes(node) and not self._has_no_kernel(node):
@@ -145,10 +145,13 @@ class _Graph:
 
     def _is_folded(self, node: NodeProto) -> bool:
         """Whether all that a node reads is known: constants, and of Shape the shape."""
+        if node.domain not in DOMAINS:
+            return False
         names = [name for name in node.input if name]
-        if node.op_type == "Constant" or (names and self.constants.issuperset(names) and self.replaceable.isdisjoint(names)):
+        if node.op_type == "Shape" and names and is_fixed(self.types.get(names[0], NOTHING)):
             return True
-        return node.op_type == "Shape" and is_fixed(self.types.get(node.input[0], NOTHING))
+        constant = all(name in self.constants for name in names) and self.replaceable.isdisjoint(names)
+        return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
         """Whether each input of a node lies on the CPU, and none is read there by a kernel of DirectML in any case."""
