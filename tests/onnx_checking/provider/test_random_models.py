@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import onnx
+import pytest
 
 from dmlgather.onnx_checking.checked_model import ProviderVerdict
 from tests import seeds
@@ -23,6 +24,7 @@ def _results(model: onnx.ModelProto) -> dict[str, str]:
     return {node.name or f"{node.op_type}_{at}": node.output[0] for at, node in enumerate(model.graph.node)}
 
 
+@pytest.mark.slow
 def test_true_models_have_no_stale_sizes(tmp_path: Path) -> None:
     met: Counter[ProviderVerdict] = Counter()
     for seed in seeds.rng().sample(range(10**9), DRAWN):
@@ -33,6 +35,7 @@ def test_true_models_have_no_stale_sizes(tmp_path: Path) -> None:
     assert met.keys() >= {V.FUSED, V.ADAPTER}
 
 
+@pytest.mark.slow
 def test_what_is_computed_beforehand_is_folded(tmp_path: Path) -> None:
     met: Counter[ProviderVerdict] = Counter()
     for seed in seeds.rng().sample(range(10**9), DRAWN):

@@ -45,6 +45,13 @@ MODELS = {
         "a = Relu(x) z = Gather<axis = 1>(a, i)",
         set(),
     ),
+    "another rank": (
+        "float[4,3] x, int32[2] i",
+        "float[8] z",
+        "float[1,3] a",
+        "a = Relu(x) z = Gather<axis = 1>(a, i)",
+        set(),
+    ),
     "a number for a name": ("float[N,3] x, int32[2] i", "float[1,2] z", "", "z = Gather<axis = 1>(x, i)", {"ORT102"}),
     "a name for a name": ("float[N,3] x, int32[2] i", "float[M,2] z", "", "z = Gather<axis = 1>(x, i)", set()),
     "blocks": (
