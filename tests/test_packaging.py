@@ -105,9 +105,10 @@ def test_a_wheel_carries_the_engine_of_its_platform(wheel: Path, tmp_path: Path)
 def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "dmlgather" / "docs").iterdir()) == ["expressing.md", "findings.md"]
+    names = ["expressing.md", "findings.md", "onnxruntime-findings.md"]
+    assert sorted(path.name for path in (tmp_path / "dmlgather" / "docs").iterdir()) == names
     show = "from dmlgather.cli.app import run; run(['rule', {!r}])"
-    for code in ("DML302", "EXP104"):
+    for code in ("DML302", "EXP104", "ORT106"):
         shown, expected = (python(show.format(code), PYTHONPATH=str(path)).stdout for path in (tmp_path, ROOT))
         assert shown == expected
         assert shown.startswith(f"# {code} error: ")

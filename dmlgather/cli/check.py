@@ -15,12 +15,21 @@ from dmlgather.cli.failures import say
 from dmlgather.cli.limiting import TimeLimit, WorkMemory, stated
 
 if TYPE_CHECKING:
+    from dmlgather.onnx_checking.checked_model import Provider
     from dmlgather.report.check_report import CheckReport
+    from dmlgather.report.configuration import LoadedConfiguration
     from dmlgather.report.file_check import Note
     from dmlgather.report.formats import Output
 
 FORMATS = "text, concise, json, sarif, junit, github"
 """The names of the report formats."""
+
+
+def providers() -> list[str]:
+    """The providers, for shells that complete their names."""
+    from dmlgather.onnx_checking.checked_model import Provider
+
+    return list(Provider)
 
 
 def check(
@@ -79,6 +88,16 @@ def check(
         typer.Option(
             "--include-host/--no-include-host",
             help="Judge also nodes of models whose results reach only shapes, bounds and conditions.",
+            show_default=False,
+        ),
+    ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            "--provider",
+            metavar="NAME",
+            autocompletion=providers,
+            help="Also say what this provider does with the nodes of models: onnxruntime-directml, which needs level 5_0.",
             show_default=False,
         ),
     ] = None,
@@ -143,6 +162,7 @@ def check(
         wanted = None if level is None else FeatureLevel.parse(level)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
+    asked = None if provider is None else _provider(provider)
     settings = Settings(
         loaded,
         wanted,
@@ -156,7 +176,10 @@ def check(
         allow_outside,
         ignored if quiet else note,
         stated(time_limit, memory_limit),
+        asked,
     )
+    if low := list(settings.low_levels()):
+        return _refuse(low, loaded)
     try:
         destinations = settings.complete_outputs()
     except ValueError as error:
@@ -173,6 +196,28 @@ def check(
     if not quiet:
         _say_about(report, written=write_baseline is not None)
     return report.exit_code
+
+
+def _provider(name: str) -> Provider:
+    from dmlgather.onnx_checking.checked_model import Provider
+    from dmlgather.wording import alternatives
+
+    if name not in list(Provider):
+        raise typer.BadParameter(f"expected {alternatives(Provider)}, got {name!r}", param_hint="'--provider'")
+    return Provider(name)
+
+
+def _refuse(low: Sequence[tuple[tuple[str, ...], str]], loaded: LoadedConfiguration | None) -> int:
+    """Say which levels are too low for the provider. low: as `Settings.low_levels` gives them. Exit code 2."""
+    from dmlgather.wording import dotted
+
+    for keys, told in low:
+        if not keys or loaded is None:
+            raise typer.BadParameter(told, param_hint="'--level'")
+        say(
+            f"{loaded.file}:{loaded.line(*keys)}: {dotted(keys)}: {told}; fix: state a newer level, or check without the provider"
+        )
+    return 2
 
 
 def _outputs(as_json: bool, output: Path | None, formats: Sequence[str], note: Note) -> list[Output]:

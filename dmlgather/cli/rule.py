@@ -29,7 +29,8 @@ def rule(
     """Explain a code of `check`'s findings: the rule, its source, and an example that breaks it and one that does not.
 
     Without a code, list all codes: DML1xx to DML9xx are rules of DirectML and of model files, EXP1xx to EXP3xx say why another
-    library's operator cannot be expressed in DirectML, or where it differs.
+    library's operator cannot be expressed in DirectML, or where it differs, and ORT1xx to ORT3xx what onnxruntime's DirectML
+    provider does with a node.
     """
     from dmlgather.report.code_registry import CODES
 

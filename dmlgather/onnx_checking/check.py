@@ -22,10 +22,20 @@ from dmlgather.onnx.problems.export import EXPORTER, TO_THE_FRONT, broken_rule, 
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeError, UnknownValueError, problem_of
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.slice import Slice
-from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor, KnownCall, Verdict
+from dmlgather.onnx_checking.checked_model import (
+    CheckedModel,
+    CheckedNode,
+    CheckedTensor,
+    KnownCall,
+    Provider,
+    ProviderNode,
+    Verdict,
+)
 from dmlgather.onnx_checking.contradictions import finding_of
 from dmlgather.onnx_checking.following.node_sites import CHANGING, ModelContents, NodeSite, NodeValue, find_nodes
 from dmlgather.onnx_checking.following.scopes import NOWHERE
+from dmlgather.onnx_checking.provider.kernels import check_level
+from dmlgather.onnx_checking.provider.verdicts import provided
 from dmlgather.onnx_checking.reading.file import read_model
 from dmlgather.onnx_checking.relatives import relatives_among
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
@@ -308,19 +318,31 @@ def _reference(error: UnknownTypeError | UnknownValueError) -> Finding:
     )
 
 
-def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: bool = False) -> CheckedModel:
+def check_model(
+    path: Path,
+    level: str | FeatureLevel = "6_4",
+    include_host: bool = False,
+    provider: str | Provider | None = None,
+) -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.
 
-    include_host: whether nodes that are the host's arithmetic are judged as if DirectML had to take them.
-    A file that cannot be understood has one problem. ValueError for an unknown level.
+    include_host: whether nodes that are the host's arithmetic are judged as if DirectML had to take them. provider: a program of
+    which is said what it does with each node.
+    A file that cannot be understood has one problem. ValueError for an unknown level or provider, and for a level that is too low
+    for the provider.
     """
     level = FeatureLevel.parse(level)
+    wanted = None if provider is None else Provider(provider)
+    if wanted is not None:
+        check_level(level)
     try:
-        contents = find_nodes(read_model(path))
+        file = read_model(path)
+        contents = find_nodes(file)
         judged = [(site, judge(site, level, contents.sizes, contents.origins)) for site in contents.sites]
         if not include_host:
             judged = [(site, of_host(each) if site.host else each) for site, each in judged]
         judged = _reconciled(judged, level, contents)
+        found = None if wanted is None else provided(file, contents, _known(judged), level)
     except ImportError as error:
         message = str(missing_extra("an ONNX model", "onnx", error))
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=message),))
@@ -330,16 +352,24 @@ def check_model(path: Path, level: str | FeatureLevel = "6_4", include_host: boo
         *_graph_findings(contents),
         *((site.place, finding) for site, each in judged for finding in each.findings),
         *contradictions(_stated(judged, contents.sizes)),
+        *(found.findings if found else ()),
     ]
     return CheckedModel(
         str(path),
         opsets=contents.opsets,
-        nodes=tuple(_checked(*pair) for pair in judged),
+        nodes=tuple(_checked(site, each, found.nodes.get(site.place) if found else None) for site, each in judged),
         others=dict(sorted(contents.others.items())),
         relatives=relatives_among(contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={site.place: each.call for site, each in judged if each.call is not None},
+        provider=found.summary if found else None,
     )
+
+
+def _known(judged: Iterable[tuple[NodeSite, Judged]]) -> Iterator[tuple[NodeSite, Problem | None, tuple[str, ...]]]:
+    """The nodes, each with what it computes, where that is known, and the codes of its findings."""
+    for site, each in judged:
+        yield site, each.call.problem if each.call else None, tuple(finding.code for finding in each.findings)
 
 
 def _reconciled(
@@ -393,7 +423,7 @@ def _bounds(value: NodeValue) -> Iterator[KnownSize]:
         yield from value.elements.flat
 
 
-def _checked(site: NodeSite, judged: Judged) -> CheckedNode:
+def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> CheckedNode:
     try:
         version = version_of(site.node.op_type, site.opset).since
     except ValueError:
@@ -409,6 +439,7 @@ def _checked(site: NodeSite, judged: Judged) -> CheckedNode:
         inputs=tuple(_inputs(site)),
         attributes=site.integers,
         outputs=tuple(_tensor("output", value) for value in site.outputs),
+        provider=provider,
     )
 
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from dmlgather.dialects.problem import Problem
 
 
+def left_out(value: object) -> bool:
+    """Whether a field is left out of JSON: it is about a provider, and the check is not."""
+    return value is None
+
+
 class Verdict(enum.StrEnum):
     """Whether DirectML takes a node at the feature level of the check."""
 
@@ -34,6 +39,50 @@ class Verdict(enum.StrEnum):
     """DirectML's caller computes it on the CPU: its result reaches only shapes, bounds and conditions."""
     UNREACHED = "unreached"
     """No run of the model reaches it."""
+
+
+class Provider(enum.StrEnum):
+    """A program that runs ONNX models on DirectML, and prepares their nodes in its own way."""
+
+    ONNXRUNTIME_DIRECTML = "onnxruntime-directml"
+
+
+class ProviderVerdict(enum.StrEnum):
+    """What a provider does with a node."""
+
+    FUSED = "fused"
+    """It runs on DirectML, fused with its neighbours."""
+    SINGLE = "single"
+    """It runs on DirectML by itself, which cuts the graph."""
+    ADAPTER = "adapter"
+    """It runs on DirectML if the adapter has its data types, else on the CPU."""
+    TYPE = "type"
+    """It runs on the CPU: the provider has no kernel for its data type or version."""
+    SHAPE = "shape"
+    """It runs on the CPU on purpose, as part of the arithmetic of shapes."""
+    FOLDED = "folded"
+    """It is computed before nodes are placed: all that it reads is known."""
+    FAILS = "fails"
+    """The session cannot be created, or the run fails."""
+    NO_KERNEL = "no kernel"
+    """Nothing runs it, so that the session cannot be created."""
+    DIFFERS = "differs"
+    """It runs on DirectML, and gives something else than on the CPU."""
+    UNCLEAR = "unclear"
+    """What is known of it contradicts itself."""
+    UNKNOWN = "unknown"
+    """The model does not say enough."""
+
+
+class Certainty(enum.StrEnum):
+    """How certain it is what a provider does."""
+
+    READ = "read"
+    """It is written in the provider's source, or in its tests."""
+    INFERRED = "inferred"
+    """It follows from these by reasoning."""
+    UNKNOWN = "unknown"
+    """Only a run on Windows can tell."""
 
 
 def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
@@ -98,6 +147,70 @@ class SizeCondition(Record):
     """By the name of each unknown size, its factor in the sum; none where the size is no such sum."""
 
 
+class ProviderNode(Record):
+    """What a provider does with a node."""
+
+    verdict: ProviderVerdict
+    """What it does, in one word."""
+
+    text: str
+    """What it does, in words, and why."""
+
+    certainty: Certainty
+    """How certain that is."""
+
+    source: str
+    """Where to look, with keys that `dmlgather rule` explains for the codes of the provider: "[ORT-PARTITION]"."""
+
+    part: int | None = None
+    """The number of the part of the graph that it belongs to on DirectML, from 1: nodes of one part are fused. None where it is
+    not known to run there.
+    """
+
+    codes: tuple[str, ...] = ()
+    """The codes of the node's findings that the verdict follows from."""
+
+
+class ProviderSummary(Record):
+    """How many nodes of a model a provider runs where."""
+
+    provider: Provider
+    """The provider."""
+
+    text: str
+    """All of it in a line."""
+
+    directml: int
+    """Nodes on DirectML."""
+
+    parts: int
+    """Parts of the graph that these are in, at least: nodes outside the family may cut it further."""
+
+    either: int
+    """Nodes that the adapter decides about."""
+
+    cpu: int
+    """Nodes on the CPU."""
+
+    shapes: int
+    """Those of them that are there on purpose, as part of the arithmetic of shapes."""
+
+    folded: int
+    """Nodes that are computed before nodes are placed."""
+
+    fails: int
+    """Nodes at which the session or the run fails."""
+
+    differs: int
+    """Nodes on DirectML that give something else than on the CPU."""
+
+    unclear: int
+    """Nodes of which what is known contradicts itself."""
+
+    unknown: int
+    """Nodes of which the model does not say enough."""
+
+
 class CheckedNode(Record):
     """One gather or slice in a model."""
 
@@ -154,6 +267,11 @@ class CheckedNode(Record):
     reason: str | None = None
     """Where the verdict is unreached: why no run of the model reaches it."""
 
+    provider: ProviderNode | None = Field(None, exclude_if=left_out)
+    """What the provider that the check is about does with it; left out without one, and where no run reaches the node or it reads
+    what is not defined.
+    """
+
 
 @dataclass(frozen=True, eq=False)
 class KnownCall:
@@ -169,7 +287,7 @@ class CheckedModel:
 
     opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
     each other operator, which are not judged. relatives: those of the others that are close to the family. calls: what the nodes
-    compute that are known well enough, by place.
+    compute that are known well enough, by place. provider: what the provider does that the check is about.
     """
 
     file: str
@@ -180,3 +298,4 @@ class CheckedModel:
     problems: tuple[FileProblem, ...] = ()
     relatives: tuple[Relative, ...] = ()
     calls: dict[str, KnownCall] = field(default_factory=dict)
+    provider: ProviderSummary | None = None

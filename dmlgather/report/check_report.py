@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, computed_field
 
 from dmlgather.directml.findings import FileProblem, Severity
 from dmlgather.directml.types import FeatureLevelField
-from dmlgather.onnx_checking.checked_model import CheckedNode, Verdict
+from dmlgather.onnx_checking.checked_model import CheckedNode, Provider, ProviderSummary, Verdict, left_out
 from dmlgather.onnx_checking.relatives import Relative
 from dmlgather.record import Record
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore, causes
@@ -50,6 +50,9 @@ class FileReport(Record):
 
     problems: tuple[FileProblem, ...] = ()
     """Why the file, or parts of it, could not be understood."""
+
+    provider: ProviderSummary | None = Field(None, exclude_if=left_out)
+    """How many of the nodes the provider that was asked about runs where; left out where none was."""
 
     _lines: Mapping[int, str] = PrivateAttr({})
 
@@ -161,6 +164,9 @@ class CheckReport(Record):
 
     include_host: bool = False
     """Whether nodes that are the host's arithmetic were judged like the others."""
+
+    provider: Provider | None = Field(None, exclude_if=left_out)
+    """The provider of which was asked what it does with the nodes of models; left out where none was."""
 
     files: tuple[FileReport, ...]
     """Every file that was checked, in the order they were named and found."""

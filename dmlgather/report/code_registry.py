@@ -10,14 +10,15 @@ from dmlgather.dialects import export_codes as dialects
 from dmlgather.directml import codes as directml
 from dmlgather.directml.codes import Code
 from dmlgather.files import read_text, shipped
+from dmlgather.onnx_checking.provider import codes as provider
 
-CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES}
-"""Every code, in order."""
+CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
+"""Every code, in order: those of providers last."""
 
-SOURCES = {**directml.SOURCES, **dialects.SOURCES}
+SOURCES = {**directml.SOURCES, **dialects.SOURCES, **provider.SOURCES}
 """The document of each key that a source has in brackets."""
 
-PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md"}
+PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md", "ORT": "docs/onnxruntime-findings.md"}
 """The page that has a section for each code, by the first letters of the code."""
 
 INDEX = {code: number for number, code in enumerate(CODES)}
@@ -33,12 +34,14 @@ def help_uri(code: Code) -> str | None:
     return None
 
 
-def rules() -> list[Any]:
-    """The rules as SARIF's reportingDescriptor objects, in the order of `INDEX`."""
+def rules(providers: bool) -> list[Any]:
+    """The rules as SARIF's reportingDescriptor objects, in the order of `INDEX`. providers: those of providers as well."""
     from pydantic_sarif import model as sarif
 
     found = []
     for code in CODES.values():
+        if code.code in provider.CODES and not providers:
+            continue
         page = PAGES[code.code[:3]]
         text = f"{code.title}. Source: {code.source}. {page} has a failing and a fixed example under {code.code}."
         uri = help_uri(code)
@@ -55,7 +58,7 @@ def rules() -> list[Any]:
     return found
 
 
-# The sections of the pages that explain codes: docs/findings.md and docs/expressing.md, which the wheel carries.
+# The sections of the pages that explain codes, which the wheel carries.
 
 
 _SECTION = re.compile(r"^## (?P<code>[A-Z]{3}\d{3}) [^\n]*\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from dmlgather.directml.types import FeatureLevel, FeatureLevelField
 from dmlgather.files import FileError, read_text
+from dmlgather.onnx_checking.checked_model import Provider
 from dmlgather.record import Record, plainly
 from dmlgather.report.code_registry import CODES
 from dmlgather.report.formats import FORMATS, Output, complete
@@ -84,6 +85,9 @@ class Configuration(Record, strict=True):
     include_host: bool = False
     """Whether nodes of models that are the host's arithmetic are judged like the others."""
 
+    provider: Annotated[Provider, Field(strict=False)] | None = None
+    """A program that runs models on DirectML: `check` also says what it does with each node."""
+
     ignore: list[Ignore] = Field(default=[])
     """Codes whose findings are ignored, each with a reason."""
 
@@ -101,6 +105,7 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
     "baseline": ("the name of a file", "write one in quotes, or remove the key"),
     "error_on_warning": _BOOLEAN,
     "include_host": _BOOLEAN,
+    "provider": (f"a provider ({alternatives(Provider)})", "write one of them in quotes, or remove the key"),
     "ignore": (
         "a list of tables with code, reason and perhaps paths",
         "write [[ignore]] tables, in pyproject.toml [[tool.dmlgather.ignore]]",

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlgather.child_process import end, start_python
 from dmlgather.directml.findings import FileProblem, LocatedFinding
@@ -17,7 +17,7 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import STREAMS
 from dmlgather.host import cpus
 from dmlgather.limits import DEFAULT, LimitError, Limits
-from dmlgather.onnx_checking.checked_model import CheckedModel
+from dmlgather.onnx_checking.checked_model import CheckedModel, Provider
 from dmlgather.report.check_report import FileReport
 from dmlgather.report.finding_status import ReportedFinding
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 # What checks a file is imported for the first file of its kind.
 
 
-def _onnx(path: Path, level: FeatureLevel, include_host: bool) -> CheckedModel:
+def _onnx(path: Path, level: FeatureLevel, asked: Asked) -> CheckedModel:
     from dmlgather.onnx_checking.check import check_model
 
-    return check_model(path, level, include_host)
+    return check_model(path, level, asked.include_host, asked.provider)
 
 
 SUFFIXES = (".json", *STREAMS, ".onnx", ".xml")
@@ -43,17 +43,25 @@ NO_IR = (
 """What is said of a file .xml."""
 
 
-def file_report(
-    path: Path, level: FeatureLevel, allow_outside: bool = False, include_host: bool = False, limits: Limits = DEFAULT
-) -> tuple[FileReport, bool]:
-    """The report of a file at a feature level, and whether the file is of another sort. allow_outside: as in `check_file`.
-    include_host: as in `check_model`. limits: of the work on the file.
+class Asked(NamedTuple):
+    """What is asked of each file. allow_outside: as in `check_file`. include_host, provider: as in `check_model`. limits: of the
+    work on it.
+    """
+
+    allow_outside: bool = False
+    include_host: bool = False
+    provider: Provider | None = None
+    limits: Limits = DEFAULT
+
+
+def file_report(path: Path, level: FeatureLevel, asked: Asked) -> tuple[FileReport, bool]:
+    """The report of a file at a feature level, and whether the file is of another sort.
 
     A file that takes too long, too much memory, or that meets an error in dmlgather is a problem of its own.
     """
     try:
-        with limits.over(path):
-            return _checked(path, level, allow_outside, include_host)
+        with asked.limits.over(path):
+            return _checked(path, level, asked)
     except LimitError as error:
         message = f"{error}; it is not checked"
     except RecursionError:
@@ -69,10 +77,10 @@ def _unchecked(path: Path, level: FeatureLevel, message: str) -> FileReport:
     return FileReport(file=str(path), level=level, kind="unknown", problems=(problem,))
 
 
-def _checked(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool) -> tuple[FileReport, bool]:
+def _checked(path: Path, level: FeatureLevel, asked: Asked) -> tuple[FileReport, bool]:
     name = path.name.lower()
     if name.endswith(".onnx"):
-        return _model(_onnx(path, level, include_host), level), False
+        return _model(_onnx(path, level, asked), level), False
     if name.endswith(".xml") and path.is_file():
         return _unchecked(path, level, NO_IR), True
     if name.endswith(STREAMS):
@@ -81,7 +89,7 @@ def _checked(path: Path, level: FeatureLevel, allow_outside: bool, include_host:
         return _json(check_lines_file(path, level), level)
     from dmlgather.directml.dxdispatch.model_file import check_file
 
-    return _json(check_file(path, level, allow_outside), level)
+    return _json(check_file(path, level, asked.allow_outside), level)
 
 
 def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
@@ -120,6 +128,7 @@ def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:
         relatives=checked.relatives,
         findings=_reported(checked.findings),
         problems=checked.problems,
+        provider=checked.provider,
     )
 
 
@@ -129,10 +138,8 @@ def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:
 Checked = tuple[FileReport, bool]
 """The report of a file, and whether the file is of another sort."""
 
-Files = Sequence[tuple[Path, FeatureLevel, bool, bool, Limits]]
-"""Files, each with the feature level to check it for, whether it may read files outside of its folder, whether the host's
-arithmetic is judged, and the limits of the work on it: the arguments of `file_report`.
-"""
+Files = Sequence[tuple[Path, FeatureLevel, Asked]]
+"""Files, each with the feature level to check it for, and what else is asked of it: the arguments of `file_report`."""
 
 Note = Callable[[str], None]
 """Takes what a user should know that is no finding."""

@@ -54,10 +54,15 @@ def _run(report: CheckReport, folder: str) -> Any:
         for cause in file.causes
     ]
     results += [_absent(entry, report, folder) for entry in report.vanished]
+    known = rules(providers=report.provider is not None)
     return sarif.Run(
         tool=sarif.Tool(
             driver=sarif.ToolComponent(
-                name="dmlgather", version=report.version, semanticVersion=report.version, language="en", rules=rules()
+                name="dmlgather",
+                version=report.version,
+                semanticVersion=report.version,
+                language="en",
+                rules=known,
             )
         ),
         columnKind=sarif.ColumnKind.unicodeCodePoints,

@@ -15,10 +15,12 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import STDIN, FileError, check_spared, read_text
 from dmlgather.input_files import InputFiles
 from dmlgather.limits import DEFAULT, Limits
+from dmlgather.onnx_checking.checked_model import Provider
+from dmlgather.onnx_checking.provider.kernels import LEAST_LEVEL, check_level
 from dmlgather.package import __version__
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.configuration import Configuration, LoadedConfiguration
-from dmlgather.report.file_check import SUFFIXES, Checked, Note, check_all, ignored, stdin_report
+from dmlgather.report.file_check import SUFFIXES, Asked, Checked, Note, check_all, ignored, stdin_report
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.report.formats import Output, complete
 from dmlgather.report.paths import Patterns, absolute, relative, root, specification, telling_apart
@@ -178,20 +180,24 @@ def check_paths(
     include_host: bool = False,
     note: Note = ignored,
     limits: Limits = DEFAULT,
+    provider: Provider | None = None,
 ) -> CheckReport:
     """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
 
     "-" is standard input, which this process reads. excluded: files that are not checked where their folder is. skip_others:
     whether to skip files of another sort that are named, as those in folders are. allow_outside: as in `check_file`.
-    include_host: as in `check_model`. jobs, note: as in `check_all`. limits: of the work on each file. ValueError for an unknown
-    level.
+    include_host, provider: as in `check_model`. jobs, note: as in `check_all`. limits: of the work on each file. ValueError for a
+    level that is unknown, or too low for the provider.
     """
     level = FeatureLevel.parse(level)
+    if provider is not None:
+        check_level(level)
     listed = [_listed(path, excluded, note) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     named = {name: path for name, path in files.items() if name != STDIN}
     levels = [(level_of(str(path)) if level_of else None) or level for path in named.values()]
-    leveled = [(path, each, allow_outside, include_host, limits) for path, each in zip(named.values(), levels, strict=True)]
+    asked = Asked(allow_outside, include_host, provider, limits)
+    leveled = [(path, each, asked) for path, each in zip(named.values(), levels, strict=True)]
     results = dict(zip(named, check_all(leveled, jobs, note), strict=True))
     if STDIN in files:
         results[STDIN] = stdin_report(level, allow_outside)
@@ -199,7 +205,9 @@ def check_paths(
     for part in listed:
         collected.add_all(part)
     files_reported, skipped = tuple(collected.files), tuple(collected.skipped)
-    return CheckReport(version=__version__, level=level, include_host=include_host, files=files_reported, skipped=skipped)
+    return CheckReport(
+        version=__version__, level=level, include_host=include_host, provider=provider, files=files_reported, skipped=skipped
+    )
 
 
 class _PathFiles(NamedTuple):
@@ -322,7 +330,7 @@ class Settings:
 
     level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
     write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
-    include_host: whether nodes that are the host's arithmetic are judged like the others.
+    include_host: whether nodes that are the host's arithmetic are judged like the others. provider: as in `check_model`.
     skip_others, jobs, allow_outside, note, limits: as in `check_paths`.
     """
 
@@ -338,6 +346,7 @@ class Settings:
     allow_outside: bool = False
     note: Note = ignored
     limits: Limits = DEFAULT
+    provider: Provider | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -366,6 +375,7 @@ class Settings:
             include_host=self.configuration.include_host if self.include_host is None else self.include_host,
             note=self.note,
             limits=self.limits,
+            provider=self._provider,
         )
         check_spared(self._targets(outputs), self.made_from(report))
         fail = self.configuration.error_on_warning if self.error_on_warning is None else self.error_on_warning
@@ -373,6 +383,24 @@ class Settings:
         if self.loaded is not None:
             report = ignoring(report, self.loaded, () if self.level is not None else paths)  # other levels have other findings
         return report if self.write_baseline is None and old is None else self._compared(report, old)
+
+    @property
+    def _provider(self) -> Provider | None:
+        return self.configuration.provider if self.provider is None else self.provider
+
+    def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """The levels that are too low for the provider: the keys of the configuration that state one, none for the option; and
+        what is wrong.
+        """
+        if self._provider is None:
+            return
+        stated = self.configuration.levels.items()
+        levels: list[tuple[tuple[str, ...], FeatureLevel]] = [((), self.level)] if self.level is not None else []
+        if not levels:
+            levels = [(("level",), self.configuration.level), *((("levels", pattern), level) for pattern, level in stated)]
+        for keys, level in levels:
+            if level < LEAST_LEVEL:
+                yield keys, f"expected {LEAST_LEVEL} or newer, which {self._provider} needs, got {level}"
 
     def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
         """The report with what the baseline knows; the baseline is written if that is requested."""

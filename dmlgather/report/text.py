@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Verdict, typed
+from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Provider, Verdict, typed
 from dmlgather.output import put
 from dmlgather.report import snippets
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
@@ -68,11 +68,12 @@ NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: 
 
 
 def line(node: CheckedNode, level: FeatureLevel) -> str:
-    """A node in one line: place, operator and version, types and shapes, verdict."""
+    """A node in one line: place, operator and version, types and shapes, verdict, and what a provider does with it."""
     version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
     given = [*map(_tensor, node.inputs), *map(_attribute, node.attributes.items())]
     results = ", ".join(typed(tensor.type, tensor.shape) for tensor in node.outputs)
-    return f"{node.place}: {node.operator}{version}({', '.join(given)}) -> {results}: {verdict(node, level)}"
+    provided = f"; {Provider.ONNXRUNTIME_DIRECTML}: {node.provider.text}" if node.provider else ""
+    return f"{node.place}: {node.operator}{version}({', '.join(given)}) -> {results}: {verdict(node, level)}{provided}"
 
 
 def verdict(node: CheckedNode, level: FeatureLevel) -> str:
@@ -238,11 +239,13 @@ class _ModelText:
         self.source = file.source()
 
     def heading(self) -> Iterator[str]:
-        """The model in a line, and a line for each operator that is close to the family."""
+        """The model in a line, and a line for each operator that is close to the family, and for a provider."""
         yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
             nodes = counted(relative.count, "node")
             yield from self.wrapped(f"{relative.operator} ({nodes}): not judged; {relative.directml}")
+        if self.file.provider is not None and self.file.nodes:
+            yield from self.wrapped(f"{self.file.provider.provider}: {self.file.provider.text}")
 
     def conditions(self) -> Iterator[str]:
         """What the verdicts on the nodes that are taken depend on."""
@@ -333,9 +336,9 @@ JOINTS = {"descriptor": ": ", "descriptors": ": "}
 
 STYLES = {
     r"(?m)^ *\S[^\n ]*?:\d+(:\d+)?:": "bold",
-    r"\b(DML|EXP)\d{3} error\b": "bold red",
-    r"\b(DML|EXP)\d{3} warning\b": "bold yellow",
-    r"\b(DML|EXP)\d{3} note\b": "bold cyan",
+    r"\b(DML|EXP|ORT)\d{3} error\b": "bold red",
+    r"\b(DML|EXP|ORT)\d{3} warning\b": "bold yellow",
+    r"\b(DML|EXP|ORT)\d{3} note\b": "bold cyan",
     r"(?m)^ +\d+ \|": "dim",
     r"(?m)^ +\| +\^$": "bold red",
     r"(?m)^ +(expected|got|nodes?) {2,}": "bold",

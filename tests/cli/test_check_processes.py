@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.limits import Limits
 from dmlgather.report import file_check
-from dmlgather.report.file_check import Checked, check_all
+from dmlgather.report.file_check import Asked, Checked, check_all
 from dmlgather.report.settings import check_paths
 from tests.cli.command import Command
 
@@ -48,15 +47,15 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
     here: list[Path] = []
     check = file_check.file_report
 
-    def noted(path: Path, level: FeatureLevel, allow_outside: bool, include_host: bool, limits: Limits) -> Checked:
+    def noted(path: Path, level: FeatureLevel, asked: Asked) -> Checked:
         here.append(path)
-        return check(path, level, allow_outside, include_host, limits)
+        return check(path, level, asked)
 
     monkeypatch.setattr(file_check, "SHARED_FROM", 1)
     monkeypatch.setattr(file_check, "BATCH", 1)
     monkeypatch.setattr(file_check, "file_report", noted)
     paths = sorted(folder.iterdir())
-    found = check_all([(path, FeatureLevel.LEVEL_6_4, False, False, Limits()) for path in paths], 2)
+    found = check_all([(path, FeatureLevel.LEVEL_6_4, Asked()) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
     assert here == sorted(here, reverse=True)
     assert here[0] == paths[-1]

@@ -1,0 +1,1 @@
+"""What onnxruntime's DirectML provider does with the nodes of a model."""

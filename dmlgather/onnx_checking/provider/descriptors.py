@@ -1,0 +1,65 @@
+"""The descriptor that onnxruntime's DirectML provider builds for a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.directml import (
+    DepthToSpace1OperatorDesc,
+    GatherElementsOperatorDesc,
+    GatherND1OperatorDesc,
+    GatherOperatorDesc,
+    OperatorDesc,
+    Slice1OperatorDesc,
+    SpaceToDepth1OperatorDesc,
+)
+from dmlgather.directml.types import ONNX_ORDERS
+from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SliceWindow, window
+
+
+def _tensor(tensor: TensorType) -> tuple[tuple[int, ...], str]:
+    """Sizes and DirectML's type, as the provider describes them: bool is UINT8."""
+    return tensor.shape, "UINT8" if tensor.dtype == np.bool_ else tensor.dtype.name.upper()
+
+
+def descriptor(problem: Any) -> OperatorDesc:
+    """The descriptor that the provider builds for a problem of types that it has kernels for, none of whose tensors is empty."""
+    return _DESCRIPTORS[problem.name](problem)
+
+
+def _windows(problem: Any) -> OperatorDesc:
+    data = problem.data.shape
+    found = [SliceWindow(0, size, size) for size in data]
+    strides = [1] * len(data)
+    for axis, start, end, step in zip(problem.axes, problem.starts, problem.ends, problem.steps, strict=True):
+        found[axis], strides[axis] = window(data[axis], start, end, step), min(max(step, LOWEST), HIGHEST)
+    output = (tuple(each.size for each in found), _tensor(problem.data)[1])
+    offsets, windows = [each.offset for each in found], [each.window for each in found]
+    return Slice1OperatorDesc.of(_tensor(problem.data), offsets, windows, strides, output=output)
+
+
+_DESCRIPTORS: Mapping[str, Callable[[Any], OperatorDesc]] = {
+    "Gather": lambda problem: GatherOperatorDesc.of(_tensor(problem.data), _tensor(problem.indices), problem.axis),
+    "GatherElements": lambda problem: GatherElementsOperatorDesc.of(
+        _tensor(problem.data), _tensor(problem.indices), problem.axis
+    ),
+    "GatherND": lambda problem: GatherND1OperatorDesc.of(
+        _tensor(problem.data), _tensor(problem.indices), batch_dimension_count=problem.batch_dims
+    ),
+    "Slice": _windows,
+    "DepthToSpace": lambda problem: DepthToSpace1OperatorDesc.of(
+        _tensor(problem.data), problem.blocksize, ONNX_ORDERS[problem.mode]
+    ),
+    "SpaceToDepth": lambda problem: SpaceToDepth1OperatorDesc.of(
+        _tensor(problem.data), problem.blocksize, ONNX_ORDERS[problem.mode]
+    ),
+}
+
+
+def is_empty(problem: Problem) -> bool:
+    """Whether a tensor of a problem has no elements: the provider does nothing for it."""
+    return any(0 in tensor.shape for tensor in problem.tensors)

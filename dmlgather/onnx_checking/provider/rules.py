@@ -1,0 +1,307 @@
+"""The rules of onnxruntime's DirectML provider for nodes that it runs on DirectML: a rule is one function and one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from dmlgather.dialects.problem import Problem
+from dmlgather.dialects.windows import window as onnx_window
+from dmlgather.directml import FeatureLevel, Finding, validate
+from dmlgather.directml.rules.rule import Fault
+from dmlgather.onnx.problems.export import index_out_of_range
+from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict, typed
+from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
+from dmlgather.onnx_checking.provider.codes import CODES
+from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
+from dmlgather.onnx_checking.provider.kernels import MOST_DIMENSIONS
+from dmlgather.onnx_checking.provider.placement import is_fixed
+from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, window
+from dmlgather.onnx_checking.sizes.values import Unknown, has_names
+from dmlgather.wording import braces, printable
+
+INT64_HIGHEST = 2**63 - 1
+
+
+def _is_stale(case: ProviderCase) -> Iterator[Fault]:
+    """A size of the output that onnxruntime's graph keeps from the model is another number than the provider computes."""
+    own = case.sizes
+    if own is not None and case.is_misled and differ(case.output.shape, own):
+        yield stale(case.site.outputs[0].name, case.output, case.output.sized(own), case.failure)
+
+
+def differ(kept: Shape | None, own: Shape) -> bool:
+    """Whether two shapes have another rank, or other numbers for a size."""
+    if kept is None:
+        return False
+    numbers = ((one, two) for one, two in zip(kept, own, strict=False) if isinstance(one, int) and isinstance(two, int))
+    return len(kept) != len(own) or any(one != two for one, two in numbers)
+
+
+def stale(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault:
+    """The fault that a tensor has another size in onnxruntime's graph than the provider computes."""
+    return Fault(
+        "output.shape",
+        expected=f"{own}, as its inputs give",
+        got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}",
+        remedy="remove stale sizes from the model's value_info and outputs, or mend the exporter that wrote them",
+    )
+
+
+def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
+    """A size that onnxruntime's graph keeps from the model is a number, where one with a name follows; or the kernel is created
+    for inputs of other sizes than it gets.
+    """
+    kept, own, named = case.output, case.sizes, f"the run fails: {NUMBER}"
+    if case.is_misled and own is not None and not differ(kept.shape, own) and may_differ(kept.shape, own):
+        yield stale_for_others(case.site.outputs[0].name, kept, kept.sized(own), named)
+        return
+    for each in case.arrays if case.is_early else ():
+        graphs, follows = case.graph_type(each.value), each.value.type
+        if follows.shape is not None and differ(graphs.shape, follows.shape):
+            fault = stale(each.value.name, graphs, follows, f"this node, or an earlier one, ends with {NUMBER}")
+        elif follows.shape is not None and may_differ(graphs.shape, follows.shape):
+            fault = stale_for_others(each.value.name, graphs, follows, named)
+        else:
+            continue
+        yield fault._replace(path=f"{each.role}.shape")
+
+
+def may_differ(kept: Shape | None, own: Shape) -> bool:
+    """Whether a shape has a number where the other has a name."""
+    return any(isinstance(one, int) and isinstance(two, str) for one, two in zip(kept or (), own, strict=False))
+
+
+def stale_for_others(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault:
+    """The fault that a tensor has a number in onnxruntime's graph, where the provider computes a size with a name."""
+    sizes = zip(kept.shape or (), own.shape or (), strict=False)
+    same = " and ".join(f"{printable(two)} = {one}" for one, two in sizes if isinstance(one, int) and isinstance(two, str))
+    return Fault(
+        "output.shape",
+        expected=f"{own}, as its inputs give",
+        got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}, unless {same}",
+        remedy="export the model with dynamic sizes, or remove the numbers from its value_info and outputs",
+    )
+
+
+def _has_many_dimensions(case: ProviderCase) -> Iterator[Fault]:
+    shapes = {each.role: each.value.type.shape for each in case.arrays} | {"output": case.sizes}
+    for role, shape in shapes.items():
+        if shape is not None and len(shape) > MOST_DIMENSIONS:
+            yield Fault(
+                f"{role}.shape",
+                expected=f"at most {MOST_DIMENSIONS}",
+                got=f"{len(shape)}: {typed(None, shape)[1:]}; {case.failure}",
+                remedy="reshape it before the node, so that dimensions that are not indexed become one",
+            )
+
+
+def _is_scalar(case: ProviderCase) -> Iterator[Fault]:
+    if case.operator == "GatherND" and case.sizes == ():
+        yield Fault(
+            "output.shape",
+            expected="one dimension or more",
+            got=f"[], from data {typed(None, case.shape('data'))[1:]} and indices {typed(None, case.shape('indices'))[1:]}; "
+            f"{case.failure}",
+            remedy="give indices a leading dimension of 1, and reshape the result to a scalar behind the node",
+        )
+
+
+def _lacks_axes(case: ProviderCase) -> Iterator[Fault]:
+    if "steps" in case.inputs and "axes" not in case.inputs:
+        yield Fault(
+            "axes",
+            expected="axes, as there are steps",
+            got=f"steps alone; {case.failure}",
+            remedy="state axes: 0, 1, … as many as there are starts",
+        )
+
+
+def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
+    data, indices = case.shape("data"), case.shape("indices")
+    if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
+        return
+    axis = case.site.integers.get("axis", 0) % max(len(data), 1)
+    for at, (size, other) in enumerate(zip(data, indices, strict=True)):
+        if at != axis and isinstance(size, int) and isinstance(other, int) and other < size:
+            yield Fault(
+                f"indices.shape[{at}]",
+                expected=f"{size}, as data has it",
+                got=f"{other} in {typed(None, indices)[1:]}; {case.failure}",
+                remedy=f"slice data to {other} along dimension {at} before the node",
+            )
+            return
+
+
+def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
+    """What rules of DirectML the descriptor breaks that the provider builds, but for those that other rules are about."""
+    problem = case.problem
+    if problem is None or is_empty(problem) or 0 in (case.sizes or ()):
+        return  # the provider does nothing for an empty tensor
+    if any(len(tensor.shape) > MOST_DIMENSIONS for tensor in problem.tensors):
+        return
+    for finding in _errors(problem, case.level):
+        if finding.code not in OWN:
+            yield Fault(
+                finding.path,
+                expected=f"{finding.expected} ({finding.code}: {finding.message})",
+                got=f"{finding.got}; {case.failure}",
+                remedy=finding.remedy,
+                level=finding.level,
+            )
+
+
+OWN = ("DML401",)
+"""Rules of DirectML that a rule here is about as well."""
+
+
+def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
+    if problem.name == "GatherND" and not problem.output.shape:
+        return ()
+    return validate(descriptor(problem), level).errors
+
+
+def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
+    elements = case.inputs["indices"].value.elements if "indices" in case.inputs else Unknown("")
+    known = case.problem is not None and not isinstance(elements, Unknown) and not has_names(elements)
+    wrong = index_out_of_range(case.problem, elements) if known and case.problem is not None else None
+    if wrong is not None:
+        yield Fault(
+            wrong.path,
+            expected=wrong.expected,
+            got=f"{wrong.got}, for which the provider takes the nearest element; the CPU provider refuses it",
+            remedy="correct the constant",
+        )
+
+
+def _repeats_axes(case: ProviderCase) -> Iterator[Fault]:
+    """An axis occurs twice; where the axes are constant inputs, ONNX's inference refuses the model before."""
+    axes = [each.axis for each in case.axes]
+    stated = case.inputs.get("axes")
+    if len(set(axes)) < len(axes) and (stated is None or stated.at not in case.placed.constants):
+        yield Fault(
+            "axes",
+            expected="each axis once",
+            got=f"{braces(axes)}, of which the provider takes the last; the CPU provider refuses it",
+            remedy="remove the bounds of all but the last",
+        )
+
+
+def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
+    for each in _reversed(case):
+        if each.end in (HIGHEST, INT64_HIGHEST):
+            yield Fault(
+                "ends",
+                expected="an end before the start: -(size + 1) or less to reverse the whole axis",
+                got=f"{each.end} with step {each.step}, which is empty in ONNX and in the provider, and a reversal on the CPU",
+                remedy=f"write -{HIGHEST} for the end, if the reversal is meant",
+            )
+
+
+def _starts_too_early(case: ProviderCase) -> Iterator[Fault]:
+    """The provider computes another size of a slice than ONNX: its start lies before the axis, or at INT32_MIN."""
+    data = case.shape("data") or ()
+    for axis, start, end, step in case.axes:
+        size = data[axis]
+        if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)) or not step:
+            continue
+        if isinstance(size, int):
+            differs = window(size, start, end, step).size != onnx_window(size, start, end, step).count
+        else:
+            differs = start <= LOWEST and end < 0 < step
+        if differs:
+            nearest = "0" if step > 0 else f"-{size}" if isinstance(size, int) else "the size of the axis, negative"
+            yield Fault(
+                "starts",
+                expected=f"a start of {nearest}, or behind it",
+                got=f"{start} with end {end} and step {step}, from which the provider takes no element, unlike ONNX",
+                remedy=f"write {nearest} for the start, which means the same in ONNX",
+            )
+
+
+def _fails_too_early(case: ProviderCase) -> Iterator[Fault]:
+    """As `_starts_too_early`, where onnxruntime's graph has the size that ONNX means."""
+    if is_fixed(case.output):
+        for fault in _starts_too_early(case):
+            yield fault._replace(got=f"{fault.got}; {case.failure}")
+
+
+def _differs_too_early(case: ProviderCase) -> Iterator[Fault]:
+    """As `_starts_too_early`, where it does not."""
+    if not is_fixed(case.output):
+        yield from _starts_too_early(case)
+
+
+def _ends_at_lowest(case: ProviderCase) -> Iterator[Fault]:
+    for each in _reversed(case):
+        if isinstance(each.end, int) and each.end < LOWEST:
+            yield Fault(
+                "ends",
+                expected=f"an end of -{HIGHEST} or more",
+                got=f"{each.end} with step {each.step}: the provider's source reads right, but four of onnxruntime's tests "
+                "with such an end are skipped for it",
+                remedy=f"write -{HIGHEST} for the end, with which no test is skipped, and compare with the CPU provider",
+            )
+
+
+def _reversed(case: ProviderCase) -> Iterator[SlicedBounds]:
+    return (each for each in case.axes if isinstance(each.step, int) and each.step < 0)
+
+
+def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
+    data, indices = case.shape("data"), case.shape("indices")
+    if case.operator != "GatherND" or data is None or indices is None:
+        return
+    batch = case.site.integers.get("batch_dims", 0)
+    if 0 < batch < min(len(data), len(indices)) and differ(data[:batch], indices[:batch]):
+        yield Fault(
+            "indices.shape",
+            expected=f"{typed(None, data[:batch])[1:]}, the batches of data",
+            got=f"{typed(None, indices[:batch])[1:]}: ONNX gives the output the batches of indices, the provider those of data: "
+            f"{case.failure}, where both are known before; else DirectML decides, whose documents refuse them",
+            remedy="expand the smaller one to the batches of the other before the node",
+        )
+
+
+class ProviderRule(NamedTuple):
+    """One rule.
+
+    verdict, certainty: what the provider does where the rule does not hold, and how certain that is. text: the same in words,
+    with `failure` and `codes` to fill in.
+    """
+
+    code: str
+    verdict: ProviderVerdict
+    certainty: Certainty
+    text: str
+    check: Callable[[ProviderCase], Iterator[Fault]]
+
+
+_FAILS, _DIFFERS, _UNCLEAR = ProviderVerdict.FAILS, ProviderVerdict.DIFFERS, ProviderVerdict.UNCLEAR
+_READ, _INFERRED, _OPEN = Certainty.READ, Certainty.INFERRED, Certainty.UNKNOWN
+_ALWAYS, _SOMETIMES = "{failure} ({codes})", f"some runs fail: {NUMBER} ({{codes}})"
+_OTHER, _CONTRADICTED = "runs, and differs from the CPU ({codes})", "unclear ({codes})"
+
+RULES = (
+    ProviderRule("ORT101", _FAILS, _READ, _ALWAYS, _is_stale),
+    ProviderRule("ORT103", _FAILS, _READ, _ALWAYS, _has_many_dimensions),
+    ProviderRule("ORT104", _FAILS, _READ, _ALWAYS, _is_scalar),
+    ProviderRule("ORT105", _FAILS, _READ, _ALWAYS, _lacks_axes),
+    ProviderRule("ORT106", _FAILS, _READ, _ALWAYS, _has_small_indices),
+    ProviderRule("ORT107", _FAILS, _READ, _ALWAYS, _breaks_directml),
+    ProviderRule("ORT204", _FAILS, _INFERRED, _ALWAYS, _fails_too_early),
+    ProviderRule("ORT102", _FAILS, _INFERRED, _SOMETIMES, _may_be_stale),
+    ProviderRule("ORT302", _UNCLEAR, _OPEN, _CONTRADICTED, _has_unequal_batches),
+    ProviderRule("ORT301", _UNCLEAR, _OPEN, _CONTRADICTED, _ends_at_lowest),
+    ProviderRule("ORT201", _DIFFERS, _READ, _OTHER, _is_out_of_range),
+    ProviderRule("ORT202", _DIFFERS, _READ, _OTHER, _repeats_axes),
+    ProviderRule("ORT203", _DIFFERS, _READ, _OTHER, _ends_behind),
+    ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, _differs_too_early),
+)
+"""In the order of what they lead to: the first that does not hold decides the verdict."""
+
+
+def broken(case: ProviderCase) -> list[tuple[ProviderRule, Finding]]:
+    """The rules that do not hold for a node, with the findings."""
+    return [(rule, CODES[rule.code].finding(**fault._asdict())) for rule in RULES for fault in rule.check(case)]

@@ -1,0 +1,140 @@
+"""The sizes that onnxruntime's DirectML provider computes for the output of a node, and what it makes of a slice's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from dmlgather.directml.shapes import depth_sizes, space_sizes
+from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS
+from dmlgather.onnx.problems.operator_versions import BOUNDS
+from dmlgather.onnx.problems.partial_types import Size
+from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
+from dmlgather.onnx_checking.sizes.values import Unknown
+
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+"""The bounds of a slice are clamped to these."""
+
+Shape = tuple[Size, ...]
+Bound = int | str
+
+
+def roles(site: NodeSite) -> dict[str, NodeValue]:
+    """The inputs that a node has, by the operator's names for them."""
+    return {role: value for role, value in zip(INPUTS[site.node.op_type], site.inputs, strict=False) if value.name}
+
+
+def bounds(site: NodeSite) -> dict[str, tuple[Bound, ...]]:
+    """Those of starts, ends, axes and steps of a Slice that are known: inputs, or before opset 10 attributes."""
+    given = {each.name: tuple(each.ints) for each in site.node.attribute if each.name in BOUNDS and not each.ref_attr_name}
+    found: dict[str, tuple[Bound, ...]] = dict(given)
+    for role, value in roles(site).items():
+        if role in BOUNDS and not isinstance(value.elements, Unknown):
+            found[role] = tuple(each if isinstance(each, str) else int(each) for each in value.elements.flat)
+    return found
+
+
+class SlicedBounds(NamedTuple):
+    """What a Slice does along one axis of data. Bounds that are computed from sizes are names."""
+
+    axis: int
+    start: Bound
+    end: Bound
+    step: Bound
+
+
+def sliced(site: NodeSite, rank: int) -> list[SlicedBounds] | None:
+    """The axes that a Slice has bounds for; None where not all of them are known, or they do not fit together."""
+    known = bounds(site)
+    stated = {role for role in roles(site) if role in BOUNDS}
+    if not stated <= known.keys() or not {"starts", "ends"} <= known.keys():
+        return None
+    starts, ends = known["starts"], known["ends"]
+    axes = known.get("axes") or tuple(range(len(starts)))
+    steps = known.get("steps") or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        return None
+    numbers = [axis + rank if axis < 0 else axis for axis in axes if isinstance(axis, int)]
+    if len(numbers) < len(axes) or not all(0 <= axis < rank for axis in numbers):
+        return None
+    return [SlicedBounds(*each) for each in zip(numbers, starts, ends, steps, strict=True)]
+
+
+class SliceWindow(NamedTuple):
+    """What the provider makes of the bounds along an axis: offset and size of the window in data, and the size of the output."""
+
+    offset: int
+    window: int
+    size: int
+
+
+def window(size: int, start: int, end: int, step: int) -> SliceWindow:
+    """The window of a slice along an axis of that size. Source: `SOURCES["ORT-HELPER"]`, SliceHelper."""
+    start, end, step = (min(max(each, LOWEST), HIGHEST) for each in (start, end, step))
+    first = start + size if LOWEST < start < 0 else start
+    behind = end + size if end < 0 and start > LOWEST else end  # the provider looks at the start here as well
+    if step < 0:
+        first, behind = (each + (each < HIGHEST) for each in (behind, first))
+    first, behind = max(first, 0), min(behind, size)
+    length = max(behind - first, 0)
+    return SliceWindow(first, length, -(-length // abs(step)))
+
+
+def output_sizes(site: NodeSite) -> Shape | None:
+    """The sizes that the provider computes for a node's output, as far as they follow; None where the rank does not."""
+    shapes = {role: value.type.shape for role, value in roles(site).items() if role in ARRAYS[site.node.op_type]}
+    known = {role: shape for role, shape in shapes.items() if shape is not None}
+    if len(known) < len(ARRAYS[site.node.op_type]):
+        return None
+    return _SIZES[site.node.op_type](site, *known.values())
+
+
+def _gather(site: NodeSite, data: Shape, indices: Shape) -> Shape | None:
+    axis = _axis(site, data)
+    return None if axis is None else data[:axis] + indices + data[axis + 1 :]
+
+
+def _axis(site: NodeSite, data: Shape) -> int | None:
+    axis = site.integers.get("axis", 0)
+    axis += len(data) if axis < 0 else 0
+    return axis if 0 <= axis < len(data) else None
+
+
+def _gather_elements(_: NodeSite, __: Shape, indices: Shape) -> Shape | None:
+    return indices
+
+
+def _gather_nd(site: NodeSite, data: Shape, indices: Shape) -> Shape | None:
+    batch, length = site.integers.get("batch_dims", 0), indices[-1] if indices else None
+    if not isinstance(length, int) or not 0 <= batch < min(len(data), len(indices)) or batch + length > len(data):
+        return None
+    return data[:batch] + indices[batch:-1] + data[batch + length :]
+
+
+def _slice(site: NodeSite, data: Shape) -> Shape | None:
+    axes = sliced(site, len(data))
+    found: list[Size] = list(data) if axes is not None else [None] * len(data)
+    for axis, start, end, step in axes or ():
+        size = data[axis]
+        numbers = isinstance(size, int) and isinstance(start, int) and isinstance(end, int) and isinstance(step, int) and step
+        found[axis] = window(size, start, end, step).size if numbers else None  # type: ignore[arg-type] # they are numbers
+    return tuple(found)
+
+
+def _blocks(sizes: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Callable[[NodeSite, Shape], Shape | None]:
+    def computed(site: NodeSite, data: Shape) -> Shape | None:
+        numbers = tuple(size for size in data if isinstance(size, int))
+        block = site.integers.get("blocksize", 0)
+        return sizes(numbers, block) if len(numbers) == len(data) == 4 and block > 0 else None
+
+    return computed
+
+
+_SIZES: Mapping[str, Callable[..., Shape | None]] = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Slice": _slice,
+    "DepthToSpace": _blocks(space_sizes),
+    "SpaceToDepth": _blocks(depth_sizes),
+}

@@ -1,0 +1,203 @@
+"""What onnxruntime's DirectML provider does with each node of the family in a model: verdicts, findings and a summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dmlgather.dialects.problem import Problem
+from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx_checking.checked_model import Certainty, Provider, ProviderNode, ProviderSummary, ProviderVerdict
+from dmlgather.onnx_checking.contradictions import Contradiction
+from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite
+from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase
+from dmlgather.onnx_checking.provider.codes import CODES
+from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES
+from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, is_fixed, numbered, parts, place
+from dmlgather.onnx_checking.provider.rules import broken, differ, may_differ, stale, stale_for_others
+from dmlgather.onnx_checking.reading.file import ModelFile
+from dmlgather.wording import alternatives, counted, printable
+
+_V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
+
+MOST_SHOWN = 6
+"""Operators of a chain that are shown."""
+
+
+@dataclass(frozen=True)
+class Provided:
+    """What the provider does with a model. nodes: of the family, by place. findings: with their places."""
+
+    nodes: Mapping[str, ProviderNode]
+    findings: Sequence[tuple[str, Finding]]
+    summary: ProviderSummary
+
+
+def provided(
+    file: ModelFile,
+    contents: ModelContents,
+    judged: Iterable[tuple[NodeSite, Problem | None, Sequence[str]]],
+    level: FeatureLevel,
+) -> Provided:
+    """What the provider does with a model at a feature level.
+
+    judged: the nodes of the family, each with what it computes, where that is known, and the codes of the findings about it. A
+    node that no run reaches, or that reads what is not defined, gets no verdict.
+    """
+    placed = place(file)
+    cases = {
+        spot.key: ProviderCase(site, spot, level, problem, contents.kept, codes)
+        for site, problem, codes in judged
+        if site.unreached is None and not any(value.undefined for value in site.inputs)
+        for spot in [placed[site.graph, site.index]]
+    }
+    numbers = _parts(placed, cases)
+    nodes: dict[str, ProviderNode] = {}
+    findings: list[tuple[str, Finding]] = []
+    for key, case in cases.items():
+        nodes[case.site.place], own = _verdict(case, numbers.get(key))
+        findings += [(case.site.place, finding) for finding in own]
+    judged_places = {site.place for site in contents.sites}
+    findings += _others((each for each in contents.contradictions if each.place not in judged_places), contents.kept, placed)
+    return Provided(nodes, findings, _summary(list(nodes.values())))
+
+
+def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
+    """The number of the part of each node of the family that runs on DirectML. Nodes outside the family are taken to be fused
+    where their shapes are numbers.
+    """
+
+    def fused(spot: PlacedNode) -> bool:
+        case = cases.get(spot.key)
+        return spot.may_be_fused if case is None else case.runs_on_device and not case.cut
+
+    return numbered(parts(placed.values(), fused), [key for key, case in cases.items() if case.runs_on_device])
+
+
+def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
+    """The verdict on a node, and the findings about it. part: the one that it belongs to on DirectML."""
+    certainty = _INFERRED if ":" in case.site.graph else _READ  # calls of functions are replaced by their nodes beforehand
+    if case.placed.home is Home.FOLDED:
+        return _said(_V.FOLDED, "computed beforehand: all that it reads is constant", _INFERRED, "[ORT-FOLD]"), []
+    if case.data_type is None:
+        return _said(_V.UNKNOWN, "unknown: the model does not give the type of data", certainty, "[ORT-REG]"), []
+    if not case.has_kernel:
+        return _without_kernel(case)
+    if case.placed.home is Home.CPU:
+        return _said(_V.SHAPE, f"CPU on purpose: {_chain(case.placed.chain)}", certainty, "[ORT-FALLBACK]"), []
+    wrong = broken(case)
+    findings = [finding for _, finding in wrong] + ([_lone_kernel(case)] if case.asked and not case.has_cpu_kernel else [])
+    codes = tuple(dict.fromkeys(finding.code for finding in findings))
+    if wrong:
+        rule, first = wrong[0]
+        text = rule.text.format(failure=case.failure, codes=", ".join(codes))
+        part = None if rule.verdict is _V.FAILS else part
+        return _said(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
+    if "EXP101" in case.codes:
+        refused = ("EXP101", *codes)
+        return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=refused), findings
+    way = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
+    if case.asked:
+        other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
+        text = f"the adapter decides on {alternatives(case.asked)}: {way}; or {other}"
+        return _said(_V.ADAPTER, text, certainty, "[ORT-EP]", part=part, codes=codes), findings
+    return _said(_V.SINGLE if case.cut else _V.FUSED, way, certainty, "[ORT-PARTITION]", part=part), findings
+
+
+def _said(verdict: ProviderVerdict, text: str, certainty: Certainty, source: str, **more: Any) -> ProviderNode:
+    return ProviderNode(verdict=verdict, text=text, certainty=certainty, source=source, **more)
+
+
+def _without_kernel(case: ProviderCase) -> tuple[ProviderNode, list[Finding]]:
+    """The verdict on a node that the provider has no kernel for."""
+    version = f"{case.operator}-{case.since}"
+    if case.has_cpu_kernel:
+        what = f"type {case.data_type}" if case.since in case.kernel.since else version
+        return _said(_V.TYPE, f"CPU: the provider has no kernel for {what}", _READ, "[ORT-REG]"), []
+    finding = CODES["ORT108"].finding(
+        "data",
+        expected=alternatives(DIRECTML_TYPES),
+        got=f"{case.data_type}, for which no provider has a kernel of {version}; the session cannot be created: NOT_IMPLEMENTED",
+        remedy="cast data before the node, and the result back behind it",
+    )
+    text = f"no kernel anywhere for {case.data_type}: the session cannot be created ({finding.code})"
+    return _said(_V.NO_KERNEL, text, _READ, "[ORT-REG]", codes=(finding.code,)), [finding]
+
+
+def _lone_kernel(case: ProviderCase) -> Finding:
+    return CODES["ORT109"].finding(
+        "data",
+        expected=alternatives(name for name in DIRECTML_TYPES if name not in ADAPTERS_TYPES),
+        got=f"{case.data_type}; on an adapter without it, the session cannot be created: NOT_IMPLEMENTED",
+        remedy="cast data to a type of at most 32 bits before the node, and the result back behind it",
+    )
+
+
+def _chain(chain: Sequence[str]) -> str:
+    shown = list(chain) if len(chain) <= MOST_SHOWN else [*chain[:2], "…", *chain[2 - MOST_SHOWN :]]
+    return " → ".join(map(printable, shown))
+
+
+def _others(
+    contradictions: Iterable[Contradiction], kept_types: Mapping[tuple[str, str], PartialType], placed: Mapping[Key, PlacedNode]
+) -> Iterator[tuple[str, Finding]]:
+    """Findings about nodes outside the family whose results have other sizes in onnxruntime's graph than follow. It is not known
+    where these run. Where the graph has numbers for all inputs, the sizes fit to each other, and an earlier node fails.
+    """
+    makers = {(each.key[0], name): each for each in placed.values() for name in each.node.output}
+    for each in contradictions:
+        kept, follows, maker = each.kept.shape, each.follows.shape, makers.get((each.graph, each.tensor))
+        if kept is None or follows is None or maker is None or maker.home is not Home.DEVICE:
+            continue
+        inputs = zip(maker.node.input, maker.inputs, strict=True)
+        if all(is_fixed(kept_types.get((each.graph, name), known)) for name, known in inputs if name):
+            continue
+        failure = f"if DirectML runs {printable(each.operator)}, it ends with {NUMBER}"
+        if differ(kept, follows):
+            fault = stale(each.tensor, each.kept, each.follows, failure)
+        elif may_differ(kept, follows):
+            fault = stale_for_others(each.tensor, each.kept, each.follows, failure)
+        else:
+            continue
+        yield each.place, CODES["ORT102"].finding(**fault._asdict())
+
+
+def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
+    number = Counter(each.verdict for each in nodes)
+    running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
+    known = {
+        "directml": sum(number[each] for each in running),
+        "parts": len({each.part for each in nodes if each.part is not None}),
+        "either": number[_V.ADAPTER],
+        "cpu": number[_V.TYPE] + number[_V.SHAPE],
+        "shapes": number[_V.SHAPE],
+        "folded": number[_V.FOLDED],
+        "fails": number[_V.FAILS] + number[_V.NO_KERNEL],
+        "differs": number[_V.DIFFERS],
+        "unclear": number[_V.UNCLEAR],
+        "unknown": number[_V.UNKNOWN],
+    }
+    return ProviderSummary(**known, provider=Provider.ONNXRUNTIME_DIRECTML, text=_text(known))
+
+
+def _text(known: Mapping[str, int]) -> str:
+    """The summary in a line."""
+    on_device = f"{counted(known['directml'], 'node')} on DirectML"
+    if known["either"]:
+        on_device += f" and {known['either']} where the adapter takes them"
+    if known["parts"]:
+        on_device += f", in {counted(known['parts'], 'part')} or more"
+    on_cpu = f"{known['cpu']} on the CPU"
+    if known["shapes"]:
+        on_cpu += f" ({known['shapes']} of shapes)"
+    rest = {
+        "folded": "computed beforehand",
+        "differs": "unlike the CPU",
+        "unclear": "unclear",
+        "fails": "fails" if known["fails"] == 1 else "fail",
+        "unknown": "unknown",
+    }
+    return ", ".join([on_device, on_cpu, *(f"{known[name]} {what}" for name, what in rest.items() if known[name])])

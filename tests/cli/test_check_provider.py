@@ -1,0 +1,145 @@
+"""`dmlgather check --provider`: what is printed, formats for programs, the configuration; and that nothing changes without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import onnx
+import pytest
+
+from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.onnx_checking.provider.codes import CODES
+from tests.cli.command import Command
+from tests.onnx_checking.modelling import parsed
+
+NAME = "onnxruntime-directml"
+MODELS = {
+    "fails.onnx": "g (float[2,3] x, int32[1,2] i) => (float[1,2] z) { [pick] z = GatherElements<axis = 1>(x, i) }",
+    "shapes.onnx": "g (float[N,3] x, int32[2] j) => (int64[1] z, float[2,3] w) <int64[1] i = {0}> "
+    "{ s = Shape(x) [size] z = Gather(s, i) [rows] w = Gather(x, j) }",
+    "warns.onnx": "g (float[4] x) => (float[4] z) <int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}, "
+    "int64[1] t = {-1}> { [back] z = Slice(x, s, e, a, t) }",
+}
+"""A node that fails, one on the CPU beside one on DirectML, and one that is not clear."""
+
+
+@pytest.fixture(autouse=True)
+def models(folder: Path) -> None:
+    """The models, in the current folder."""
+    for name, text in MODELS.items():
+        onnx.save(parsed(text), folder / name)
+
+
+def _json(command: Command, *arguments: str) -> Any:
+    return json.loads(command("check", *arguments, "--json").out)
+
+
+def test_a_model_has_a_line_and_each_node_its_verdict(command: Command) -> None:
+    shown = command("check", "--provider", NAME, "--verbose", "shapes.onnx")
+    text = " ".join(shown.out.split())
+    assert f"{NAME}: 1 node on DirectML, in 1 part or more, 1 on the CPU (1 of shapes)" in text
+    assert f"taken: GATHER from 4_1; {NAME}: CPU on purpose: Shape → Gather" in text
+    assert f"{NAME}: DirectML by itself, which cuts the graph: 'x' is float[N,3] before it runs" in text
+    assert shown.code == 0
+
+
+def test_errors_fail_the_check_and_what_is_not_clear_warns(command: Command) -> None:
+    assert command("check", "fails.onnx", "warns.onnx").code == 0
+    assert command("check", "--provider", NAME, "fails.onnx").code == 1
+    warned = command("check", "--provider", NAME, "warns.onnx")
+    assert (warned.code, "1 unclear" in warned.out, "1 warning" in warned.err) == (0, True, True)
+    assert command("check", "--provider", NAME, "--error-on-warning", "warns.onnx").code == 1
+    assert "0x80070057" in command("check", "--provider", NAME, "--quiet", "fails.onnx").out
+
+
+def test_json_has_it_and_obeys_the_schema(command: Command) -> None:
+    report = _json(command, "--provider", NAME, *MODELS)
+    jsonschema.validate(report, schema_of(Schema.REPORT), jsonschema.Draft202012Validator)
+    assert report["provider"] == NAME
+    files = {file["file"]: file for file in report["files"]}
+    (node,) = files["fails.onnx"]["nodes"]
+    assert node["provider"] == {
+        "verdict": "fails",
+        "text": "the session cannot be created: 0x80070057 (ORT106)",
+        "certainty": "read",
+        "source": CODES["ORT106"].source,
+        "part": None,
+        "codes": ["ORT106"],
+    }
+    counts = {name: value for name, value in files["shapes.onnx"]["provider"].items() if isinstance(value, int) and value}
+    assert counts == {"directml": 1, "parts": 1, "cpu": 1, "shapes": 1}
+    assert [finding["code"] for finding in files["fails.onnx"]["findings"]] == ["ORT106"]
+
+
+def test_without_it_nothing_of_it_is_said(command: Command) -> None:
+    report = command("check", *MODELS, "--json").out
+    jsonschema.validate(json.loads(report), schema_of(Schema.REPORT), jsonschema.Draft202012Validator)
+    assert "provider" not in report
+    for output in ("text", "concise", "sarif", "junit", "github"):
+        shown = command("check", "--verbose", "--output-format", output, *MODELS).out
+        assert NAME not in shown
+        assert "ORT" not in shown
+
+
+def test_sarif_has_the_rules(command: Command) -> None:
+    (run,) = json.loads(command("check", "--provider", NAME, "--output-format", "sarif", "fails.onnx").out)["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    (result,) = run["results"]
+    assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "ORT106"
+    assert [rule["id"] for rule in rules if rule["id"].startswith("ORT")] == list(CODES)
+    plain = json.loads(command("check", "--output-format", "sarif", "fails.onnx").out)["runs"][0]["tool"]["driver"]["rules"]
+    assert plain == rules[: -len(CODES)]
+
+
+def test_junit_and_github_have_it(command: Command) -> None:
+    assert (
+        '<failure message="1 error: ORT106"' in command("check", "--provider", NAME, "--output-format", "junit", "fails.onnx").out
+    )
+    assert "ORT106 pick" in command("check", "--provider", NAME, "--output-format", "github", "fails.onnx").out
+
+
+def test_the_configuration_has_it(command: Command, folder: Path) -> None:
+    (folder / "dmlgather.toml").write_text(f'provider = "{NAME}"\n[[ignore]]\ncode = "ORT106"\nreason = "runs elsewhere"\n')
+    shown = command("check", "fails.onnx")
+    assert (shown.code, "1 ignored" in shown.err) == (0, True)
+    (folder / "dmlgather.toml").write_text('provider = "winml"\n')
+    wrong = command("check", "fails.onnx")
+    assert wrong.code == 2
+    assert f'dmlgather.toml:1: provider: expected a provider ({NAME}), got "winml"' in wrong.err
+
+
+def test_a_baseline_knows_its_findings(command: Command) -> None:
+    command("check", "--provider", NAME, "--write-baseline", "known.json", "fails.onnx")
+    shown = command("check", "--provider", NAME, "--baseline", "known.json", "fails.onnx")
+    assert (shown.code, "1 known" in shown.err) == (0, True)
+
+
+LOW = {
+    "the option": ("", ["--level", "4_1"], "'--level': expected 5_0 or newer, which onnxruntime-directml needs, got 4_1"),
+    "the key level": ('level = "4_1"\n', [], "dmlgather.toml:1: level: expected 5_0 or newer, which onnxruntime-directml needs"),
+    "the key levels": (
+        '[levels]\n"*.onnx" = "6_4"\n"/old/" = "2_1"\n',
+        [],
+        'dmlgather.toml:3: levels["/old/"]: expected 5_0 or newer, which onnxruntime-directml needs, got 2_1',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOW)
+def test_a_level_that_is_too_low(command: Command, folder: Path, case: str) -> None:
+    text, options, told = LOW[case]
+    (folder / "dmlgather.toml").write_text(text)
+    shown = command("check", "--provider", NAME, *options, "fails.onnx")
+    assert (shown.code, shown.out) == (2, "")
+    assert told in shown.err
+    assert command("check", *options, "fails.onnx").code == 0
+    assert command("check", "--provider", NAME, "--level", "5_0", "fails.onnx").code == 1
+
+
+def test_another_name(command: Command) -> None:
+    shown = command("check", "--provider", "winml", "fails.onnx")
+    assert (shown.code, shown.out) == (2, "")
+    assert f"'--provider': expected {NAME}, got 'winml'" in shown.err
