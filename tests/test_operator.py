@@ -178,7 +178,7 @@ def test_tuples_name_the_axis_of_their_component() -> None:
         (lambda x, i, o: (x[:-1], i, o), ValueError, r"input_tensor: expected shape \(50, 24\).*got float32 of shape \(49, 24\)"),
         (lambda x, i, o: (x, i[0, :-1], o), ValueError, r"indices_tensor: .*at least 72 bytes.*with 64 bytes"),
         (lambda x, i, o: (x, i, o[:-1]), ValueError, r"output_tensor: expected shape \(9, 24\)"),
-        (lambda x, i, o: (x, i, x[:COUNT]), ValueError, r"out overlaps input 0"),
+        (lambda x, i, o: (x, i, x[:COUNT]), ValueError, r"out overlaps input_tensor"),
         (lambda x, i, o: (x, i, np.broadcast_to(o[:1], o.shape)), ValueError, r"read-only"),
         (lambda x, i, o: (x.tolist(), i, o), TypeError, r"got list"),
     ],

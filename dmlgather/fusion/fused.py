@@ -15,7 +15,7 @@ from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, device_of, logical
 from dmlgather.backends.prepared_call import CALLS_KEPT
-from dmlgather.calls.arguments import Taken, take
+from dmlgather.calls.arguments import Taken, check_type, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
@@ -25,7 +25,6 @@ from dmlgather.fusion.prepared_graph import (
     PreparedGraph,
     Signatures,
     Targets,
-    check_type,
     signature_of,
     unlaunched,
 )

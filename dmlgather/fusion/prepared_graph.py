@@ -25,17 +25,11 @@ from dmlgather.backends.footprints import (
 )
 from dmlgather.backends.prepared_call import CALLS_KEPT
 from dmlgather.calls import eager
+from dmlgather.calls.arguments import check_type
 from dmlgather.calls.prepared import prepared, write
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
-
-
-def check_type(what: str, found: TensorType, expected: TensorType) -> None:
-    """TypeError for another data type, ValueError for another shape."""
-    if found != expected:
-        error = TypeError if found.dtype != expected.dtype else ValueError
-        raise error(f"{what} is {found}, expected {expected}")
 
 
 class Targets:
