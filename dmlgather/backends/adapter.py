@@ -59,8 +59,8 @@ class Adapter(ABC):
         """
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """As `view`. TypeError for what cannot be written at all, ValueError for an array on a GPU that its library says must not be
-        written.
+        """As `view`. TypeError for a scalar, which is no memory to write; ValueError for an array on a GPU that its library says
+        must not be written.
         """
         return self.view(out)
 
