@@ -39,8 +39,7 @@ class CheckedFile:
     formats; "unreadable" where there is no text; "descriptors" for a stream of them, of which only their number is kept. A
     descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be read. refusals: why
     what uses a part that dmlgather does not know cannot be executed. left_out: how many lines of a stream are no legal
-    descriptor. lines: of what cannot be read
-    again, the lines with findings, by their numbers from 1.
+    descriptor. lines: of what cannot be read again, the lines with findings, by their numbers from 1.
     """
 
     file: str
