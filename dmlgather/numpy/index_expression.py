@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -16,11 +17,12 @@ from dmlgather.calls.arguments import Fill, resolve_policy, type_of
 from dmlgather.calls.prepared import known, repeats
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
+from dmlgather.dialects.index_graph import chain
 from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
-from dmlgather.fusion import Fused, fuse
+from dmlgather.fusion import OUT, Fused, fuse
 from dmlgather.numpy.plain_brackets import is_plain, prepared_for, read
 from dmlgather.numpy.problems.links import (
     Brackets,
@@ -383,7 +385,10 @@ def _problems(links: tuple[Link, ...], data: TensorType) -> tuple[Problem, ...]:
 def _fused(
     problems_of: Callable[[TensorType], tuple[Problem, ...]], data: TensorType, policy: tuple[OutOfBounds, bytes]
 ) -> Fused:
-    return fuse([under(problem, *policy) for problem in problems_of(data)])
+    graph = chain([under(problem, *policy) for problem in problems_of(data)])
+    first, *indices = graph.inputs
+    shown = ["indices"] if len(indices) == 1 else [name.replace("indices", "indices of step ") for name in indices]
+    return fuse(replace(graph, labels={first: "x", **dict(zip(indices, shown, strict=True)), graph.outputs[0]: OUT}))
 
 
 def _fused_at_once(fused: Callable[..., Fused], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Fused:

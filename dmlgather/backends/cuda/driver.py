@@ -142,8 +142,8 @@ def shared_limit(device: int) -> int:
 
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
 """The driver's errors about what NVRTC has made: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
-_CAPTURING = re.compile("stream_?capture|stream is capturing", re.IGNORECASE)
-"""In errors about what a capture does not allow, of the driver, of the runtime, and of CuPy."""
+_CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
+"""In errors about what a capture does not allow, of the driver, of the runtime, of CuPy, and of this package."""
 _BEFORE_A_CAPTURE = (
     "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
 )

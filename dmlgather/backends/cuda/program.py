@@ -33,8 +33,8 @@ _Launching: TypeAlias = Callable[[int, int, int, int, int], None]
 _Bound: TypeAlias = Callable[..., BadWord | None]
 
 _NOT_RAISING = (
-    "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled operator, "
-    "whose raise_if_bad tells of a bad index once the graph has run"
+    "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
+    "operator, whose raise_if_bad tells of a bad index once the graph has run"
 )
 
 
