@@ -130,7 +130,7 @@ def test_a_result_is_written_to_an_array_that_is_given() -> None:
     with pytest.raises(ValueError, match=r"^out for 'result0' overlaps input 'indices0': pass another array$"):
         dg.index[ids].fused(ids[0]).run({"data": ids[0].copy(), "indices0": ids}, out={"result0": ids})
     with pytest.raises(ValueError, match=r"^out overlaps input 'indices of step 1': pass another array$"):
-        dg.index[ids].take_along_axis(ids, 0)(np.array([[1], [2]])[:, 0], out=ids)
+        dg.index[ids.copy()].take_along_axis(ids, 0)(np.array([1, 2]), out=ids)
     with pytest.raises(TypeError, match="stream"):
         dg.index[0](CUBE, stream=7)
 
