@@ -320,7 +320,7 @@ def _compute(
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
     """What a step without a plan makes of arrays of NumPy, or on a GPU of CuPy; a bitcast may give their memory."""
     if isinstance(work, Elementwise):
-        return work.compute(inputs)  # on a GPU only casts, of indices that are joined
+        return work.compute(inputs)  # NumPy's functions hand CuPy's arrays on to CuPy's
     if on_gpu:
         import cupy as library
     else:
