@@ -65,7 +65,8 @@ def written_array(item: Any) -> WrittenEntry:
         if item.dtype.kind not in "iu":
             raise IndexError(f"indices has type {item.dtype}, but must be an array of integers")
         if not item.ndim:
-            return WrittenEntry(TensorType((), _index_type(item.dtype)), (item,))
+            kind = _index_type(item.dtype)
+            return WrittenEntry(TensorType((), kind), (item.astype(kind, copy=False),))
     return written(0, item)
 
 
@@ -266,7 +267,8 @@ class Taken(TakenAlong):
 def taken_array(item: Any) -> WrittenEntry:
     """An array that numpy.take takes: of integers, or of bools that count as 0 and 1. TypeError for any other type."""
     if not is_placeholder(item):
-        item = item if isinstance(item, np.ndarray) or hasattr(item, "__cuda_array_interface__") else np.asarray(item)
+        if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
+            item = _converted(0, item)
         if item.dtype.kind not in "biu":
             raise TypeError(f"indices has type {item.dtype}, but take needs integers")
         item = item.astype(POSITIONS) if item.dtype.kind == "b" else item
