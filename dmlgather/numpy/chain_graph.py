@@ -15,7 +15,7 @@ from dmlgather.dialects.planned import under
 from dmlgather.dialects.problem import Problem, TensorType, check_axis
 from dmlgather.directml import FeatureLevel, Report
 from dmlgather.fusion import OUT
-from dmlgather.numpy.problems.links import Link, Taken
+from dmlgather.numpy.problems.links import Link, TakenByMode
 from dmlgather.plan import OutOfBounds
 
 Policy: TypeAlias = tuple[OutOfBounds, bytes]
@@ -30,17 +30,17 @@ def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> 
     found = list[Problem]()
     for link in links:
         own = found[-1].output if found else data
-        found.append(with_policy(link.clipped(own) if isinstance(link, Taken) else link.problem(own), policy))
+        found.append(with_policy(link.clipped(own) if isinstance(link, TakenByMode) else link.problem(own), policy))
     graph = chain(found)
     for number, link in reversed([*enumerate(links)]):  # from the end, since steps are added before
-        if isinstance(link, Taken) and link.mode == "wrap":
+        if isinstance(link, TakenByMode) and link.mode == "wrap":
             graph = _with_remainders(graph, number, link)
     first, *indices = graph.inputs
     shown = ["indices"] if len(indices) == 1 else [name.replace("indices", "indices of step ") for name in indices]
     return replace(graph, labels={first: "x", **dict(zip(indices, shown, strict=True)), graph.outputs[0]: OUT})
 
 
-def _with_remainders(graph: IndexGraph, number: int, link: Taken) -> IndexGraph:
+def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> IndexGraph:
     """The graph whose step of this number takes the remainders of its indices by the size of its axis."""
     taking = graph.steps[number]
     data, indices = taking.inputs
@@ -63,12 +63,12 @@ def _with_remainders(graph: IndexGraph, number: int, link: Taken) -> IndexGraph:
     )
 
 
-def moded(links: Sequence[Link]) -> Taken | None:
+def moded(links: Sequence[Link]) -> TakenByMode | None:
     """The first step with a mode; None where there is none."""
-    return next((link for link in links if isinstance(link, Taken)), None)
+    return next((link for link in links if isinstance(link, TakenByMode)), None)
 
 
-def mode_report(link: Taken, level: FeatureLevel) -> Report:
+def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
     """Why there is no descriptor for a step with a mode."""
     instead = "clip them (numpy.clip)" if link.mode == "clip" else "take their remainders by the size of the axis"
     finding = CODES["EXP106"].finding(

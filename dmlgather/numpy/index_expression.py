@@ -28,8 +28,8 @@ from dmlgather.numpy.problems.links import (
     Form,
     Link,
     Reshaped,
-    Taken,
     TakenAlong,
+    TakenByMode,
     Transposed,
     WrittenEntry,
     is_placeholder,
@@ -172,7 +172,7 @@ class IndexExpression:
             return self.reshape(-1).take(indices, 0, mode)
         entry, axis = _written(0, indices, taken_array), whole("axis", axis)
         if mode != "raise":
-            return IndexExpression((*self._links, Taken(entry, axis, mode)))
+            return IndexExpression((*self._links, TakenByMode(entry, axis, mode)))
         whole_one = WrittenEntry(slice(None))
         entries = (*[whole_one] * axis, entry) if axis >= 0 else (WrittenEntry(...), entry, *[whole_one] * (-axis - 1))
         return IndexExpression((*self._links, Brackets(entries)))

@@ -64,9 +64,7 @@ def test_no_message_says_value_error() -> None:
 
 
 def test_a_descriptor_in_python() -> None:
-    with pytest.raises(
-        ValueError, match=r"^(?!.*Value error)(?s:.*)'FLOAT' is no DataType; did you mean FLOAT32, FLOAT16"
-    ):
+    with pytest.raises(ValueError, match=r"^(?!.*Value error)(?s:.*)'FLOAT' is no DataType; did you mean FLOAT32, FLOAT16"):
         dg.BufferTensorDesc(data_type="FLOAT", sizes=[1])
     with pytest.raises(ValueError, match=r"^(?!.*Value error)(?s:.*)tensor Type is 'TEXTURE'; expected BUFFER"):
         dg.parse_descriptor(changed((("desc", "InputTensor", "Type"), "TEXTURE"), start=GATHER))

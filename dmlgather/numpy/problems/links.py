@@ -228,7 +228,7 @@ MODES = ("raise", "clip", "wrap")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken(TakenAlong):
+class TakenByMode(TakenAlong):
     """numpy.take(x, …, axis, mode) of a mode that is not "raise": a negative index means the first element under "clip", and is
     counted modulo the size under "wrap".
     """
@@ -259,9 +259,9 @@ class Taken(TakenAlong):
         return Planned(data, indices, found.output, replace(plan, lookups=lookups))
 
     @property
-    def form(self) -> Taken:
+    def form(self) -> TakenByMode:
         """The same without the array."""
-        return Taken(self.written.form, self.axis, self.mode)
+        return TakenByMode(self.written.form, self.axis, self.mode)
 
 
 def taken_array(item: Any) -> WrittenEntry:
