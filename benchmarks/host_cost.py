@@ -93,6 +93,8 @@ def on_numpy() -> Iterator[Row]:
     taken = partial(np.take, x, i, axis=0)
     along = partial(np.take_along_axis, x, elements, 0)
     yield Row("NumPy: onnx.gather(x, i)", partial(dg.onnx.gather, x, i), "numpy.take", taken)
+    taking = partial(np.take, x, i, axis=0, out=y)
+    yield Row("NumPy: onnx.gather(x, i, out=y)", partial(dg.onnx.gather, x, i, out=y), "numpy.take(out=)", taking)
     yield Row("NumPy: onnx.gather_nd(x, i)", partial(dg.onnx.gather_nd, x, pairs), "x[i]", lambda: x[i])
     yield Row("NumPy: onnx.gather_elements(x, i)", partial(dg.onnx.gather_elements, x, elements), "numpy.take_along_axis", along)
     yield Row("NumPy: onnx.slice(x, [0], [8])", partial(dg.onnx.slice, x, [0], [FEW]), "x[0:8].copy()", partial(cut, x, 0, FEW))
@@ -150,6 +152,7 @@ def on_cupy() -> Iterator[Row]:
     yield Row("CuPy: a kept dg.index[i]", partial(kept, x), "x[i]", lambda: x[i])
     yield Row("CuPy: a kept dg.index[i][:, ::2]", partial(chain, x), "x[i][:, ::2]", lambda: x[i][:, ::2])
     yield Row("CuPy: onnx.gather(x, i, axis=0)", partial(dg.onnx.gather, x, i, axis=0), "cupy.take", take)
+    yield Row("CuPy: onnx.gather(x, i, out=y)", partial(dg.onnx.gather, x, i, out=y), "cupy.take(out=)", into)
     yield Row("CuPy: onnx.slice(x, [1], [9])", partial(dg.onnx.slice, x, [1], [9]), "x[1:9].copy()", partial(cut, x, 1, 9))
     yield Row("CuPy: openvino.gather(x, i, 0)", partial(dg.openvino.gather, x, i, 0), "cupy.take", take)
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dmlgather"
 PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")))
 
-BASE = {"child_process", "chunks", "files", "host", "limits", "output", "package", "record", "wording"}
+BASE = {"child_process", "chunks", "files", "host", "limits", "model_formats", "output", "package", "record", "wording"}
 """Rooms that every other one may import."""
 
 

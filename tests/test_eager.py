@@ -50,7 +50,7 @@ def test_functions_are_pickled_by_name(function: Any) -> None:
 @pytest.mark.parametrize("function", EVERY, ids=repr)
 def test_help_shows_the_arguments(function: Any) -> None:
     signature = inspect.signature(function)
-    assert list(signature.parameters)[-3:] == ["out_of_bounds", "device", "stream"]
+    assert list(signature.parameters)[-4:] == ["out", "out_of_bounds", "device", "stream"]
     assert signature.return_annotation is inspect.Signature.empty
     assert function.__doc__
     shown = pydoc.plain(pydoc.render_doc(function))

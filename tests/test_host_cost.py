@@ -21,7 +21,7 @@ def test_every_row_has_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
     script = runpy.run_path(str(SCRIPT))
     rows = [*script["on_numpy"](), *script["planning"](), *(script["on_cupy"]() if on_gpu else ())]
-    assert len(rows) == 13 + (load() is not None) + 14 * on_gpu
+    assert len(rows) == 14 + (load() is not None) + 15 * on_gpu
     for row in rows:  # both do the same
         if row.theirs is not None:
             ours, theirs = row.call(), row.theirs()

@@ -59,7 +59,9 @@ class Adapter(ABC):
         """
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """As `view`. ValueError for an array on a GPU that its library says must not be written."""
+        """As `view`. TypeError for a scalar, which is no memory to write; ValueError for an array on a GPU that its library says
+        must not be written.
+        """
         return self.view(out)
 
     def home(self, array: Any) -> Device:
@@ -151,6 +153,11 @@ class NumpyArrays(Adapter):
         if isinstance(array, np.ma.MaskedArray):
             raise TypeError("expected a plain array, got a masked one, whose mask would be lost: pass array.filled(value)")
         return array.view(np.ndarray) if isinstance(array, np.ndarray) else np.asarray(array), CPU
+
+    def output_view(self, out: Any) -> tuple[Any, Device]:
+        if isinstance(out, np.generic):
+            raise TypeError(f"expected an array, got a scalar of type {out.dtype}, which cannot be written")
+        return self.view(out)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any:
         return np.empty(tuple(sizes), like.dtype)

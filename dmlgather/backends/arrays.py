@@ -112,16 +112,19 @@ def move(array: Any, source: Device, target: Device) -> Any:
     """
     if source == target:
         return array
-    if not target.on_gpu:
-        return array.get()
-    cupy = require(target.index)
-    if source.on_gpu:
+    if source.on_gpu and target.on_gpu:
         return _from_gpu_to_gpu(array, source, target)
-    with target.current():
-        try:
-            return cupy.asarray(array, blocking=True)
-        except ValueError as error:
-            raise no_type(array.dtype, error) from None
+    try:
+        if source.on_gpu:
+            return array.get()
+        with target.current():
+            return require(target.index).asarray(array, blocking=True)
+    except ValueError as error:
+        raise no_type(array.dtype, error) from None
+    except RuntimeError as error:
+        if "captur" in str(error).lower():  # CuPy's words, and CUDA's
+            raise _no_copy(source, target) from error
+        raise
 
 
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
@@ -130,10 +133,7 @@ def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
     """
     cupy = require(target.index)
     if any(map(_captures, (target, source))):
-        raise RuntimeError(
-            f"a graph is captured, but an array has to be copied from {source} to {target}: a captured call takes arrays, and an "
-            "out, that lie where it runs; copy them before the capture"
-        )
+        raise _no_copy(source, target)
     with source.current():
         packed = cupy.ascontiguousarray(array)
     with streams.handover(within=True), target.current():
@@ -144,6 +144,14 @@ def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
             cupy.cuda.runtime.memcpyPeerAsync(*ends, packed.nbytes, streams.current(target.index))
         streams.keep(target.index, packed)
     return found
+
+
+def _no_copy(source: Device, target: Device) -> RuntimeError:
+    """The error for an array that lies elsewhere while a graph is captured, to be raised."""
+    return RuntimeError(
+        f"a graph is captured, but an array has to be copied from {source} to {target}: a captured call takes arrays, and an "
+        "out, that lie where it runs; copy them before the capture"
+    )
 
 
 def together(given: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:

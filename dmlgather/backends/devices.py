@@ -99,13 +99,20 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
-    """TypeError where CUDA's error, of work for `device`, is that the stream with this address belongs to another GPU."""
+    """TypeError where CUDA's error, of work for `device`, is that the stream with this address belongs to another GPU, or that
+    there is none.
+    """
     if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver
 
     number = nvidia_driver.device_of(stream)
-    if number is not None and number != device.index:
+    if number is None:
+        raise TypeError(
+            f"stream is {stream:#x}, but no stream has this address: it was destroyed, or never made; pass a stream of {device} "
+            "that is there, and keep it until its work is asked for"
+        ) from error
+    if number != device.index:
         other = Device("cuda", number)
         raise TypeError(
             f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or let the call run on {other}, by "

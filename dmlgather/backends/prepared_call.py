@@ -112,11 +112,9 @@ class PreparedCall(ABC):
         return data, indices, low
 
     def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
-        for number, (found, pointer) in enumerate(zip(self._inputs, pointers, strict=True)):
+        for found, pointer in zip(self._inputs, pointers, strict=True):
             if share_memory(found, pointer, self._out, out):
-                raise ValueError(
-                    f"out overlaps input {number}; DirectML has no in-place form of these operators: pass another array"
-                )
+                raise ValueError(f"out overlaps {found.name}, and nothing runs in place: pass another array")
 
 
 class HostCall(PreparedCall):

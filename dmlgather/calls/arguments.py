@@ -11,7 +11,7 @@ import numpy as np
 from dmlgather.backends import arrays
 from dmlgather.backends.adapter import Adapter
 from dmlgather.backends.devices import Device
-from dmlgather.backends.footprints import Signature, signature_on
+from dmlgather.backends.footprints import Signature, check_output, logical, signature_on
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import OutOfBounds
@@ -88,6 +88,13 @@ def type_of(name: str, item: Any) -> TensorType:
     if any(size < 0 for size in found.shape):
         raise ValueError(f"{name} has shape {found.shape}, expected sizes of 0 or more")
     return found
+
+
+def check_type(what: str, found: TensorType, expected: TensorType) -> None:
+    """TypeError for another data type, ValueError for another shape."""
+    if found != expected:
+        error = TypeError if found.dtype != expected.dtype else ValueError
+        raise error(f"{what} is {found}, expected {expected}")
 
 
 def host_values(name: str, values: Any) -> Any:
@@ -196,11 +203,29 @@ class CallOutput:
             except TypeError as error:
                 raise TypeError(f"out: {error}") from None
         self.array = arrays.move(self._adopted, self.home, self._memory)  # all of it: a buffer keeps what lies between elements
+        if self.array.dtype.kind in STRING_KINDS:
+            self.array = self.array.astype(object, copy=False)
+        if self.array is not self._adopted:
+            check_output(logical("out", signature_on(self.home, self._adopted)))
 
     @property
     def signature(self) -> Signature:
         """Of the array."""
         return signature_on(self._memory, self.array)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the call writes `out` itself, or the new array."""
+        return self.home == self._memory and self.array is self._adopted
+
+    def check_given(self, expected: TensorType, *, moves: bool) -> None:
+        """TypeError for an `out` of another data type, ValueError for one of another shape; TypeError for one that lies elsewhere
+        than the first argument, unless arrays are moved.
+        """
+        check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
+        if not moves and self.home != self._first.home:
+            places = f"{self._first.name} on {self._first.home}, out on {self.home}"
+            raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
 
     def returned(self) -> Any:
         """What the caller gets, once the array is written."""

@@ -76,8 +76,8 @@ class EagerFunction(Generic[P]):
         update_wrapper(self, request)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on arrays; the result is the same kind of array as the first. On a GPU, on `stream`; left out, on PyTorch's current
-        one if the first array is a tensor, else on CuPy's.
+        """Run on arrays; the result is the same kind of array as the first, and `out` where that is given. On a GPU, on `stream`;
+        left out, on PyTorch's current one if the first array is a tensor, else on CuPy's.
         """
         kept, given = self._known(args, kwargs)
         if kept and (result := kept[0](given)) is not None:
@@ -94,13 +94,14 @@ class EagerFunction(Generic[P]):
 
     def run(self, request: Request) -> Ran:
         """A call of which nothing is known."""
-        with arrays.in_order([*request.arrays.values()], request.stream, request.runs):
+        with arrays.in_order([*request.arrays.values(), request.out], request.stream, request.runs):
             taken = take(request.arrays, request.runs)
-            return _run(request.problem_of(*(item.type for item in taken)), taken, request.out_of_bounds)
+            problem = request.problem_of(*(item.type for item in taken))
+            return _run(problem, taken, request.out_of_bounds, request.out, moves=request.device is not None)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
         """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
-        pair (shape, dtype); `device` and `stream` change nothing.
+        pair (shape, dtype); `out`, `device` and `stream` change nothing.
         """
         return self.problem(*args, **kwargs).plan()
 
@@ -164,13 +165,19 @@ def written_by(
     return call
 
 
-def _run(problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None) -> Ran:
-    first, policy = taken[0], policy_of(problem, out_of_bounds)
+def _run(
+    problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, out: Any = None, *, moves: bool = False
+) -> Ran:
+    """moves: whether arrays that lie elsewhere than the call runs are moved."""
+    first, policy, shape = taken[0], policy_of(problem, out_of_bounds), problem.output.shape
+    target = CallOutput(first, TensorType(shape, first.array.dtype), out)
+    if out is not None:
+        target.check_given(TensorType(shape, (first.given if first.array.dtype.hasobject else first.array).dtype), moves=moves)
     if policy[0] is OutOfBounds.FILL and first.array.dtype.hasobject:
-        return Ran(_run_on_positions(problem, taken), taken, ())
-    target = CallOutput(first, TensorType(problem.output.shape, first.array.dtype))
+        target.array[...] = _run_on_positions(problem, taken)
+        return Ran(target.returned(), taken, ())
     ready = written_by(problem, policy, first.runs, [item.array for item in taken], target.array)
-    return Ran(target.returned(), taken, [ready])
+    return Ran(target.returned(), taken, [ready] if target.in_place else ())
 
 
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
@@ -180,9 +187,7 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     first = taken[0]
     positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
     found = _run(problem, [replace(first, given=positions, array=positions), *taken[1:]], None).result
-    result = np.empty(found.shape, object)
-    result[...] = np.array(["", *first.array.flat], object)[found]
-    return result.astype(first.given.dtype)
+    return np.array(["", *first.array.flat], object)[found]
 
 
 # Calls of a known key: what is kept of one that has run.

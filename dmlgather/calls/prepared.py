@@ -21,7 +21,7 @@ def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device
 
     ValueError where no plan can say how it walks over their strides, and for arrays that cannot be read or written there.
     """
-    *inputs, out = map(logical, (*problem.arguments, "the result"), signatures)
+    *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
     return prepare_call(lower, device, inputs, out, signatures)
 

@@ -130,13 +130,12 @@ def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut
     """The program of a DxDispatch model, a descriptor or descriptors on lines, and what is left out of the lines. What is said of
     these is shown on standard error. FileError for another file; otherwise ends the command as `load`.
     """
-    from dmlgather.dialects.programs import FILES, Program, program_of
+    from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
 
     suffix = path.suffix.lower()
     if suffix not in FILES:
-        known = ", ".join(f"{what} ({name})" for name, what in FILES.items())
-        raise FileError(f"{path}: expected {known}")
+        raise FileError(unknown_file(path))
     if suffix not in STREAMS:
         return program_of(load(path, allow_outside)), LeftOut()
     from dmlgather.dialects.descriptor_graph import checked_stream

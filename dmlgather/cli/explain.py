@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -181,9 +179,6 @@ def explain(
         return 2
     if file.suffix.lower() == ".onnx":
         return _explain_nodes(file, written, legend, picture, only)
-    if not _is_text(file):
-        say(f"{file}: is not UTF-8 text; expected a model or a descriptor (JSON), or an ONNX model (.onnx)")
-        return 2
     checked = load(file, allow_outside, executes=False)
     explanations = _of_descriptors(checked, only)
     if picture is not None:
@@ -194,17 +189,6 @@ def explain(
     blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()]
     _write(blocks, legend)
     return 0
-
-
-def _is_text(file: Path) -> bool:
-    """Whether the file is text, or called so; what cannot be read is reported where text is read."""
-    if file.suffix.lower() != ".json" and file.is_file():
-        with suppress(OSError), file.open("rb") as opened:
-            try:
-                getincrementaldecoder("utf-8")().decode(opened.read(4096))
-            except UnicodeDecodeError:
-                return False
-    return True
 
 
 def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path | None, only: str | None) -> int:

@@ -59,7 +59,7 @@ def run(
     from dmlgather.model_runner import Runner, memory_shares
 
     written = JsonOutput(as_json, output, InputFiles((model,)))
-    limit, chosen = common.memory_limit(memory_limit), _device(device)
+    limit, (chosen, missing) = common.memory_limit(memory_limit), _device(device)
     with within(stated(time_limit, memory_limit), model):
         checked = load(model, allow_outside)
         if checked.kind != "model":
@@ -67,6 +67,8 @@ def run(
             return 2
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
     runner = Runner(checked, chosen, output_dir)
+    if missing is not None:
+        say(f"cuda is left out: {missing}")
     say(f"Running on '{device_title(runner.device)}'")
     with reference_progress("name another --device"):
         events = _shown(runner.run(iterations), quiet=as_json)
@@ -77,13 +79,15 @@ def run(
     return 0
 
 
-def _device(name: str) -> str:
+def _device(name: str) -> tuple[str, str | None]:
+    """The device to run on, and why it is not the GPU that auto takes where there is one."""
     from dmlgather.backends.devices import Device
 
     if name == "auto":
-        return "cpu" if missing_gpu() else "cuda"
+        missing = missing_gpu()
+        return ("cuda", None) if missing is None else ("cpu", missing)
     try:
-        return str(Device.parse(name))
+        return str(Device.parse(name)), None
     except ValueError as error:
         raise typer.BadParameter(in_options(ValueError(f"{error}, or 'auto'")), param_hint="'--device'") from None
 

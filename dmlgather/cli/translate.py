@@ -64,6 +64,8 @@ def translate(
     if output is not None and output.suffix.lower() != ".onnx":
         name = printable(str(output))
         raise typer.BadParameter(f"expected a file that ends in .onnx, got '{name}'", param_hint="'--output'")
+    if output is not None and output.is_dir():
+        raise typer.BadParameter(f"must be a file; {printable(str(output))} is a folder", param_hint="'--output'")
     made_from = InputFiles((file,))
     if output is not None:
         check_spared([output], made_from)
@@ -89,8 +91,9 @@ def translate(
         why = "refused" if whole.check is None else whole.check.verdict
         say(f"'{output}' is not written: the translation is {why}")
     elif output is not None:
+        new = not output.parent.exists()
         whole.write(output, made_from)
-        say(f"Written to '{output}'")
+        say(f"Written to '{output}'" + (f", in the new folder '{output.parent}'" if new else ""))
         written = str(output)
     *parts, all_of_it = told.parts
     ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -23,6 +24,7 @@ from dmlgather.comparing.hypotheses import POISON
 from dmlgather.comparing.mismatches import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.directml.elements import dtype_of, elements
+from dmlgather.model_formats import recognised
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
@@ -197,13 +199,20 @@ def compare(
     'equal'
     """
     if len(inputs) == 1 and is_model(inputs[0]):
-        if buffers or not (devices is out_of_bounds is against is None):
-            raise TypeError("an ONNX model in the place of inputs takes no devices, out_of_bounds, buffers or against")
+        if buffers or not (devices is out_of_bounds is against is None) or FeatureLevel.parse(level) != FeatureLevel.LEVEL_6_4:
+            raise TypeError("an ONNX model in the place of inputs takes no devices, level, out_of_bounds, buffers or against")
         from dmlgather.dialects.programs import read_program
         from dmlgather.differential import check_agreement
 
         source = read_program(desc, "what is compared")
         return check_agreement(source.graph, inputs[0], initial=source.initial)
+    for each in inputs:
+        if isinstance(each, str | PathLike):
+            what = f", which {known}" if (known := recognised(Path(each))) else ""
+            raise TypeError(
+                f"inputs has the path {os.fspath(each)!r}{what}: pass arrays, or alone the path of an ONNX model, which ends in "
+                ".onnx"
+            )
     given = () if against is None else (_given(desc, against),)
     if devices is None:
         devices, _ = default_devices()
@@ -257,12 +266,15 @@ def least_devices(enough: bool) -> int:
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
-    """ValueError unless these name at least two different devices, or one where there is something else to compare it with;
+    """ValueError unless these name different devices, at least two, or one where there is something else to compare it with;
     TypeError for a single text.
     """
     if isinstance(names, str):
         raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
-    if len({Device.parse(name) for name in names}) < least:
+    devices = [Device.parse(name) for name in names]
+    if twice := [name for place, name in enumerate(names) if devices[place] in devices[:place]]:
+        raise ValueError(f"{', '.join(names)} name {twice[0]} twice, which would be compared with itself: name each device once")
+    if len(devices) < least:
         number, more = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
         raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
 

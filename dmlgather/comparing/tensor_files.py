@@ -21,6 +21,7 @@ from dmlgather.directml.dxdispatch.writing import plain
 from dmlgather.directml.elements import dtype_of, elements
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.files import FileError, described
+from dmlgather.model_formats import recognised
 from dmlgather.wording import alternatives, counted, printable
 
 
@@ -92,7 +93,8 @@ class TensorSite(NamedTuple):
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
             if suffix not in SUFFIXES:
-                raise FileError(f"cannot hold {self.field}: expected a file that ends in {', '.join(SUFFIXES)}")
+                expected = f"expected a file that ends in {', '.join(SUFFIXES)}"
+                raise FileError(recognised(file) or f"cannot hold {self.field}: {expected}")
             values = npy.read_npy(file) if suffix == ".npy" else npy.read_raw(file, tensor.data_type)
             if values.data_type is not tensor.data_type:
                 raise FileError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import FileError
 from dmlgather.plan import Layout, packed_strides
+from dmlgather.wording import braces
 
 
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
@@ -42,6 +44,8 @@ def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
         raise ValueError("expected at least one descriptor, got none")
     for desc in descriptors:
         validate(desc).raise_for_errors()
+    for number, (writer, reader) in enumerate(pairwise(descriptors), 1):
+        _check_fit(number, writer, reader)
     graph, before = GraphBuilder(), None
     for desc in descriptors:
         inputs = []
@@ -57,6 +61,18 @@ def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
         before = BufferContents(graph, "OutputTensor", ())
         before.write(result, desc.tensor(desc.operator.output).layout())
     return graph.build([result])
+
+
+def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
+    """ValueError where a descriptor, of this number from 1, writes less than the next one reads."""
+    written, read = writer.tensor(writer.operator.output), reader.tensor("input_tensor")
+    if written.span * written.data_type.bytes < read.span * read.data_type.bytes:
+        has, needs = (f"{each.data_type.name} {braces(each.sizes)}" for each in (written, read))
+        raise ValueError(
+            f"descriptor {number} ({writer.operator.name}) writes OutputTensor {has}, but descriptor {number + 1} "
+            f"({reader.operator.name}) reads InputTensor {needs}, which is larger: each descriptor reads what the one before it "
+            "writes, so state the same sizes in both, or put another descriptor between them"
+        )
 
 
 def model_graph(model: CheckedFile) -> IndexGraph:

@@ -18,6 +18,7 @@ ELEMENTWISE: Mapping[str, Any] = {
     "multiply": np.multiply,
     "minimum": np.minimum,
     "maximum": np.maximum,
+    "remainder": np.remainder,
     "less": np.less,
     "equal": np.equal,
     "and": np.logical_and,
@@ -41,7 +42,9 @@ class Elementwise:
         if self.operator == "cast":
             return inputs[0].astype(self.dtype)
         with np.errstate(all="ignore"):
-            return np.asarray(ELEMENTWISE[self.operator](*inputs)).astype(self.dtype)
+            found = ELEMENTWISE[self.operator](*inputs)
+        array: NDArray[Any] = np.asarray(found) if isinstance(found, np.generic) else found  # of arrays without dimensions
+        return array.astype(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

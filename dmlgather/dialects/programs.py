@@ -13,6 +13,7 @@ from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph, chain
 from dmlgather.dialects.problem import Problem
 from dmlgather.files import STREAMS, FileError
+from dmlgather.model_formats import recognised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,14 +103,20 @@ def _of_file(path: Path) -> Program:
 
     suffix = path.suffix.lower()
     if suffix not in FILES:
-        known = ", ".join(f"{what} ({suffix})" for suffix, what in FILES.items())
-        raise FileError(f"{path}: its name does not say what it is: expected {known}")
+        raise FileError(unknown_file(path))
     try:
         return Program(stream_graph(path)) if suffix in STREAMS else _of_json(path)
     except FileError:
         raise
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def unknown_file(path: Path) -> str:
+    """Return what is said of a file whose suffix is none of `FILES`: what it holds, where that is known, and what is expected."""
+    known = ", ".join(f"{what} ({suffix})" for suffix, what in FILES.items())
+    found = recognised(path) if path.exists() else "does not exist"
+    return f"{path}: {found or f'its name does not say what it is: expected {known}'}"
 
 
 def _of_json(path: Path) -> Program:

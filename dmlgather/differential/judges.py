@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.files import FileError, open_regular
+from dmlgather.model_formats import recognised
 from dmlgather.package import missing_extra
 
 
@@ -66,9 +67,9 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
     try:
         model = onnx.load(path)
     except Exception as error:  # protobuf and onnx raise errors of many classes
-        raise FileError(f"{path}: is no ONNX model that can be read: {error}") from None
+        raise FileError(f"{path}: {recognised(path) or f'is no ONNX model that can be read: {error}'}") from None
     if not model.HasField("graph"):
-        raise FileError(f"{path}: holds no graph: it is no ONNX model, or one that was cut off")
+        raise FileError(f"{path}: {recognised(path) or 'holds no graph: it is no ONNX model, or one that was cut off'}")
     return model, path
 
 

@@ -2,5 +2,6 @@
 
 from dmlgather.fusion.fused import Cut, Fused, FusedLaunch
 from dmlgather.fusion.fusing import fuse
+from dmlgather.fusion.prepared_graph import OUT
 
-__all__ = ["Cut", "Fused", "FusedLaunch", "fuse"]
+__all__ = ["OUT", "Cut", "Fused", "FusedLaunch", "fuse"]

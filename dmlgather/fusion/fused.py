@@ -15,7 +15,7 @@ from dmlgather.backends.adapter import CUPY
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.backends.footprints import WRITEABLE, Signature, check_output, device_of, logical
 from dmlgather.backends.prepared_call import CALLS_KEPT
-from dmlgather.calls.arguments import Taken, take
+from dmlgather.calls.arguments import Taken, check_type, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
@@ -25,7 +25,6 @@ from dmlgather.fusion.prepared_graph import (
     PreparedGraph,
     Signatures,
     Targets,
-    check_type,
     signature_of,
     unlaunched,
 )
@@ -98,12 +97,13 @@ class GraphRunner:
         *,
         device: str | None = None,
         stream: Any = None,
+        named: bool = False,
     ) -> list[Any]:
         """The graph's outputs, in order, which are the caller's own. given: an array for each input. out: nothing, or for each
-        output an array or None.
+        output an array or None. named: whether the caller gave them by the names of values, as messages then have them.
         """
         found = self._at_once(given, out, device) if stream is None else None
-        return self._adopting(given, out, device, stream) if found is None else found
+        return self._adopting(given, out, device, stream, named) if found is None else found
 
     def _at_once(self, given: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
         """The outputs, where all arrays are NumPy's, all inputs tensors in host memory, or all inputs CuPy's on one GPU. None for
@@ -159,16 +159,17 @@ class GraphRunner:
         with runs.current():
             return ready.run(GraphCall(type(given[0])), values)
 
-    def _adopting(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any) -> list[Any]:
+    def _adopting(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
         """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
         where = None if device is None else Device.parse(device)
         with arrays.in_order((*given, *out), stream, where):
-            taken = take(dict(zip(self.graph.inputs, given, strict=True)), where)
-            for item in taken:
-                check_type(item.name, item.type, self.graph.types[item.name])
+            shown = str if named or not self._labelled else self.graph.label
+            taken = take(dict(zip(map(shown, self.graph.inputs), given, strict=True)), where)
+            for name, item in zip(self.graph.inputs, taken, strict=True):
+                check_type(item.name, item.type, self.graph.types[name])
             runs = taken[0].runs if taken else Device.parse(device or CPU)
-            inputs = {item.name: item.array for item in taken}
-            targets = Targets(self.graph, out or (None,) * len(self.graph.outputs), runs.memory, inputs)
+            inputs = {name: item.array for name, item in zip(self.graph.inputs, taken, strict=True)}
+            targets = Targets(self.graph, out or (None,) * len(self.graph.outputs), runs.memory, inputs, shown)
             new = partial(arrays.allocate, runs.memory, like=taken[0].given if taken else None)
             ready = self._prepared(runs, *(_signatures(runs, each) for each in (inputs, targets.direct)))
             with runs.current():
@@ -179,6 +180,11 @@ class GraphRunner:
                 written = targets.returned(number, result)
                 found.append(written if written is not None else _handed_back(result, runs.memory, home, taken))
             return found
+
+    @cached_property
+    def _labelled(self) -> bool:
+        """Whether the inputs can be told apart by what users know them by."""
+        return len({*map(self.graph.label, self.graph.inputs)}) == len(self.graph.inputs)
 
 
 def _signatures(runs: Device, found: Mapping[str, Any]) -> tuple[tuple[str, Signature], ...]:
@@ -308,7 +314,7 @@ class Fused:
             targets = [None] * len(self.graph.outputs)
             for name, array in out.items():
                 targets[places[name]] = array
-        found = self._run([values[name] for name in inputs], targets, device, stream)
+        found = self._run([values[name] for name in inputs], targets, device, stream, named=True)
         return {name: found[place] for name, place in places.items()}
 
     def explain(self) -> FusedExplanation:
@@ -349,9 +355,11 @@ class Fused:
         reasons = [f"{cut.reader} is cut from {cut.maker}: {cut.reason}" for cut in self.cuts]
         return "\n".join((head, *(table if self.launches else ()), *reasons))
 
-    def _run(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any) -> list[Any]:
+    def _run(
+        self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, *, named: bool = False
+    ) -> list[Any]:
         try:
-            return self._runner.run(given, out, device=device, stream=stream)
+            return self._runner.run(given, out, device=device, stream=stream, named=named)
         except IndexError as error:
             if all(len(launch.holds) == 1 for launch in self.launches):
                 raise

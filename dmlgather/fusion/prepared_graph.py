@@ -25,17 +25,14 @@ from dmlgather.backends.footprints import (
 )
 from dmlgather.backends.prepared_call import CALLS_KEPT
 from dmlgather.calls import eager
+from dmlgather.calls.arguments import check_type
 from dmlgather.calls.prepared import prepared, write
 from dmlgather.dialects.index_graph import Bitcast, Concatenation, Elementwise, IndexGraph, Step
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
-
-def check_type(what: str, found: TensorType, expected: TensorType) -> None:
-    """TypeError for another data type, ValueError for another shape."""
-    if found != expected:
-        error = TypeError if found.dtype != expected.dtype else ValueError
-        raise error(f"{what} is {found}, expected {expected}")
+OUT = "out"
+"""The label of the one output of a graph whose users know no names of values."""
 
 
 class Targets:
@@ -44,8 +41,16 @@ class Targets:
     direct: by name, those that lie in the memory where the graph runs, so that a launch can write them.
     """
 
-    def __init__(self, graph: IndexGraph, given: Sequence[Any], memory: Device, inputs: Mapping[str, Any]) -> None:
-        """given: an array, or None, for each of the graph's outputs. inputs: the arrays that are read, by name.
+    def __init__(
+        self,
+        graph: IndexGraph,
+        given: Sequence[Any],
+        memory: Device,
+        inputs: Mapping[str, Any],
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        """given: an array, or None, for each of the graph's outputs. inputs: the arrays that are read, by name. shown: what
+        messages call a value.
 
         TypeError and ValueError for arrays of another type or shape, that cannot be written, or that overlap an input or another
         output.
@@ -53,22 +58,23 @@ class Targets:
         self._memory = memory
         self.direct: dict[str, Any] = {}
         self._given: list[tuple[Any, Any, Device] | None] = []
-        taken = {f"input {name!r}": array for name, array in inputs.items()}
+        taken = {f"input {shown(name)!r}": array for name, array in inputs.items()}
         for name, out in zip(graph.outputs, given, strict=True):
             if out is None:
                 self._given.append(None)
                 continue
+            what = OUT if shown(name) == OUT else f"out for {shown(name)!r}"
             try:
                 array, home = arrays.adopt_output(out)
             except TypeError as error:
-                raise TypeError(f"out for {name!r}: {error}") from None
-            check_type(f"out for {name!r}", TensorType(tuple(array.shape), array.dtype), graph.types[name])
-            check_output(logical(f"out for {name!r}", signature_on(home, array)))
+                raise TypeError(f"{what}: {error}") from None
+            check_type(what, TensorType(tuple(array.shape), array.dtype), graph.types[name])
+            check_output(logical(what, signature_on(home, array)))
             self._given.append((out, array, home))
             if home == memory:
-                self._check_apart(name, array, taken)
+                self._check_apart(what, array, taken)
                 self.direct.setdefault(name, array)
-                taken[f"out for {name!r}"] = array
+                taken[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
         """The array that was given for an output, filled with the result; None where none was."""
@@ -80,10 +86,10 @@ class Targets:
             arrays.fill_from(array, home, arrays.move(result, self._memory, home))
         return out
 
-    def _check_apart(self, name: str, array: Any, others: Mapping[str, Any]) -> None:
+    def _check_apart(self, what: str, array: Any, others: Mapping[str, Any]) -> None:
         for other, taken in others.items():
             if overlap(self._memory, array, taken):
-                raise ValueError(f"out for {name!r} overlaps {other}: pass another array")
+                raise ValueError(f"{what} overlaps {other}: pass another array")
 
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
@@ -314,7 +320,7 @@ def _compute(
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
     """What a step without a plan makes of arrays of NumPy, or on a GPU of CuPy; a bitcast may give their memory."""
     if isinstance(work, Elementwise):
-        return work.compute(inputs)  # on a GPU only casts, of indices that are joined
+        return work.compute(inputs)  # NumPy's functions hand CuPy's arrays on to CuPy's
     if on_gpu:
         import cupy as library
     else:

@@ -28,6 +28,7 @@ def gather(
     indices_are_sorted: bool = False,  # noqa: ARG001 - as above
     mode: Any = None,
     fill_value: Any = None,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -43,12 +44,12 @@ def gather(
     Indices are compared at their full width: 2^32 + 1 is out of bounds, where JAX's fill mode reads element 1. Negative indices
     never count from the end. Returns shape [i…] with the window's sizes at offset_dims, as the kind of array that operand is.
 
-    out_of_bounds: None for the mode's own; else "clamp", "raise", "promise" or a Fill, in its place. device: None for where the
-    arrays are; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are. stream: of a GPU, as of a
-    compiled operator.
+    out: an array of NumPy, CuPy or PyTorch that is written and returned; None for a new one. out_of_bounds: None for the mode's
+    own; else "clamp", "raise", "promise" or a Fill, in its place. device: None for where the arrays are; "cpu", "cuda", "cuda:N"
+    or "reference" to run there, wherever they are. stream: of a GPU, as of a compiled operator.
 
-    Raises TypeError for shapes that do not go together, in JAX's order, and for other types; ValueError for another mode and for
-    indices that are no integers; IndexError for a bad index under "raise".
+    Raises TypeError for shapes that do not go together, in JAX's order, and for other types; ValueError for another mode, for
+    indices that are no integers, and for an `out` of another shape or over an input; IndexError for a bad index under "raise".
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> dg.lax.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, slice_sizes=(1, 2)).tolist()
@@ -56,7 +57,7 @@ def gather(
     """
     attributes = {"dimension_numbers": dimension_numbers, "slice_sizes": slice_sizes, "mode": mode, "fill_value": fill_value}
     problem = partial(LaxGather.from_call, **attributes)
-    return Request(problem, {"operand": operand, "start_indices": start_indices}, out_of_bounds, device, stream=stream)
+    return Request(problem, {"operand": operand, "start_indices": start_indices}, out_of_bounds, device, out, stream=stream)
 
 
 def to_directml(

@@ -16,23 +16,26 @@ from dmlgather.calls.arguments import Fill, resolve_policy, type_of
 from dmlgather.calls.prepared import known, repeats
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
-from dmlgather.dialects.planned import under
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.fusion import Fused, fuse
+from dmlgather.numpy.chain_graph import Policy, graph_of, mode_report, moded, with_policy
 from dmlgather.numpy.plain_brackets import is_plain, prepared_for, read
 from dmlgather.numpy.problems.links import (
+    MODES,
     Brackets,
     Form,
     Link,
     Reshaped,
     TakenAlong,
+    TakenByMode,
     Transposed,
     WrittenEntry,
     is_placeholder,
     listed,
     problems,
+    taken_array,
     written,
     written_array,
 )
@@ -88,13 +91,13 @@ class _Made:
 
     def __init__(self, links: tuple[Link, ...]) -> None:
         self.problems = lru_cache(KEPT)(partial(_problems, links))
-        self.fused = lru_cache(KEPT)(partial(_fused, self.problems))
+        self.fused = lru_cache(KEPT)(partial(_fused, links))
         # For arrays of NumPy and CuPy, by the type and the shape alone: a TensorType takes as long as a call.
         self.fused_at_once = lru_cache(KEPT)(partial(_fused_at_once, self.fused))
 
 
 class IndexExpression:
-    """What follows an array: brackets, and NumPy's take_along_axis, transpose and reshape. `dg.index` is the empty one.
+    """What follows an array: brackets, and NumPy's take, take_along_axis, transpose and reshape. `dg.index` is the empty one.
 
     `dg.index[:, ids, ::-1](x)` is x[:, ids, ::-1]. An entry between the brackets is what NumPy takes: an integer, a slice, `...`,
     None, a list or array of integers, a mask. An index array may be replaced by a placeholder, a pair (shape, dtype), where only
@@ -147,6 +150,32 @@ class IndexExpression:
         if axis is None:
             return self.reshape(-1).take_along_axis(indices, 0)
         return IndexExpression((*self._links, TakenAlong(_written(0, indices, written_array), axis)))
+
+    def take(self, indices: Any, axis: int | None = None, mode: str = "raise") -> IndexExpression:
+        """`numpy.take` behind this expression: the elements along `axis` at `indices`.
+
+        indices: an array of integers, of any shape, or of bools, which count as 0 and 1; or a placeholder. axis: an integer; None
+        for the data as one dimension. mode: what an index out of range does. "raise" counts negative ones from the end, once, as
+        brackets do, and raises an IndexError for others; "clip" takes the first element for a negative one, and the last for one
+        that is too large; "wrap" takes each modulo the size, for which fused steps compute remainders where the data is.
+
+        A call with mode "clip" or "wrap" takes no `out_of_bounds`, and there is no descriptor of it; of "wrap", no problem or
+        plan. Raises ValueError for another mode, TypeError for indices of another type.
+
+        >>> data = np.array([10, 20, 30])
+        >>> [dg.index.take([-1, 4], mode=mode)(data).tolist() for mode in ("clip", "wrap")]
+        [[10, 30], [30, 20]]
+        """
+        if mode not in MODES:
+            raise ValueError(f"mode is {mode!r}, expected one of {', '.join(map(repr, MODES))}")
+        if axis is None:
+            return self.reshape(-1).take(indices, 0, mode)
+        entry, axis = _written(0, indices, taken_array), whole("axis", axis)
+        if mode != "raise":
+            return IndexExpression((*self._links, TakenByMode(entry, axis, mode)))
+        whole_one = WrittenEntry(slice(None))
+        entries = (*[whole_one] * axis, entry) if axis >= 0 else (WrittenEntry(...), entry, *[whole_one] * (-axis - 1))
+        return IndexExpression((*self._links, Brackets(entries)))
 
     def transpose(self, *axes: Any) -> IndexExpression:
         """NumPy's `transpose` behind this expression. axes: several arguments, or one sequence; left out or None for the reverse
@@ -223,7 +252,7 @@ class IndexExpression:
         1
         """
         data = type_of("x", x)
-        return self._made.fused(data, resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype))
+        return self._made.fused(data, self._policy(out_of_bounds, data))
 
     def __call__(
         self,
@@ -264,9 +293,9 @@ class IndexExpression:
         """
         if len(self._links) == 1:
             problem = self.problem(x)
-            return problem.plan(*resolve_policy(out_of_bounds, problem.out_of_bounds, problem.data.dtype))
-        policy = resolve_policy(out_of_bounds, OutOfBounds.RAISE, type_of("x", x).dtype)
-        fused = fuse([under(problem, *policy) for problem in self.problems(x)], join=False)
+            return with_policy(problem, self._policy(out_of_bounds, problem.data)).plan()
+        policy = self._policy(out_of_bounds, type_of("x", x))
+        fused = fuse([with_policy(problem, policy) for problem in self.problems(x)], join=False)
         if len(fused.launches) > 1:
             raise ValueError(f"{self} is {len(fused.launches)} plans: {fused.cuts[0].reason}; fused(x) has all of them")
         return fused.launches[0].plan
@@ -299,8 +328,18 @@ class IndexExpression:
         >>> [finding.expected for finding in dg.index[:, ((3,), "int64")].differences(((4, 10), "float32"))]
         ['indices from -10 to 9']
         """
+        if moded(self._links) is not None:
+            return ()
         pairs = zip(self._links, self.problems(x), strict=True)
         return tuple(each for link, problem in pairs if _known(link) is None for each in EXPORTER.differences(problem))
+
+    def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
+        """What a caller's choice does with indices out of bounds; None for what the steps say. ValueError beside a mode."""
+        if out_of_bounds is None:
+            return None
+        if (taken := moded(self._links)) is not None:
+            raise ValueError(f"out_of_bounds is given, but {taken} has a mode, which says the same: leave out one of both")
+        return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _at_once(self, x: Any, out: Any) -> Any:
         """The result of plain brackets by what is kept for their key. None where the long way has to run."""
@@ -327,6 +366,8 @@ class IndexExpression:
 
     def _described(self, number: int, data: TensorType, level: FeatureLevel) -> Descriptors | Report:
         """The descriptors of one step, or why there are none."""
+        if (taken := moded(self._links)) is not None:
+            return mode_report(taken, level)
         found = EXPORTER.to_directml(lambda: self.problems(data)[number], level, "NumPy", "index")
         indices = _known(self._links[number])
         with suppress(IndexError, ValueError, TypeError):  # which are findings already
@@ -375,20 +416,21 @@ def _made(form: Form) -> _Made:
 
 
 def _problems(links: tuple[Link, ...], data: TensorType) -> tuple[Problem, ...]:
+    return problems(_written_links(links), data)
+
+
+def _written_links(links: tuple[Link, ...]) -> tuple[Link, ...]:
     if not links:
         raise ValueError("dg.index has no steps: write brackets behind it, dg.index[…]")
-    return problems(links, data)
+    return links
 
 
-def _fused(
-    problems_of: Callable[[TensorType], tuple[Problem, ...]], data: TensorType, policy: tuple[OutOfBounds, bytes]
-) -> Fused:
-    return fuse([under(problem, *policy) for problem in problems_of(data)])
+def _fused(links: tuple[Link, ...], data: TensorType, policy: Policy | None) -> Fused:
+    return fuse(graph_of(_written_links(links), data, policy))
 
 
 def _fused_at_once(fused: Callable[..., Fused], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Fused:
-    data = type_of("x", (shape, dtype))
-    return fused(data, resolve_policy(None, OutOfBounds.RAISE, data.dtype))
+    return fused(type_of("x", (shape, dtype)), None)
 
 
 def _known(link: Link) -> np.ndarray[Any, Any] | None:

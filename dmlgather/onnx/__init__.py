@@ -5,7 +5,9 @@ Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, an
 version at or below it.
 
 out_of_bounds: None for ONNX's own rule, an IndexError for a bad index, on a GPU as well; else "clamp", "raise", "promise" or a
-Fill. device: None for the device of the arrays; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
+Fill. device: None for the device of the arrays; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are. out: an
+array that is written and returned. TypeError for one of another type or on another device, ValueError for one of another shape,
+that is read-only, or that shares memory with an input or between its elements.
 
 `gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
 

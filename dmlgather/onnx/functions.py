@@ -20,6 +20,7 @@ def gather(
     axis: int = 0,
     *,
     opset: int = 13,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -36,7 +37,7 @@ def gather(
     [[30, 40], [10, 20], [30, 40]]
     """
     return Request(
-        partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device, stream=stream
+        partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream
     )
 
 
@@ -47,6 +48,7 @@ def gather_elements(
     axis: int = 0,
     *,
     opset: int = 13,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -63,7 +65,12 @@ def gather_elements(
     [[20, 10], [30, 30]]
     """
     return Request(
-        partial(GatherElements, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device, stream=stream
+        partial(GatherElements, axis=axis, opset=opset),
+        {"data": data, "indices": indices},
+        out_of_bounds,
+        device,
+        out,
+        stream=stream,
     )
 
 
@@ -74,6 +81,7 @@ def gather_nd(
     batch_dims: int = 0,
     *,
     opset: int = 13,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -91,7 +99,7 @@ def gather_nd(
     [20, 30]
     """
     problem = partial(GatherND, batch_dims=batch_dims, opset=opset)
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, stream=stream)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
 @EagerFunction
@@ -103,6 +111,7 @@ def slice(  # noqa: A001 - the operator's name
     steps: Any = None,
     *,
     opset: int = 13,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -123,7 +132,7 @@ def slice(  # noqa: A001 - the operator's name
     bounds = slice_bounds(starts, ends, axes, steps)
     if version.since >= 10:
         check_bound_types(version, bounds)
-    return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device, stream=stream)
+    return Request(partial(Slice, **bounds, opset=opset), {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
 @EagerFunction
@@ -133,6 +142,7 @@ def depth_to_space(
     mode: str = "DCR",
     *,
     opset: int = 13,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -150,7 +160,12 @@ def depth_to_space(
     [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
     """
     return Request(
-        partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device, stream=stream
+        partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset),
+        {"data": data},
+        out_of_bounds,
+        device,
+        out,
+        stream=stream,
     )
 
 
@@ -161,6 +176,7 @@ def space_to_depth(
     mode: str = "DCR",
     *,
     opset: int = 13,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -178,5 +194,10 @@ def space_to_depth(
     [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
     """
     return Request(
-        partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset), {"data": data}, out_of_bounds, device, stream=stream
+        partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset),
+        {"data": data},
+        out_of_bounds,
+        device,
+        out,
+        stream=stream,
     )

@@ -4,7 +4,9 @@ Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, an
 types, or objects) run on the CPU. An index out of range gives 0 in Gather, and is an error in the others.
 
 out_of_bounds: None for OpenVINO's own rule; else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are;
-"cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
+"cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are. out: an array that is written and returned. TypeError for
+one of another type or on another device, ValueError for one of another shape, that is read-only, or that shares memory with an
+input or between its elements.
 
 `gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs instead of arrays and returns the IndexPlan.
 `gather.to_directml(…)` returns the DirectML descriptors of a call, and `gather.differences(…)` lists the indices that give other

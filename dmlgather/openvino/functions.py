@@ -31,8 +31,8 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
         """The DirectML descriptor for a call, or a report of why there is none.
 
-        Arguments as for the call, without `out_of_bounds` and `device`. An array may be replaced by anything with `shape` and
-        `dtype`, or by a pair (shape, dtype). level: the feature level to write for.
+        Arguments as for the call, without `out`, `out_of_bounds` and `device`. An array may be replaced by anything with `shape`
+        and `dtype`, or by a pair (shape, dtype). level: the feature level to write for.
 
         Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say
         which rule of the operation the call breaks, or what the level does not take (`docs/expressing.md`, which also says how to
@@ -62,9 +62,9 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
     def _call(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
         """What makes the problem. Arguments of the wrong kind raise here; those that break the operation's rules raise there."""
         request = self._request(*args, **kwargs)
-        for name in ("out_of_bounds", "device"):
+        for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:
-                raise TypeError(f"{name} is {getattr(request, name)!r}, but a descriptor has none: leave it out")
+                raise TypeError(f"{name} is given, but a descriptor has none: leave it out")
         types = [type_of(name, item) for name, item in request.arrays.items()]
         return lambda: request.problem_of(*types)
 
@@ -82,6 +82,7 @@ def gather(
     batch_dims: int = 0,
     *,
     version: int = 8,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -100,7 +101,7 @@ def gather(
     [30, 30, 0]
     """
     problem = partial(OpenVINOGather, axis=host_values("axis", axis), batch_dims=batch_dims, version=version)
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, stream=stream)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
 @described(OpenVINOGatherElements)
@@ -109,6 +110,7 @@ def gather_elements(
     indices: Any,
     axis: int,
     *,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -125,7 +127,7 @@ def gather_elements(
     [[20, 10, 20], [30, 30, 40]]
     """
     return Request(
-        partial(OpenVINOGatherElements, axis=axis), {"data": data, "indices": indices}, out_of_bounds, device, stream=stream
+        partial(OpenVINOGatherElements, axis=axis), {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream
     )
 
 
@@ -136,6 +138,7 @@ def gather_nd(
     batch_dims: int = 0,
     *,
     version: int = 8,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -157,7 +160,7 @@ def gather_nd(
     [1, 2, 4, 7]
     """
     problem = partial(OpenVINOGatherND, batch_dims=batch_dims, version=version)
-    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, stream=stream)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
 @described(OpenVINOSlice)
@@ -168,6 +171,7 @@ def slice(  # noqa: A001 - the operation's name
     step: Any,
     axes: Any = None,
     *,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -185,7 +189,7 @@ def slice(  # noqa: A001 - the operation's name
     [8, 5]
     """
     bounds = host_bounds(("axes",), start=start, stop=stop, step=step, axes=axes)
-    return Request(partial(OpenVINOSlice, **bounds), {"data": data}, out_of_bounds, device, stream=stream)
+    return Request(partial(OpenVINOSlice, **bounds), {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
 @described(OpenVINOStridedSlice)
@@ -200,6 +204,7 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     shrink_axis_mask: Sequence[int] | None = None,
     ellipsis_mask: Sequence[int] | None = None,
     *,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -236,7 +241,7 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
         "ellipsis_mask": ellipsis_mask,
     }
     given = host_bounds((), **{name: () if mask is None else mask for name, mask in masks.items()})
-    return Request(partial(OpenVINOStridedSlice, **bounds, **given), {"data": data}, out_of_bounds, device, stream=stream)
+    return Request(partial(OpenVINOStridedSlice, **bounds, **given), {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
 def to_directml(

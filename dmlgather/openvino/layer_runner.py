@@ -40,6 +40,7 @@ def run_layer(
     begin: Any = None,
     end: Any = None,
     strides: Any = None,
+    out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
     stream: Any = None,
@@ -50,7 +51,7 @@ def run_layer(
     operation, in the order of the layer's ports, with the shapes and types of these ports; each may also be given by its name
     there (axis=0). A size of -1 allows any size; a port without sizes or without precision allows any shape or type; an axis that
     is a number and no array, and bounds that are sequences, have no type. Attributes that the version does not have are ignored,
-    as batch_dims of Gather-1. out_of_bounds, device, stream: as for that function. Returns what the function does,
+    as batch_dims of Gather-1. out, out_of_bounds, device, stream: as for that function. Returns what the function does,
     of the output port's shape.
 
     Raises ValueError for what is no layer of these or lacks a port, for a shape that a port does not allow, and as the function
@@ -85,7 +86,7 @@ def run_layer(
         return problem
 
     arrays = {name: given[name] for name in version.arrays}  # which inputs these are depends on the layer
-    return Request(problem, arrays, out_of_bounds, device, stream=stream, keyed=False)
+    return Request(problem, arrays, out_of_bounds, device, out, stream=stream, keyed=False)
 
 
 def _read(layer: Any) -> Layer:

@@ -33,8 +33,8 @@ def _onnx(path: Path, level: FeatureLevel, asked: Asked) -> CheckedModel:
     return check_model(path, level, asked.include_host, asked.provider)
 
 
-SUFFIXES = (".json", *STREAMS, ".onnx", ".xml")
-"""The suffixes of files that are looked for in folders. XML is always of another sort, which the report counts."""
+SUFFIXES = (".json", *STREAMS, ".onnx", ".ort", ".xml")
+"""The suffixes of files that are looked for in folders. ORT and XML are always of another sort, which the report counts."""
 
 NO_IR = (
     "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "

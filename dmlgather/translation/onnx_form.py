@@ -43,6 +43,7 @@ OPERATORS = {
     "add": "Add",
     "multiply": "Mul",
     "minimum": "Min",
+    "remainder": "Mod",
     "maximum": "Max",
     "less": "Less",
     "equal": "Equal",

@@ -243,3 +243,82 @@ def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_bloc
         found = call(own)  # nothing is left behind
         own.synchronize()
         assert cupy.asnumpy(y if found is None else found).tobytes() == table[ids].tobytes()
+
+
+@pytest.mark.parametrize("policy", ["clamp", "raise"])
+def test_a_stream_that_is_none(cupy: Any, policy: str) -> None:
+    x, i, y = cupy.arange(120, dtype=np.float32).reshape(20, 6), cupy.arange(5), cupy.zeros((5, 6), np.float32)
+    op = dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), out_of_bounds=policy)
+    bound, addresses = op.bind(x, i, out=y), (x.data.ptr, i.data.ptr, y.data.ptr)
+    past = cupy.cuda.Stream(non_blocking=True)
+    gone = past.ptr
+    del past
+    gc.collect()
+    calls: list[Callable[[int], Any]] = [
+        lambda stream: op(x, i, out=y, stream=stream),
+        bound,
+        lambda stream: op.launch(*addresses, stream=stream, device="cuda"),
+        lambda stream: dg.onnx.gather(x, i, stream=stream),
+        lambda stream: dg.onnx.gather(x.get(), i.get(), device="cuda", stream=stream),
+        lambda stream: dg.index[i](x, stream=stream),
+    ]
+    for stream in (12345, gone):
+        for call in calls:
+            with pytest.raises(TypeError, match=f"^stream is {stream:#x}, but no stream has this address: it was destroyed, or"):
+                call(stream)
+    assert dg.onnx.gather(x, i).get().tobytes() == x.get()[:5].tobytes()
+
+
+def _capture(cupy: Any, call: Callable[[], Any]) -> None:
+    """Capture a call on a stream, however that ends."""
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        try:
+            call()
+        finally:
+            with suppress(RuntimeError):
+                stream.end_capture()
+
+
+def _asked(operator: Any, run: Callable[[], Any]) -> None:
+    """Run an operator, and ask it at once for a bad index."""
+    run()
+    operator.raise_if_bad()
+
+
+def test_what_waits_is_not_captured(cupy: Any) -> None:
+    table, ids = np.arange(120, dtype=np.float32).reshape(20, 6), np.arange(5)
+    x, i, y = cupy.asarray(table), cupy.asarray(ids), cupy.zeros((5, 6), np.float32)
+    op = dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), out_of_bounds="raise")
+    bound = op.bind(x, i, out=y)
+    op(x, i, out=y)
+    dg.index[i](x)
+    dg.onnx.gather(x, i)
+    dg.onnx.gather(x, i, out=y)
+    raising = "a call that raises an IndexError waits: capture one with out_of_bounds='clamp'"
+    asking = "ask for a bad index once the graph has run"
+    elsewhere = "a graph is captured, but an array has to be copied from cpu to cuda:0: a captured call takes arrays"
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: dg.onnx.gather(x, i), raising),
+        (lambda: dg.onnx.gather(x, i, out=y), raising),
+        (lambda: dg.index[i](x), raising),
+        (lambda: _asked(op, lambda: op(x, i, out=y)), asking),
+        (lambda: _asked(bound, bound), asking),
+        (lambda: dg.onnx.gather(table, ids, device="cuda"), elsewhere),
+    ]
+    for call, words in calls:
+        with pytest.raises(RuntimeError, match=re.escape(words)) as refused:
+            _capture(cupy, call)
+        assert str(refused.value).startswith("a graph is captured, ")
+        assert isinstance(refused.value, DeviceError) == (words is not elsewhere)
+    y[...] = 0
+    cupy.cuda.runtime.deviceSynchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:  # what the message advises
+        stream.begin_capture()
+        dg.onnx.gather(x, i, out_of_bounds="clamp", out=y)
+        graph = stream.end_capture()
+        graph.launch()
+    stream.synchronize()
+    assert y.get().tobytes() == table[:5].tobytes()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from dmlgather.backends.cuda import wheels
+from dmlgather.backends.cuda import driver, nvidia_driver, wheels
 from dmlgather.backends.cuda.nvidia_driver import Driver, NvidiaGpu
+from dmlgather.cli.env import environment
 from dmlgather.package import installing
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,7 @@ def packages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
     """What is installed: the test's parameter, with blanks between."""
     names = request.param.split()
     monkeypatch.setattr(wheels, "version_of", lambda name: "14.2.0" if name in names else None)
+    monkeypatch.setattr(wheels, "has_files", lambda: True)
 
 
 def test_an_extra_installs_its_wheel_with_all_that_it_loads() -> None:
@@ -141,6 +144,35 @@ def test_one_gpu_fits_where_another_does_not() -> None:
     assert wheels.misfit(both, number=0) is None
     assert wheels.misfit(both, number=1) == wheels.misfit(both)
     assert (wheels.advised(both, 0), wheels.advised(both, 1)) == ("cuda13", "cuda12")
+
+
+LISTED = "Metadata-Version: 2.1\nName: cupy-cuda13x\nVersion: 14.2.0\n"
+
+
+@pytest.mark.parametrize("left", [(), ("cupy/_core/some.so",)])
+def test_a_cupy_without_its_files_is_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: tuple[str, ...]
+) -> None:
+    """What pip leaves of the second of two CuPys once it has uninstalled the first: its entry, and what it alone had."""
+    for name in (*left, "cupy_cuda13x-14.2.0.dist-info/METADATA"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(LISTED)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *(each for each in sys.path if not (Path(each) / "cupy").exists())])
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(nvidia_driver, "ask", lambda: machine("13.0", "9.0"))
+    driver.require.cache_clear()
+    again = "pip install --force-reinstall --no-deps cupy-cuda13x==14.2.0"
+    assert wheels.misfit(machine("13.0", "9.0")) == (
+        "CuPy's files: pip lists cupy-cuda13x 14.2.0, but they are gone, as after another CuPy over it was uninstalled",
+        again,
+    )
+    with pytest.raises(driver.DeviceError, match=f"^CuPy cannot be imported .*; for this driver .*: {again}$"):
+        driver.require(0)
+    assert environment()["missing"][0]["remedy"] == again
+    assert "cupy" not in sys.modules
+    other = wheels.misfit(machine("12.4", "9.0"))
+    assert other is not None
+    assert other.remedy.startswith("pip uninstall cupy-cuda13x")
 
 
 def test_the_page_has_the_same_table() -> None:

@@ -274,6 +274,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch, driver: nvidia_driver.Driver, **pa
     known = {name.replace("_", "-"): version for name, version in packages.items()}
     monkeypatch.setattr(nvidia_driver, "ask", lambda: driver)
     monkeypatch.setattr(wheels, "version_of", known.get)
+    monkeypatch.setattr(wheels, "has_files", lambda: True)
     monkeypatch.setattr(env, "OPTIONAL", {})
     monkeypatch.setattr(env, "PACKAGES", ())
 

@@ -289,6 +289,8 @@ def test_one_device_is_enough_only_with_files(tmp_path: Path, command: Command) 
     for device in ("gpu", "directml"):
         ended = command("compare", "--devices", f"cpu,{device}", write(tmp_path, MODEL))
         assert (ended.code, "(GPU number N, from 0) or 'reference'" in " ".join(ended.err.split())) == (2, True)
+    ended = command("compare", "--devices", "cuda,cuda", write(tmp_path, MODEL))
+    assert (ended.code, "cuda, cuda name cuda twice" in " ".join(ended.err.split())) == (2, True)
     ended = command("compare", "--devices", "", "--against", _npy(tmp_path / "x.npy", RIGHT), write(tmp_path, MODEL))
     assert (ended.code, "at least one device, got none" in ended.err) == (2, True)
 

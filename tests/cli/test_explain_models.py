@@ -143,7 +143,7 @@ def test_what_cannot_be_understood_is_named(tmp_path: Path, command: Command) ->
     damaged.write_bytes(b"\x00\x01")
     image = tmp_path / "image.png"
     image.write_bytes(b"\x89PNG\r\n")
-    for file, words in ((damaged, "damaged"), (image, "or an ONNX model (.onnx)")):
+    for file, words in ((damaged, "damaged"), (image, "is not UTF-8 text: byte 0x89")):
         ended = command("explain", file)
         assert (ended.code, ended.out) == (2, "")
         assert words in ended.err

@@ -165,7 +165,7 @@ def test_a_gpus_resources_pass_through_host_memory(tmp_path: Path) -> None:
     ("arguments", "remedy"),
     [
         (["compare", "--devices", "cpu,reference"], "use smaller tensors"),
-        (["compare", "--devices", "cpu,reference,cpu"], "leave it out of --devices"),
+        (["compare", "--devices", "cpu,reference", "--against", "ones.npy"], "leave it out of --devices"),
         (["run", "--device", "reference"], "name another --device"),
     ],
 )
@@ -174,6 +174,8 @@ def test_the_reference_says_how_long_it_takes(
 ) -> None:
     monkeypatch.setattr(progress, "SLOW", 0)
     monkeypatch.setattr(reference, "REPORTED", 0)
+    monkeypatch.chdir(tmp_path)
+    np.save("ones.npy", np.ones(2**16, np.float32))
     ended = command(*arguments, _model(tmp_path, 2**16))
     assert ended.code == 0
     (line,) = [line for line in ended.err.splitlines() if line.startswith("reference: about ")]

@@ -196,7 +196,19 @@ def test_warnings_do_not_keep_a_model_from_running(tmp_path: Path, command: Comm
 def test_devices(tmp_path: Path, command: Command, device: str, shown: str) -> None:
     ended = command("run", "--device", device, write(tmp_path, MODEL))
     assert (ended.code, ended.out) == (0, PRINTED)
-    assert shown in ended.err.splitlines()[0]
+    assert shown in next(line for line in ended.err.splitlines() if line.startswith("Running on "))
+
+
+def test_a_gpu_that_cannot_be_used_is_named(tmp_path: Path, command: Command, no_cupy: None) -> None:
+    note = r"^cuda is left out: CuPy cannot be imported .*pip install"
+    ended = command("run", write(tmp_path, MODEL))
+    assert (ended.code, ended.out) == (0, PRINTED)
+    first, second, *_ = ended.err.splitlines()
+    assert re.search(note, first)
+    assert second.startswith("Running on '")
+    assert re.search(note, command("compare", write(tmp_path, MODEL)).err)
+    assert "left out" not in command("run", "--device", "cpu", write(tmp_path, MODEL)).err
+    assert "left out" not in command("run", tmp_path / "nothing.json").err
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "", "cuda:-1"])

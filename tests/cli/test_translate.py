@@ -178,6 +178,22 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, command: Command) -> No
     assert "internal error" not in ended.err
 
 
+def test_a_new_folder_is_named_and_a_folder_is_refused_at_once(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, target = write(tmp_path, MODEL), tmp_path / "new" / "more" / "model.onnx"
+    for said in (f", in the new folder '{target.parent}'", ""):
+        ended = command("translate", model, "-o", target)
+        assert (ended.code, ended.err) == (0, f"Written to '{target}'{said}\n")
+        assert onnx.load(target).graph.node
+    folder = tmp_path / "folder.onnx"
+    folder.mkdir()
+    monkeypatch.setattr("dmlgather.translation.translate", lambda *_, **__: pytest.fail("work is done"))
+    ended = command("translate", model, "-o", folder)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"Invalid value for '--output': must be a file; {folder} is a folder" in " ".join(ended.err.split())
+
+
 def test_a_dump_has_its_own_limits(tmp_path: Path, command: Command) -> None:
     """Running takes longer than reading, and what is too much is said."""
     stream = tmp_path / "dump.jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -251,8 +252,19 @@ def test_descriptors_that_read_what_none_wrote() -> None:
     row = dg.BufferTensorDesc(data_type="FLOAT32", sizes=[8])
     half = dg.BufferTensorDesc(data_type="FLOAT32", sizes=[4])
     first = dg.SliceOperatorDesc(input_tensor=row, output_tensor=half, offsets=[0], sizes=[4], strides=[2])
-    with pytest.raises(ValueError, match="bytes 0 … 31 of 'OutputTensor' are read, but not all of them were ever written"):
-        descriptor_graph([first, first])
+    words = (
+        "descriptor 2 (SLICE) writes OutputTensor FLOAT32 {4}, but descriptor 3 (SLICE) reads InputTensor FLOAT32 {8}, which is "
+        "larger: each descriptor reads what the one before it writes"
+    )
+    whole = dg.SliceOperatorDesc(input_tensor=row, output_tensor=row, offsets=[0], sizes=[8], strides=[1])
+    with pytest.raises(ValueError, match=re.escape(words)):
+        descriptor_graph([whole, first, first])
+    apart = dg.BufferTensorDesc(data_type="FLOAT32", sizes=[4], strides=[2])
+    gaps = dg.SliceOperatorDesc(input_tensor=row, output_tensor=apart, offsets=[0], sizes=[4], strides=[2])
+    packed = dg.BufferTensorDesc(data_type="FLOAT32", sizes=[7])
+    read = dg.SliceOperatorDesc(input_tensor=packed, output_tensor=half, offsets=[0], sizes=[4], strides=[1])
+    with pytest.raises(ValueError, match="bytes 0 … 27 of 'OutputTensor' are read, but not all of them were ever written"):
+        descriptor_graph([gaps, read])
     with pytest.raises(ValueError, match="expected at least one descriptor, got none"):
         descriptor_graph([])
     with pytest.raises(dg.DescriptorError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def test_a_chain_is_one_pass_where_one_plan_says_it() -> None:
     fused = chain.fused(X)
     assert len(fused.launches) == 1
     assert fused.launches[0].plan == dg.canonicalise(chain.plan(X))
-    assert fused.graph == dg.fuse(chain.problems(X)).graph
+    assert replace(fused.graph, labels={}) == dg.fuse(chain.problems(X)).graph
     data, ids = seeds.numpy_rng().random(X[0], np.float32), np.array([9, -1, 0])
     known = dg.index[:, ids][..., ::2].transpose(2, 0, 1)
     assert (known(data) == data[:, ids][..., ::2].transpose(2, 0, 1)).all()

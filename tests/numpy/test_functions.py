@@ -116,13 +116,21 @@ def test_a_result_is_written_to_an_array_that_is_given() -> None:
     for expression in (dg.index[:, [2, 0]], dg.index[:, [2, 0]][..., ::-1]):
         assert expression(CUBE, out=out) is out
         assert (out == expression(CUBE)).all()
-    with pytest.raises(ValueError, match="out"):
+    with pytest.raises(ValueError, match=r"^out is int32 \[2, 3, 4\], expected int32 \[2, 2, 4\]$"):
         dg.index[:, [2, 0]](CUBE, out=np.empty((2, 3, 4), np.int32))
-    with pytest.raises(TypeError, match="out"):
+    with pytest.raises(TypeError, match=r"^out is int64 \[2, 2, 4\], expected int32 \[2, 2, 4\]$"):
         dg.index[:, [2, 0]](CUBE, out=np.empty((2, 2, 4), np.int64))
-    data = CUBE.copy()
-    with pytest.raises(ValueError, match=r"out .* overlaps input"):
+    with pytest.raises(TypeError, match=r"^out: expected an array .*, got list"):
+        dg.index[:, [2, 0]](CUBE, out=[0])
+    data, ids = CUBE.copy(), np.array([[1, 0], [0, 1]])
+    with pytest.raises(ValueError, match=r"^out overlaps input 'x': pass another array$"):
         dg.index[:, [2, 0]](data, out=data[:, :2])
+    with pytest.raises(ValueError, match=r"^out overlaps input 'indices': pass another array$"):
+        dg.index[ids](ids[0].copy(), out=ids)
+    with pytest.raises(ValueError, match=r"^out for 'result0' overlaps input 'indices0': pass another array$"):
+        dg.index[ids].fused(ids[0]).run({"data": ids[0].copy(), "indices0": ids}, out={"result0": ids})
+    with pytest.raises(ValueError, match=r"^out overlaps input 'indices of step 1': pass another array$"):
+        dg.index[ids.copy()].take_along_axis(ids, 0)(np.array([1, 2]), out=ids)
     with pytest.raises(TypeError, match="stream"):
         dg.index[0](CUBE, stream=7)
 

@@ -123,14 +123,14 @@ def test_data_of_several_gpus(cupy: Any) -> None:
     assert (found.device.id, found.get().tobytes()) == (1, x[:, MASK].tobytes())
     with pytest.raises(TypeError, match=r"index arrays lie on different devices \(cuda:1, cuda:0\); move them to one"):
         dg.index[:, mask, cupy.asarray([0])](cupy.asarray(x))
-    with pytest.raises(TypeError, match=r"data on cuda:0, indices0 on cuda:1\); move them to one"):
+    with pytest.raises(TypeError, match=r"x on cuda:0, indices on cuda:1\); move them to one"):
         dg.index[:, mask](cupy.asarray(x))
 
 
 def test_arrays_of_a_gpu_change_no_device_by_themselves(cupy: Any) -> None:
     x = np.zeros(SHAPE, np.float32)
     for key in (cupy.asarray([0, 4]), (slice(None), cupy.asarray(MASK)), (cupy.asarray([0]), [1])):
-        with pytest.raises(TypeError, match=r"data on cpu, indices0 on cuda:0\); move them to one, or say device="):
+        with pytest.raises(TypeError, match=r"x on cpu, indices on cuda:0\); move them to one, or say device="):
             dg.index[key](x)
     assert dg.index[:, cupy.asarray(MASK)](x, device="cpu").shape == (6, 3, 4)
 

@@ -137,10 +137,10 @@ def test_only_gather_has_indices_that_differ() -> None:
     assert dg.openvino.gather.to_directml(*pair, level="3_0") == dg.openvino.to_directml(*pair, 0, "3_0")
 
 
-@pytest.mark.parametrize(("name", "value"), [("device", "cpu"), ("out_of_bounds", "clamp")])
-def test_a_descriptor_has_no_device_and_no_policy(name: str, value: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [("device", "cpu"), ("out_of_bounds", "clamp"), ("out", np.empty(2, np.float32))])
+def test_a_descriptor_has_no_array_no_device_and_no_policy(name: str, value: Any) -> None:
     for method in (dg.openvino.gather_nd.to_directml, dg.openvino.gather_nd.differences):
-        with pytest.raises(TypeError, match=f"{name} is '{value}', but a descriptor has none: leave it out"):
+        with pytest.raises(TypeError, match=f"{name} is given, but a descriptor has none: leave it out"):
             method(((4,), "float32"), ((2, 1), "int64"), **{name: value})
     with pytest.raises(ValueError, match="unknown feature level '7_0'"):
         dg.openvino.gather_nd.to_directml(((4,), "float32"), ((2, 1), "int64"), level="7_0")

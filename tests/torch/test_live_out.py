@@ -117,3 +117,20 @@ def test_arrays_of_numpy_are_written_too() -> None:
     out.flags.writeable = False
     with pytest.raises(RuntimeError, match="read-only"):
         dg.torch.index_select(X.numpy(), 1, PAIR.numpy(), out=out)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int16, torch.bfloat16])
+def test_functions_of_other_libraries_write_tensors_too(dtype: torch.dtype) -> None:
+    data = torch.randint(0, 2, (5, 4)).to(dtype)
+    right = torch.index_select(data, 0, PAIR)
+    for function in (dg.onnx.gather, dg.openvino.gather):
+        for out in (torch.empty(2, 4, dtype=dtype), torch.empty(4, 2, dtype=dtype).T, torch.empty(2, 4, dtype=dtype)):
+            out.view(torch.uint8 if dtype is torch.bool else dtype).fill_(1)
+            assert function(data, PAIR, axis=0, out=out) is out
+            assert same_bits(out, right)
+        with pytest.raises(TypeError, match=r"out is \w+ \[2, 4\], expected \w+ \[2, 4\]"):
+            function(data, PAIR, axis=0, out=torch.empty(2, 4, dtype=torch.float64))
+        with pytest.raises(ValueError, match="out overlaps data"):
+            function(data, PAIR, axis=0, out=data[:2])
+        with pytest.raises(RuntimeError, match="requires grad"):
+            function(X[0], PAIR, axis=0, out=torch.empty(2, 4, requires_grad=True))

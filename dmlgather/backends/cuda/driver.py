@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,6 +74,9 @@ def require(device: int) -> Any:
     try:
         import cupy
 
+        if not hasattr(cupy, "cuda"):  # a folder that is left of a package
+            del sys.modules["cupy"]
+            raise ImportError("its files are gone")
         count = cupy.cuda.runtime.getDeviceCount()
     except (ImportError, OSError, RuntimeError) as error:
         raise DeviceError(_missing(error)) from None
@@ -138,8 +142,8 @@ def shared_limit(device: int) -> int:
 
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
 """The driver's errors about what NVRTC has made: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
-_CAPTURING = re.compile("stream_?capture|stream is capturing", re.IGNORECASE)
-"""In errors about what a capture does not allow, of the driver, of the runtime, and of CuPy."""
+_CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
+"""In errors about what a capture does not allow, of the driver, of the runtime, of CuPy, and of this package."""
 _BEFORE_A_CAPTURE = (
     "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
 )
@@ -156,6 +160,14 @@ def preparing() -> Iterator[None]:
         if not _CAPTURING.search(str(error)):
             raise
         raise DeviceError(f"a call cannot be prepared now ({_first_line(error)}); {_BEFORE_A_CAPTURE}") from error
+
+
+def refuse_waiting(error: RuntimeError, remedy: str) -> None:
+    """DeviceError where CUDA's error is that nothing waits while a graph is captured."""
+    if _CAPTURING.search(str(error)):
+        raise DeviceError(
+            f"a graph is captured, and nothing waits for the GPU meanwhile ({_first_line(error)}); {remedy}"
+        ) from error
 
 
 def _failed(name: str, device: int, error: Exception) -> str:

@@ -20,6 +20,7 @@ from dmlgather.backends.cuda.driver import (
     multiprocessor_count,
     preparing,
     read_bytes,
+    refuse_waiting,
     require,
     shared_limit,
 )
@@ -30,6 +31,11 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 
 _Launching: TypeAlias = Callable[[int, int, int, int, int], None]
 _Bound: TypeAlias = Callable[..., BadWord | None]
+
+_NOT_RAISING = (
+    "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
+    "operator, whose raise_if_bad tells of a bad index once the graph has run"
+)
 
 
 class CudaProgram:
@@ -113,6 +119,7 @@ class CudaProgram:
             found = word.read(stream)
         except RuntimeError as error:
             refuse_stream(error, stream, Device("cuda", self.device))
+            refuse_waiting(error, _NOT_RAISING)
             raise
         if found == NOTHING_BAD:
             self.thread.word = word
@@ -187,7 +194,12 @@ class CudaProgram:
         """The smallest offset (elements of the index buffer) of a bad index in the last launch on `stream` that had this word;
         None when there was none. Waits for the stream.
         """
-        found = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
+        try:
+            found = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
+        except RuntimeError as error:
+            refuse_stream(error, stream, Device("cuda", self.device))
+            refuse_waiting(error, "ask for a bad index once the graph has run")
+            raise
         return None if found == NOTHING_BAD else int.from_bytes(found, "little")
 
     def reporting_alone(self) -> CudaProgram:

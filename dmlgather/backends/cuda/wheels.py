@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from typing import NamedTuple, TypeAlias
 
 from dmlgather.backends.cuda.nvidia_driver import Driver, NvidiaGpu, remedy
@@ -49,6 +50,15 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def has_files() -> bool:
+    """Whether the module cupy is there. What is left of a package that another one took files from has no origin."""
+    try:
+        found = find_spec("cupy")
+    except ValueError:  # in sys.modules, without a specification
+        return True
+    return found is not None and found.origin is not None
 
 
 def installed() -> list[Wheel]:
@@ -98,7 +108,10 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
             what = f"a CuPy for the GPU: {old}, and {_named(wheel.package)} needs {_dotted(wheel.least)}"
             return Misfit(what, mend)
     if nvrtc is None:
-        return None
+        if has_files():
+            return None
+        gone = f"CuPy's files: pip lists {_named(names[0])}, but they are gone, as after another CuPy over it was uninstalled"
+        return Misfit(gone, f"pip install --force-reinstall --no-deps {names[0]}=={version_of(names[0])}")
     loaded = next((wheel for wheel in WHEELS if wheel.cuda == nvrtc[0]), WHEELS[-1])
     remove = _replacing([loaded.nvrtc, *(name for name in names if name != _package(extra))], extra)
     if nvrtc[0] > _major(driver):

@@ -22,6 +22,7 @@ from dmlgather.directml.operator_types import PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
 from dmlgather.files import FileError, Position, read_text
+from dmlgather.model_formats import recognised
 from dmlgather.wording import closest
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
@@ -34,11 +35,11 @@ Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 class CheckedFile:
     """The content of a file and what is wrong with it. A file with problems or ERROR findings cannot be run.
 
-    kind: "foreign" for JSON that is neither, and for a text that is not JSON and names nothing of DirectML; "unreadable" where
-    there is no text; "descriptors" for a stream of them, of which only their number is kept. A descriptor has one dispatchable,
-    of empty name. resources, dispatchables, commands: those that could be read. refusals: why what uses a part that dmlgather
-    does not know cannot be executed. left_out: how many lines of a stream are no legal descriptor. lines: of what cannot be read
-    again, the lines with findings, by their numbers from 1.
+    kind: "foreign" for JSON that is neither, for a text that is not JSON and names nothing of DirectML, and for models of other
+    formats; "unreadable" where there is no text; "descriptors" for a stream of them, of which only their number is kept. A
+    descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be read. refusals: why
+    what uses a part that dmlgather does not know cannot be executed. left_out: how many lines of a stream are no legal
+    descriptor. lines: of what cannot be read again, the lines with findings, by their numbers from 1.
     """
 
     file: str
@@ -78,10 +79,12 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside:
     level = FeatureLevel.parse(level)
     file = str(path)
     try:
-        text = read_text(path)
+        checked = check_text(file, read_text(path), SourceFiles(path.parent, allow_outside), level)
     except FileError as error:
-        return CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
-    return check_text(file, text, SourceFiles(path.parent, allow_outside), level)
+        checked = CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
+    if checked.kind in ("unreadable", "foreign") and (known := recognised(path)):
+        return CheckedFile(file, "foreign", problems=(_whole(file, known, None),))
+    return checked
 
 
 def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) -> CheckedFile:

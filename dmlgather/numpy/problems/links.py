@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -12,9 +12,11 @@ import numpy as np
 
 from dmlgather.dialects.advanced_indexing import POSITIONS, Entry, Mask, indexing, stacked
 from dmlgather.dialects.element_types import is_type
-from dmlgather.dialects.problem import Problem, TensorType, check_axes, whole
+from dmlgather.dialects.planned import Planned
+from dmlgather.dialects.problem import Problem, TensorType, check_axes, check_axis, whole
 from dmlgather.dialects.views import ReshapeView, TransposeView
 from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis
+from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
 
 
@@ -63,7 +65,8 @@ def written_array(item: Any) -> WrittenEntry:
         if item.dtype.kind not in "iu":
             raise IndexError(f"indices has type {item.dtype}, but must be an array of integers")
         if not item.ndim:
-            return WrittenEntry(TensorType((), _index_type(item.dtype)), (item,))
+            kind = _index_type(item.dtype)
+            return WrittenEntry(TensorType((), kind), (item.astype(kind, copy=False),))
     return written(0, item)
 
 
@@ -220,6 +223,58 @@ class TakenAlong:
         return arrays[0]
 
 
+MODES = ("raise", "clip", "wrap")
+"""What numpy.take does with an index out of range."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TakenByMode(TakenAlong):
+    """numpy.take(x, …, axis, mode) of a mode that is not "raise": a negative index means the first element under "clip", and is
+    counted modulo the size under "wrap".
+    """
+
+    mode: str
+
+    def __str__(self) -> str:
+        return f".take({self.written}, {self.axis}, mode={self.mode!r})"
+
+    def problem(self, data: TensorType) -> Problem:
+        """As `clipped`; ValueError for the mode "wrap"."""
+        if self.mode == "wrap":
+            raise ValueError(f"{self} takes indices modulo a size, which no problem or plan says: fused(x) has the steps of it")
+        return self.clipped(data)
+
+    def clipped(self, data: TensorType) -> Problem:
+        """What is taken, by indices that are clipped; under "wrap", by remainders. ValueError for another axis, IndexError where
+        there is no element to take.
+        """
+        assert isinstance(self.written.entry, TensorType)
+        axis = check_axis("axis", self.axis, data.rank, "data")
+        indices = TensorType(self.written.entry.shape, POSITIONS) if self.mode == "wrap" else self.written.entry
+        found = indexing(data, [*[slice(None)] * axis, indices])
+        if not data.shape[axis] and 0 not in found.output.shape:
+            raise IndexError(f"axis {axis} of data, {data}, has no element to take: expected a size of 1 or more")
+        plan = found.plan(OutOfBounds.CLAMP)
+        lookups = tuple(replace(lookup, wrap=0) for lookup in plan.lookups)
+        return Planned(data, indices, found.output, replace(plan, lookups=lookups))
+
+    @property
+    def form(self) -> TakenByMode:
+        """The same without the array."""
+        return TakenByMode(self.written.form, self.axis, self.mode)
+
+
+def taken_array(item: Any) -> WrittenEntry:
+    """An array that numpy.take takes: of integers, or of bools that count as 0 and 1. TypeError for any other type."""
+    if not is_placeholder(item):
+        if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
+            item = _converted(0, item)
+        if item.dtype.kind not in "biu":
+            raise TypeError(f"indices has type {item.dtype}, but take needs integers")
+        item = item.astype(POSITIONS) if item.dtype.kind == "b" else item
+    return written_array(item)
+
+
 @dataclass(frozen=True, slots=True)
 class Transposed:
     """x.transpose(axes): the dimensions in that order; None for the reverse order."""
@@ -301,7 +356,7 @@ def _key(value: Any) -> Any:
     if isinstance(value, Brackets):
         return tuple(_key(each.entry) for each in value.written)
     if isinstance(value, TakenAlong):
-        return TakenAlong, value.written.entry, _key(value.axis)
+        return type(value), value.written.entry, _key(value.axis), getattr(value, "mode", None)
     if isinstance(value, Transposed | Reshaped):
         integers = value.axes if isinstance(value, Transposed) else value.shape
         return type(value), None if integers is None else tuple(map(_key, integers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
@@ -14,6 +15,7 @@ import numpy as np
 
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
+from dmlgather.model_formats import recognised
 from dmlgather.onnx_checking.following.scopes import constant, left_out
 from dmlgather.onnx_checking.reading.inference_process import MEGABYTE, InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx_checking.reading.local_functions import MOST_NODES, Functions
@@ -404,10 +406,14 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
         room = available_memory()
         if room is not None and kept.size * MEMORY_PER_BYTE > room:
             raise FileError(f"has {kept.size} bytes without its weights, too many to decode with {room} bytes of memory free")
-        try:
-            return onnx.load_model_from_string(kept.read()), kept.size
-        except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
-            raise FileError("is no ONNX model, or a damaged one: it cannot be decoded as protobuf") from None
+        model = None
+        with suppress(DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
+            model = onnx.load_model_from_string(kept.read())
+    if (model is None or not model.HasField("graph")) and (known := recognised(path)):
+        raise FileError(known)
+    if model is None:
+        raise FileError("is no ONNX model, or a damaged one: it cannot be decoded as protobuf")
+    return model, kept.size
 
 
 def strip(model: ModelProto) -> None:
