@@ -23,6 +23,7 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, UnknownTypeErro
 from dmlgather.onnx.problems.operator_versions import BOUNDS, version_of
 from dmlgather.onnx.problems.slice import Slice
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor, KnownCall, Verdict
+from dmlgather.onnx_checking.contradictions import finding_of
 from dmlgather.onnx_checking.following.node_sites import CHANGING, ModelContents, NodeSite, NodeValue, find_nodes
 from dmlgather.onnx_checking.following.scopes import NOWHERE
 from dmlgather.onnx_checking.reading.file import read_model
@@ -374,6 +375,8 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         yield place, undefined_name("", name, reason)
     for place, node, opset, reason in contents.malformed:
         yield place, broken_rule(node, opset, printable(reason))
+    for each in contents.contradictions:
+        yield each.place, finding_of(each, contents.sizes)
 
 
 def _stated(judged: Iterable[tuple[NodeSite, Judged]], sizes: Sizes) -> Iterator[Stated]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.dialects.export_codes import CODES
+from dmlgather.directml import Finding
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
+from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.wording import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +29,90 @@ class Contradiction:
     stated: PartialType
     follows: PartialType
     kept: PartialType
+
+
+def uncontradicted(stated: PartialType, follows: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
+    """Return what of a stated type may be true beside what follows. may_be: whether a stated size may be one that follows."""
+    if None not in (stated.name, follows.name) and stated.name != follows.name:
+        return NOTHING
+    if stated.shape is None or follows.shape is None:
+        return stated
+    if len(stated.shape) != len(follows.shape):
+        return stated.sized(None)
+    return stated.sized([one if may_be(one, two) else None for one, two in zip(stated.shape, follows.shape, strict=True)])
+
+
+def sure_part(known: PartialType, follows: PartialType) -> PartialType:
+    """Return a type with only those numbers, that rank and that data type that follow. Its other sizes stay."""
+    if known.kind is not None or known.excessive:
+        return known if follows.kind == known.kind else NOTHING
+    dtype = None if follows.dtype is None else known.dtype
+    if known.shape is None or follows.shape is None or len(known.shape) != len(follows.shape):
+        return PartialType(dtype, None if known.shape is None else follows.shape)
+    return PartialType(
+        dtype, tuple(two if isinstance(one, int) else one for one, two in zip(known.shape, follows.shape, strict=True))
+    )
+
+
+def lenient(stated: PartialType, inferred: PartialType) -> PartialType:
+    """Return what onnxruntime keeps of a stated type and one that it infers: of sizes that differ none, of two ranks no shape."""
+    known = inferred if stated.name is None else stated
+    if stated.shape is None or inferred.shape is None:
+        return known.sized(inferred.shape if stated.shape is None else stated.shape)
+    if len(stated.shape) != len(inferred.shape):
+        return known.sized(None)
+    differ = any(_numbers(*pair) and pair[0] != pair[1] for pair in _pairs(stated, inferred))
+    return known.sized([_kept(*pair, differ) for pair in _pairs(stated, inferred)])
+
+
+def _numbers(*sizes: Size) -> bool:
+    return all(isinstance(size, int) for size in sizes)
+
+
+def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
+    if differ:
+        return stated if stated == inferred else None
+    return inferred if stated is None or isinstance(inferred, int) else stated
+
+
+AT_RUNTIME = "onnxruntime's DirectML provider, which compares sizes with those that it computes, ends with 0x80070057"
+"""What becomes of a stated size that is wrong."""
+
+
+def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
+    """Return the finding about a contradiction. sizes: of its model."""
+    stated, follows, name = found.stated, found.follows, printable(found.tensor)
+    if stated.name is not None and follows.name is not None and stated.name != follows.name:
+        code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"remove what the model states of {name!r}"
+    elif _never(stated, follows, sizes):
+        code, mend = "EXP306", f"remove the stale type of {name!r} from the model's value_info or outputs"
+        outcome = f"onnxruntime loads the model and goes on with {found.kept}; where a wrong number is left, {AT_RUNTIME}"
+    else:
+        code, mend = "EXP308", f"export the model with that size of {name!r} as a dynamic one, or remove its stated type"
+        held = ", ".join(f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and one is not None)
+        outcome = f"it holds for {printable(held)} only; for other sizes, {AT_RUNTIME}"
+    return CODES[code].finding(
+        "",
+        expected=f"{name!r} of type {follows}, as {found.operator} gives it",
+        got=f"{stated}, as the model states it: {outcome}",
+        remedy=f"{mend}, or mend the exporter that wrote it",
+    )
+
+
+def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:
+    """Whether a stated rank or size is the one that follows for no sizes of the inputs."""
+    if stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
+        return True
+    return any(isinstance(one, int) and two is not None and _differ(one, two, sizes) for one, two in _pairs(stated, follows))
+
+
+def _differ(stated: int, follows: KnownSize, sizes: Sizes) -> bool:
+    """Whether a number is none that a size may be."""
+    bounds = ((sizes.parts(follows, "minimum"), "<"), (sizes.parts(follows, "maximum"), ">"))
+    return sizes.compare(follows, "=", stated) is False or any(
+        sizes.compare(part, relation, stated) for parts, relation in bounds for part in parts
+    )
+
+
+def _pairs(stated: PartialType, follows: PartialType) -> list[tuple[Size, Size]]:
+    return list(zip_longest(stated.shape or (), follows.shape or ()))

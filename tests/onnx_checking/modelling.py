@@ -11,14 +11,22 @@ from onnx import parser
 from dmlgather.directml.findings import LocatedFinding
 from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, Verdict
+from dmlgather.onnx_checking.reading.shape_inference import graphs_in
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17]>'
 """The start of a model of opset 17."""
 
 
 def parsed(text: str) -> onnx.ModelProto:
-    """The model that a text states; HEAD goes before one that starts with a graph."""
-    return parser.parse_model(text if text.lstrip().startswith("<") else f"{HEAD} {text}")
+    """The model that a text states; HEAD goes before one that starts with a graph. A result without sizes, as in "=> (float y)",
+    is of unknown shape, although ONNX takes it for a scalar.
+    """
+    model = parser.parse_model(text if text.lstrip().startswith("<") else f"{HEAD} {text}")
+    for graph in graphs_in(model.graph):
+        for value in graph.output:
+            if not value.type.tensor_type.shape.dim:
+                value.type.tensor_type.ClearField("shape")
+    return model
 
 
 def checked(folder: Path, model: str | onnx.ModelProto, level: str = "6_4", name: str = "model.onnx") -> CheckedModel:

@@ -12,7 +12,7 @@ from dmlgather.onnx.problems.node_reading import check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, PartialType
 from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
-from dmlgather.onnx_checking.contradictions import Contradiction
+from dmlgather.onnx_checking.contradictions import Contradiction, lenient
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import taken_branch
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
@@ -158,7 +158,8 @@ class _Visitor:
         self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins)
 
     def visit_model(self) -> None:
-        scope = Scope(self.model.graph, GraphNames(self.names, ""), overridable=self.overridable)
+        reader, statements = GraphNames(self.names, ""), self.file.statements
+        scope = Scope(self.model.graph, reader, overridable=self.overridable, statements=statements)
         self._outermost(self.model.graph, "", scope, self.model.opset_import, self.file.remark)
         self.flow.add_main(self.model.graph)
         for key, function in self.functions.items():  # callers first, so that all calls are known
@@ -166,9 +167,10 @@ class _Visitor:
             call = self.calls.get(key) or FunctionCall.unknown(function)
             graph = function_graph(function, call)
             self.functions.add_defaults(graph.node)
-            inferred, remark = infer(self.file, graph, function.opset_import)
+            inferred, remark, statements = infer(self.file, graph, function.opset_import)
             path, given = function_name(key), dict(zip(function.input, call.values, strict=False))
-            scope = Scope(inferred, GraphNames(self.names, path, call.sizes), overridable=self.overridable, given=given)
+            reader = GraphNames(self.names, path, call.sizes)
+            scope = Scope(inferred, reader, overridable=self.overridable, given=given, statements=statements)
             self._outermost(inferred, path, scope, function.opset_import, remark)
             self.flow.add_function(key, inferred)
         host = set(map(id, self.flow.host_nodes()))
@@ -181,7 +183,7 @@ class _Visitor:
         before = len(self.contents.sites)
         self._graph(graph, path, scope, _opsets(imports, self.model.ir_version))
         if self.unreached is None and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
-            _, remark = infer(self.file, graph, imports, strict=True)
+            remark = infer(self.file, graph, imports, strict=True).remark
         if remark and not (remark == self.file.limits.late and remark in self.contents.remarks.values()):  # once is enough
             self.contents.remarks[path] = remark
 
@@ -196,6 +198,7 @@ class _Visitor:
                 self._check_room(node, path, opset)
                 unique, inputs = self._unique(place, index), _values(node.input, scope)
                 self.propagation.visit(node, opset, scope, {})
+                self._note_contradictions(node, unique, path, scope)
                 outputs = _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
                 continue
@@ -211,6 +214,14 @@ class _Visitor:
             if key is not None and self.unreached is None:
                 self._call(key, node, scope)
             self.propagation.visit(node, opset, scope, self._inside(node, place, scope, opsets))
+            self._note_contradictions(node, place, path, scope)
+
+    def _note_contradictions(self, node: NodeProto, place: str, path: str, scope: Scope) -> None:
+        for name in node.output:
+            if name in scope.contradicted:
+                stated, follows = scope.contradicted[name]
+                known = place, path, name, printable(operator_name(node)), stated, follows
+                self.contents.contradictions.append(Contradiction(*known, kept=lenient(stated, follows)))
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
         """Refuse a model that states no opset for a node of the family, or has too many of them."""

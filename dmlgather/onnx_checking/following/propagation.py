@@ -41,6 +41,8 @@ class Propagation:
         function. inside: the scopes of the graphs in its attributes that were visited, by attribute.
         """
         types, values = scope.inputs(node)
+        for name in node.output:
+            scope.doubt(name)
         if opset is None or node.domain not in DOMAINS:
             _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
         elif node.op_type == "If" and inside:
@@ -57,6 +59,7 @@ class Propagation:
                     if name in scope.types or name in scope.values:  # not one of a graph around it
                         scope.learn_type(name, known)
         for name in node.output:
+            scope.settle(name)
             value = scope.value(name)
             if isinstance(value, Unknown) and value.decided_by is not None:
                 scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
@@ -119,7 +122,12 @@ class Propagation:
         return KnownNode(node, opset, types, values, scope.reader.names, self.requests)
 
     def _follow(
-        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
+        self,
+        node: NodeProto,
+        opset: int,
+        scope: Scope,
+        types: Sequence[PartialType],
+        values: Sequence[Value | None],
     ) -> None:
         call = self._node_call(node, opset, scope, types, values)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)

@@ -12,7 +12,9 @@ import numpy as np
 from dmlgather.onnx.auxiliary import EXTERNAL, location
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
 from dmlgather.onnx.problems.subgraphs import element_count, operator_name
+from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
 from dmlgather.onnx_checking.reading.size_names import GraphNames
+from dmlgather.onnx_checking.reading.statements import Statements
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value
 
 if TYPE_CHECKING:
@@ -35,17 +37,23 @@ class Scope:
         *,
         overridable: bool = False,
         given: Mapping[str, Value] | None = None,
+        statements: Statements | None = None,
     ) -> None:
         """reader: how sizes in the graph are read. overridable: whether a caller may replace an initializer that is also an
-        input, as from IR version 4 on. given: the values of inputs, as far as they are known.
+        input, as from IR version 4 on. given: the values of inputs, as far as they are known. statements: of the outermost graph.
         """
         self.outer, self.reader = outer, reader
+        self.statements: Statements = statements or (Statements() if outer is None else outer.statements)
+        self._own = self.statements.of(graph)
+        self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
+        """What is stated of names, and what follows, where these contradict each other."""
         self.results = [value.name for value in graph.output]
         self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
         if outer is None:
             for name, known in self.types.items():
                 reader.names.note_origin(known.shape, name)
-        found = {value.name: reader.read(type_of_value(value)) for value in (*graph.value_info, *graph.output)}
+        values = (value for value in (*graph.value_info, *graph.output) if value.HasField("type"))
+        found = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = found | self.types
         self.retyped: bool = outer is not None and outer.retyped
         """Whether the graph's inputs have other types than shape inference of the whole model took them to have."""
@@ -56,6 +64,8 @@ class Scope:
             for node in graph.node
             for name in node.output
         }
+        self._doubted: dict[str, tuple[PartialType, bool]] = {}
+        """What shape inference took types to be that are known by statements alone, and whether more was known."""
         self.pending = set(self.values)
         """Outputs of nodes that have not been visited yet."""
         inputs = {value.name for value in graph.input}
@@ -108,8 +118,8 @@ class Scope:
         return known.dtype is None or known.shape is None or any(map(self.reader.names.is_open, known.shape))
 
     def is_stated(self, name: str) -> bool:
-        """Whether sizes of an output only have names that the model gives them, which may stand for sizes with other names."""
-        return not self.reader.names.stated.isdisjoint(self.types.get(name, NOTHING).shape or ())
+        """Whether an output has sizes that the model states, but that may follow from others."""
+        return name in self._doubted or not self.reader.names.stated.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def undefined(self, name: str) -> str | None:
         """Why the node that is visited now cannot read a name; None where it can."""
@@ -123,6 +133,31 @@ class Scope:
     def visited(self, node: NodeProto) -> None:
         """Mark the outputs of a node as defined."""
         self.pending.difference_update(node.output)
+
+    def doubt(self, name: str) -> None:
+        """Forget what is known of an output by statements alone, until it is settled."""
+        if name in self._own.stated or self.statements.misled:
+            known = self.types.get(name, NOTHING)
+            sure = sure_part(known, self.reader.read(self._own.follows(name)))
+            if sure != known:
+                self._doubted[name] = known, name in self.better
+                self.types[name] = sure
+
+    def settle(self, name: str) -> None:
+        """Keep of what is stated of an output what may be true beside what follows for it."""
+        if name not in self._own.stated and name not in self._doubted:
+            return
+        names, follows = self.reader.names, self.types.get(name, NOTHING)
+        believed, was_better = self._doubted.pop(name, (NOTHING, True))
+        stated = self.reader.read(self._own.stated.get(name, NOTHING))
+        if uncontradicted(believed, follows, names.may_be) != believed:
+            self.statements.misled = True
+        if uncontradicted(stated, follows, names.may_be) != stated:
+            self.contradicted[name] = stated, follows
+        for known in (NOTHING if self.statements.misled else believed, stated):
+            self.learn_type(name, uncontradicted(known, follows, names.may_be))
+        if self.types.get(name) == believed and not was_better and isinstance(self.values.get(name), Unknown):
+            self.better.discard(name)
 
     def learn_value(self, name: str, value: Value) -> None:
         """Keep the value of an output, and the type that it has by it."""

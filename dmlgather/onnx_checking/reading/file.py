@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, get_args
@@ -15,10 +15,11 @@ import numpy as np
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
 from dmlgather.onnx_checking.following.scopes import constant, left_out
-from dmlgather.onnx_checking.reading.inference_process import MEGABYTE, InferenceFailedError, InferenceLimits
+from dmlgather.onnx_checking.reading.inference_process import MEGABYTE, InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx_checking.reading.local_functions import MOST_NODES, Functions
 from dmlgather.onnx_checking.reading.shape_inference import inferred
 from dmlgather.onnx_checking.reading.size_names import name_sizes
+from dmlgather.onnx_checking.reading.statements import Statements, compared, without_statements
 from dmlgather.onnx_checking.sizes.values import Unknown
 from dmlgather.wording import printable
 
@@ -303,7 +304,8 @@ MEMORY_PER_BYTE = 3
 @dataclass(frozen=True)
 class ModelFile:
     """A decoded model without the values of large constants. limits: what inferring shapes may still take. most_sites: how many
-    nodes of the family it may have. remark: why shapes could not be inferred; empty when they were.
+    nodes of the family it may have. remark: why shapes could not be inferred; empty when they were. statements: what the graph
+    states of its values.
     """
 
     model: ModelProto
@@ -311,6 +313,7 @@ class ModelFile:
     limits: InferenceLimits
     most_sites: int
     remark: str = ""
+    statements: Statements | None = None
 
 
 def read_model(path: Path) -> ModelFile:
@@ -328,31 +331,57 @@ def read_model(path: Path) -> ModelFile:
     most = int(MOST_SITES * max(size / MEGABYTE, 1))
     file = ModelFile(model, functions, InferenceLimits.of_file(size), most)
     name_sizes(model.graph)
-    graph, remark = infer(file, model.graph, model.opset_import)
+    graph, remark, statements = infer(file, model.graph, model.opset_import)
     model.graph.CopyFrom(graph)
-    return replace(file, remark=remark)
+    return replace(file, remark=remark, statements=statements)
 
 
-def infer(
-    file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False
-) -> tuple[GraphProto, str]:
-    """A graph of the model with inferred shapes, and an empty remark; or the graph as it is or with some shapes, and what failed.
+class Inferred(NamedTuple):
+    """A graph with inferred shapes, and an empty remark; or the graph as it is or with some shapes, and what failed. statements:
+    what the graph stated of its values; those that contradict what follows are dropped from it.
+    """
+
+    graph: GraphProto
+    remark: str
+    statements: Statements | None = None
+
+
+def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
+    """A graph of the model with inferred shapes.
 
     strict: whether inference fails at a node whose shapes cannot be inferred; if not, it passes over the node.
     """
     from onnx import ModelProto
 
     if file.limits.used_up:
-        return graph, file.limits.late
+        return Inferred(graph, file.limits.late)
     if file.functions.inlined_size(graph.node) > MOST_NODES:
-        return graph, f"its local functions stand for more than {MOST_NODES} nodes"
+        return Inferred(graph, f"its local functions stand for more than {MOST_NODES} nodes")
     functions = file.functions.reachable(graph.node)
-    whole = ModelProto(ir_version=file.model.ir_version, opset_import=opsets, graph=graph, functions=functions)
+    whole = partial(ModelProto, ir_version=file.model.ir_version, opset_import=opsets, graph=graph, functions=functions)
+    statements, before = None, ""
     try:
-        found, remark = inferred(whole, file.limits, strict)
+        if not strict:
+            statements, before = _statements(file, graph, whole())
+        found, remark = inferred(whole(), file.limits, strict)
     except (InferenceFailedError, ValueError) as error:  # the latter of a message beyond protobuf's limit
-        return graph, printable(" ".join(str(error).split()))[:500]
-    return found, remark
+        return Inferred(graph, printable(" ".join(str(error).split()))[:500], statements)
+    return Inferred(found, remark or before, statements)
+
+
+def _statements(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Statements | None, str]:
+    """What a graph of the model states of its values, and a remark as `inferred` gives it. model: the graph with its functions; it
+    loses the statements.
+    """
+    if not without_statements(model):
+        return None, ""
+    try:
+        plain, remark = inferred(model, file.limits)
+    except InferenceLimitError:
+        raise
+    except InferenceFailedError:  # which statements may prevent
+        return None, ""
+    return compared(graph, plain), remark
 
 
 def external_files(path: Path) -> list[str]:

@@ -42,7 +42,7 @@ def copies_sizes(node: NodeProto, opset: int) -> bool:
 def _hide_slices(model: ModelProto, typed: GraphProto) -> bool:
     """Hide the slices for which ONNX inferred sizes with names, of which it may have copied each; whether there are any."""
     opset, found = own_opset(model.opset_import), False
-    for graph, known in zip(_graphs(model.graph), _graphs(typed), strict=True):
+    for graph, known in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         types = {value.name: value for value in _values(known)}
         for node in graph.node:
             value = types.get(node.output[0]) if node.output and copies_sizes(node, opset) else None
@@ -88,11 +88,11 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
     """Hide the nodes of a model that propagate data and read a tensor too large to be a shape; whether there are any. plain: the
     graph as it is inferred without values; it has the types of what hidden nodes give.
     """
-    long = {value.name for graph in _graphs(plain) for value in _values(graph) if _is_long(value)}
-    tensors = [tensor for graph in _graphs(plain) for tensor in graph.initializer]
+    long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
+    tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)
     opset, found = own_opset(model.opset_import), False
-    for graph, typed in zip(_graphs(model.graph), _graphs(plain), strict=True):
+    for graph, typed in zip(graphs_in(model.graph), graphs_in(plain), strict=True):
         given: set[str] = set()
         for node in graph.node:
             if not long.isdisjoint(node.input) and _propagates(node, opset):
@@ -110,18 +110,18 @@ def _hide(model: ModelProto, plain: GraphProto) -> bool:
 
 
 def _show(graph: GraphProto) -> None:
-    for inside in _graphs(graph):
+    for inside in graphs_in(graph):
         for node in inside.node:
             if node.domain == HIDDEN:
                 node.domain = ""
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
     """The graph and all graphs in its nodes."""
     yield graph
     for node in graph.node:
         for _, inside in subgraphs(node):
-            yield from _graphs(inside)
+            yield from graphs_in(inside)
 
 
 def _values(graph: GraphProto) -> Iterable[ValueInfoProto]:

@@ -5,8 +5,9 @@ out to follow from others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import PartialType, Size
@@ -20,6 +21,10 @@ UNNAMED = "?"
 
 GENERATED = re.compile(r"unk__\d+")
 """The names that ONNX's shape inference gives to sizes that it does not know."""
+
+
+SAMPLES = ((1,), (2, 3, 5), (97, 89, 83), (4096, 1024, 3072))
+"""Values of symbols, of which one shows that a number is not what an expression gives for all sizes."""
 
 
 class ModelSizes:
@@ -87,6 +92,24 @@ class ModelSizes:
                 self._follows[known] = better
             return better
         return better if isinstance(better, int) else known
+
+    def may_be(self, stated: Size, follows: Size) -> bool:
+        """Whether a stated size may be one that follows, whatever the sizes of the inputs are."""
+        stated, follows = self.resolved(stated), self.resolved(follows)
+        if not isinstance(stated, int) or follows is None or stated == follows:
+            return True
+        if isinstance(follows, int):
+            return False
+        if any(map(self.is_open, self._symbols(follows))):
+            return self.sizes.compare(follows, "=", stated) is not False
+        return all(self._at(follows, sample) in (None, stated) for sample in SAMPLES)
+
+    def _at(self, size: KnownSize, sample: Sequence[int]) -> int | None:
+        """The value of a size where its symbols are the numbers of a sample, in turn; None where it has none."""
+        try:
+            return self.sizes.at(size, dict(zip(sorted(self._symbols(size)), cycle(sample), strict=False)))
+        except ZeroDivisionError:
+            return None
 
     def _symbols(self, size: KnownSize) -> frozenset[str]:
         return self.sizes.symbols(size) if isinstance(size, str) else frozenset()

@@ -1,0 +1,120 @@
+"""What a model states of the values that its nodes give, and what shape inference finds without these statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size, type_of_value
+from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
+from dmlgather.onnx_checking.reading.shape_inference import graphs_in
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, ValueInfoProto
+
+
+@dataclass(frozen=True)
+class GraphStatements:
+    """What is stated of the values of one graph.
+
+    stated: the types of those values that inference does not confirm without them. plain: what inference finds
+    of each value without them. given: the names of sizes that the inputs have; it made the others up.
+    """
+
+    stated: Mapping[str, PartialType] = field(default_factory=dict)
+    plain: Mapping[str, ValueInfoProto] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+
+    def follows(self, name: str) -> PartialType:
+        """The type of a value that follows without statements; None for the sizes that have no name in the inputs."""
+        value = self.plain.get(name)
+        return NOTHING if value is None else _of_given(type_of_value(value), self.given)
+
+
+NONE_STATED = GraphStatements()
+
+
+class Statements:
+    """What is stated of the values of a graph and of the graphs in its nodes.
+
+    misled: whether a statement that inference took for true turned out to contradict what follows.
+    """
+
+    def __init__(self, graphs: Iterable[GraphStatements] = ()) -> None:
+        self._graphs, self.misled = list(graphs), False
+
+    def of(self, graph: GraphProto) -> GraphStatements:
+        """What is stated of the values of one of these graphs."""
+        return self._graphs[int(graph.doc_string)] if self._graphs else NONE_STATED
+
+
+def without_statements(model: ModelProto) -> bool:
+    """Drop what a model states of values that are no inputs; whether there was anything."""
+    found = False
+    for graph in graphs_in(model.graph):
+        found = found or bool(graph.value_info) or any(value.HasField("type") for value in graph.output)
+        del graph.value_info[:]
+        for value in graph.output:
+            value.ClearField("type")
+    for function in model.functions:
+        if hasattr(function, "value_info"):  # ONNX 1.17 brought it
+            del function.value_info[:]
+    return found
+
+
+def compared(graph: GraphProto, plain: GraphProto) -> Statements:
+    """The statements in a graph. plain: the graph as it is inferred without them.
+
+    Statements that contradict it are dropped from the graph; graphs get their numbers as texts.
+    """
+    dims = chain.from_iterable(value.type.tensor_type.shape.dim for value in graph.input)
+    given = frozenset(dim.dim_param for dim in dims if dim.dim_param)
+    pairs = zip(graphs_in(graph), graphs_in(plain), strict=True)
+    return Statements(_compared(number, *pair, given) for number, pair in enumerate(pairs))
+
+
+def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozenset[str]) -> GraphStatements:
+    graph.doc_string = str(number)
+    made = {name for node in graph.node for name in node.output}
+    known = {value.name: value for value in chain(plain.output, plain.value_info) if value.HasField("type")}
+    found = GraphStatements(stated := {}, known, given)
+    for value in _stated(graph, made):
+        if value.name in known and known[value.name].type == value.type:
+            continue
+        own, follows = type_of_value(value), found.follows(value.name)
+        holds = uncontradicted(own, follows, _may_be)
+        if own != holds:
+            stated[value.name] = own
+            _reduce(value, holds)
+        elif sure_part(own, follows) != own:
+            stated.setdefault(value.name, own)
+    return found
+
+
+def _stated(graph: GraphProto, made: set[str]) -> Iterator[ValueInfoProto]:
+    return (value for value in chain(graph.value_info, graph.output) if value.name in made and value.HasField("type"))
+
+
+def _of_given(known: PartialType, given: frozenset[str]) -> PartialType:
+    """The type without the names of sizes that are not among those given."""
+    if known.shape is None:
+        return known
+    return known.sized([size if isinstance(size, int) or size in given else None for size in known.shape])
+
+
+def _may_be(stated: Size, follows: Size) -> bool:
+    return not isinstance(stated, int) or follows in (None, stated)
+
+
+def _reduce(value: ValueInfoProto, holds: PartialType) -> None:
+    """Leave of a statement what holds."""
+    if holds.name is None:
+        value.ClearField("type")
+    elif holds.shape is None:
+        value.type.tensor_type.ClearField("shape")
+    else:
+        for dim, size in zip(value.type.tensor_type.shape.dim, holds.shape, strict=True):
+            if size is None:
+                dim.ClearField("dim_value")
