@@ -12,6 +12,8 @@ from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.wording import printable
 
+Shape = tuple[Size, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
@@ -75,28 +77,43 @@ def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
     return inferred if stated is None or isinstance(inferred, int) else stated
 
 
-AT_RUNTIME = "onnxruntime's DirectML provider, which compares sizes with those that it computes, ends with 0x80070057"
+REFUSED = "onnxruntime refuses to load the model"
+
+AT_RUNTIME = "DirectML provider, which compares the model's sizes with its own, ends with 0x80070057"
 """What becomes of a stated size that is wrong."""
 
 
 def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
     """Return the finding about a contradiction. sizes: of its model."""
     stated, follows, name = found.stated, found.follows, printable(found.tensor)
-    if stated.name is not None and follows.name is not None and stated.name != follows.name:
-        code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"remove what the model states of {name!r}"
+    scanned = found.operator == "Scan" and found.graph.startswith(f"{found.place}.")
+    mend = f"remove the type of {name!r} from the model's value_info or outputs"
+    if scanned or (stated.name is not None and follows.name is not None and stated.name != follows.name):
+        code, outcome, mend = "EXP307", REFUSED, f"correct the type of {name!r} in the model"
     elif _never(stated, follows, sizes):
-        code, mend = "EXP306", f"remove the stale type of {name!r} from the model's value_info or outputs"
-        outcome = f"onnxruntime loads the model and goes on with {found.kept}; where a wrong number is left, {AT_RUNTIME}"
+        code, outcome = "EXP306", f"onnxruntime goes on with {found.kept}, and {_outcome(found)}"
     else:
-        code, mend = "EXP308", f"export the model with that size of {name!r} as a dynamic one, or remove its stated type"
-        held = ", ".join(f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and one is not None)
-        outcome = f"it holds for {printable(held)} only; for other sizes, {AT_RUNTIME}"
+        code = "EXP308"
+        held = [f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and isinstance(one, int)]
+        outcome = f"right for {printable(' and '.join(dict.fromkeys(held)))} only; for others, onnxruntime's {AT_RUNTIME}"
     return CODES[code].finding(
         "",
-        expected=f"{name!r} of type {follows}, as {found.operator} gives it",
-        got=f"{stated}, as the model states it: {outcome}",
+        expected=f"{name!r} of type {follows}, which follows from the inputs of its node",
+        got=f"{stated}, as the model states it; {outcome}",
         remedy=f"{mend}, or mend the exporter that wrote it",
     )
+
+
+def _outcome(found: Contradiction) -> str:
+    """What onnxruntime does with a tensor of which it keeps some sizes."""
+    kept, follows = found.kept.shape, found.follows.shape
+    if kept is None or (follows is not None and len(kept) == len(follows) and not _wrong(kept, follows)):
+        return "computes the right one"
+    return f"its {AT_RUNTIME}"
+
+
+def _wrong(kept: Shape, follows: Shape) -> bool:
+    return any(isinstance(one, int) and one != two for one, two in zip(kept, follows, strict=True))
 
 
 def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:

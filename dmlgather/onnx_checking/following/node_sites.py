@@ -12,9 +12,10 @@ from dmlgather.onnx.problems.node_reading import check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, PartialType
 from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
-from dmlgather.onnx_checking.contradictions import Contradiction, lenient
+from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import taken_branch
+from dmlgather.onnx_checking.following.kept_types import learn_kept
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.propagation import Propagation
@@ -23,6 +24,7 @@ from dmlgather.onnx_checking.host_arithmetic import DataFlow
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx_checking.reading.size_names import GraphNames, ModelSizes
+from dmlgather.onnx_checking.reading.statements import REPEATED
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown, Value, exposed
 from dmlgather.wording import printable
@@ -66,9 +68,6 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
 
 CHANGING = "another value in each iteration of the"
 """Why a value in a graph that runs several times is not known."""
-
-REPEATED = ("Loop", "Scan")
-"""The operators whose graphs run several times, with other inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,8 @@ class ModelContents:
     outside the family that read a name that is not defined before: place, name and reason. malformed: nodes outside the family
     that do not have the form of their operator: place, node, opset and reason. sizes: what the names of sizes in the types and
     elements stand for. origins: the input of the model that decides a symbol of these. contradictions: tensors of which the model
-    states another type than follows.
+    states another type than follows. kept: what onnxruntime takes types to be in such a model where that is not what follows, by
+    the path of the graph and the tensor.
     """
 
     opsets: dict[str, int]
@@ -134,6 +134,7 @@ class ModelContents:
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
     contradictions: list[Contradiction] = field(default_factory=list)
+    kept: dict[tuple[str, str], PartialType] = field(default_factory=dict)
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
@@ -198,7 +199,8 @@ class _Visitor:
                 self._check_room(node, path, opset)
                 unique, inputs = self._unique(place, index), _values(node.input, scope)
                 self.propagation.visit(node, opset, scope, {})
-                self._note_contradictions(node, unique, path, scope)
+                learn_kept(node, opset, scope, {}, self.propagation.requests)
+                self._note_contradictions(node, unique, node.output, path, scope)
                 outputs = _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
                 continue
@@ -213,15 +215,21 @@ class _Visitor:
                     opset = None  # nothing follows for its outputs
             if key is not None and self.unreached is None:
                 self._call(key, node, scope)
-            self.propagation.visit(node, opset, scope, self._inside(node, place, scope, opsets))
-            self._note_contradictions(node, place, path, scope)
+            inside = self._inside(node, place, scope, opsets)
+            self.propagation.visit(node, opset, scope, inside)
+            learn_kept(node, opset, scope, inside, self.propagation.requests)
+            self._note_contradictions(node, place, node.output, path, scope)
 
-    def _note_contradictions(self, node: NodeProto, place: str, path: str, scope: Scope) -> None:
-        for name in node.output:
+    def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
+        """Keep which of these names of a graph at a path contradict what follows by a node at a place."""
+        for name in names:
+            if name in scope.kept:
+                self.contents.kept[path, name] = scope.kept[name]
             if name in scope.contradicted:
                 stated, follows = scope.contradicted[name]
-                known = place, path, name, printable(operator_name(node)), stated, follows
-                self.contents.contradictions.append(Contradiction(*known, kept=lenient(stated, follows)))
+                kept = scope.kept.get(name, follows)
+                found = Contradiction(place, path, name, printable(operator_name(node)), stated, follows, kept)
+                self.contents.contradictions.append(found)
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
         """Refuse a model that states no opset for a node of the family, or has too many of them."""
@@ -246,7 +254,13 @@ class _Visitor:
                 unknown = Unknown(f"{CHANGING} {node.op_type}")
             given: dict[str, Value] = {value.name: unknown for value in graph.input}
             reader = scope.reader.inside(f"{place}.{attribute}")
-            inside[attribute] = Scope(graph, reader, scope, overridable=self.overridable, given=given)
+            inside[attribute] = inner = Scope(graph, reader, scope, overridable=self.overridable, given=given)
+            if node.op_type == "Loop":  # of states, of which it does not infer shapes
+                pairs = zip(graph.input[2:], node.input[2:], strict=False)
+                inner.check_inputs({value.name: scope.type(name) for value, name in pairs})
+            elif node.op_type == "Scan":
+                inner.check_inputs({value.name: inner.follows(value.name) for value in graph.input})
+            self._note_contradictions(node, place, given, f"{place}.{attribute}", inner)
             self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
             self.unreached = unreached
         return inside

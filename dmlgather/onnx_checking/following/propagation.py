@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.following import size_rules
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run, fold, moved_shapes
@@ -140,7 +140,7 @@ class Propagation:
         if helps and _is_open(node, scope):
             for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
-        if all(scope.type(name).shape is None for name in node.output if name):  # ONNX does not know the operator
+        if all(scope.types.get(name, NOTHING).shape is None for name in node.output if name):  # ONNX does not know the operator
             self._learn_shapes(node, scope, call, size_rules.broadcast if row.broadcasts else moved_shapes)
 
     def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:

@@ -47,6 +47,8 @@ class Scope:
         self._own = self.statements.of(graph)
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
         """What is stated of names, and what follows, where these contradict each other."""
+        self.kept: dict[str, PartialType] = {}
+        """What onnxruntime takes the types of names to be, where that is not what follows."""
         self.results = [value.name for value in graph.output]
         self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
         if outer is None:
@@ -138,7 +140,7 @@ class Scope:
         """Forget what is known of an output by statements alone, until it is settled."""
         if name in self._own.stated or self.statements.misled:
             known = self.types.get(name, NOTHING)
-            sure = sure_part(known, self.reader.read(self._own.follows(name)))
+            sure = sure_part(known, self.follows(name))
             if sure != known:
                 self._doubted[name] = known, name in self.better
                 self.types[name] = sure
@@ -155,9 +157,36 @@ class Scope:
         if uncontradicted(stated, follows, names.may_be) != stated:
             self.contradicted[name] = stated, follows
         for known in (NOTHING if self.statements.misled else believed, stated):
-            self.learn_type(name, uncontradicted(known, follows, names.may_be))
-        if self.types.get(name) == believed and not was_better and isinstance(self.values.get(name), Unknown):
+            holds = uncontradicted(known, self.types.get(name, NOTHING), names.may_be)
+            self.types[name] = holds.merged(self.types.get(name, NOTHING), names.joined)
+        if self.types[name] != believed:
+            self.better.add(name)
+        elif not was_better and isinstance(self.values.get(name), Unknown):
             self.better.discard(name)
+
+    def check_inputs(self, follows: Mapping[str, PartialType]) -> None:
+        """Compare what is stated of inputs of the graph with what follows for the first of its runs."""
+        for name, known in follows.items():
+            stated, names = self.reader.read(self._own.stated.get(name, NOTHING)), self.reader.names
+            if uncontradicted(stated, known, names.may_be) != stated:
+                self.contradicted[name], self.kept[name] = (stated, known), stated
+                believed = self.types.get(name, NOTHING)
+                self.types[name] = uncontradicted(believed, known, names.may_be)
+                self.statements.misled = self.statements.misled or self.types[name] != believed
+
+    def declared(self, name: str) -> PartialType:
+        """The type that the graph states of a name."""
+        return self.reader.read(self._own.declared(name))
+
+    def follows(self, name: str) -> PartialType:
+        """The type that shape inference finds without anything that is stated."""
+        return self.reader.read(self._own.follows(name))
+
+    def kept_type(self, name: str) -> PartialType | None:
+        """What onnxruntime takes the type of a name to be; None where that is what follows."""
+        if name in self.types or name in self.values or self.outer is None:
+            return self.kept.get(name)
+        return self.outer.kept_type(name)
 
     def learn_value(self, name: str, value: Value) -> None:
         """Keep the value of an output, and the type that it has by it."""

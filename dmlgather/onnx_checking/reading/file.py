@@ -370,8 +370,8 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
 
 
 def _statements(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Statements | None, str]:
-    """What a graph of the model states of its values, and a remark as `inferred` gives it. model: the graph with its functions; it
-    loses the statements.
+    """What a graph of the model states of its values, and a remark as `inferred` gives it. model: the graph with its functions,
+    which loses the statements.
     """
     if not without_statements(model):
         return None, ""

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size, type_of_value
+from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
 from dmlgather.onnx_checking.reading.shape_inference import graphs_in
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, ValueInfoProto
 
+REPEATED = ("Loop", "Scan")
+"""The operators whose graphs run several times, with other inputs; their types follow from those of the node."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class GraphStatements:
     """What is stated of the values of one graph.
 
-    stated: the types of those values that inference does not confirm without them. plain: what inference finds
-    of each value without them. given: the names of sizes that the inputs have; it made the others up.
+    all: every statement, as value_info. plain: what inference finds of each value without statements. given: the names of sizes
+    that the inputs have; it made the others up. stated: the types of those values that it does not confirm without statements.
     """
 
-    stated: Mapping[str, PartialType] = field(default_factory=dict)
+    all: GraphProto | None = None
     plain: Mapping[str, ValueInfoProto] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
+    stated: dict[str, PartialType] = field(default_factory=dict)
+
+    @cached_property
+    def _declared(self) -> dict[str, ValueInfoProto]:
+        return {value.name: value for value in self.all.value_info} if self.all else {}
+
+    def declared(self, name: str) -> PartialType:
+        """The type that is stated of a value, whether it is confirmed or not."""
+        return type_of_value(self._declared[name]) if name in self._declared else NOTHING
 
     def follows(self, name: str) -> PartialType:
         """The type of a value that follows without statements; None for the sizes that have no name in the inputs."""
-        value = self.plain.get(name)
-        return NOTHING if value is None else _of_given(type_of_value(value), self.given)
-
-
-NONE_STATED = GraphStatements()
+        return _of_given(type_of_value(self.plain[name]), self.given) if name in self.plain else NOTHING
 
 
 class Statements:
@@ -47,16 +57,18 @@ class Statements:
 
     def of(self, graph: GraphProto) -> GraphStatements:
         """What is stated of the values of one of these graphs."""
-        return self._graphs[int(graph.doc_string)] if self._graphs else NONE_STATED
+        return self._graphs[int(graph.doc_string)] if self._graphs else GraphStatements()
 
 
 def without_statements(model: ModelProto) -> bool:
-    """Drop what a model states of values that are no inputs; whether there was anything."""
+    """Drop what a model states of values that are no inputs of the model; whether there was anything."""
     found = False
     for graph in graphs_in(model.graph):
-        found = found or bool(graph.value_info) or any(value.HasField("type") for value in graph.output)
+        bodies = chain.from_iterable(subgraphs(node) for node in graph.node if node.op_type in REPEATED)
+        values = [*graph.output, *chain.from_iterable(body.input for _, body in bodies)]
+        found = found or bool(graph.value_info) or any(value.HasField("type") for value in values)
         del graph.value_info[:]
-        for value in graph.output:
+        for value in values:
             value.ClearField("type")
     for function in model.functions:
         if hasattr(function, "value_info"):  # ONNX 1.17 brought it
@@ -76,25 +88,25 @@ def compared(graph: GraphProto, plain: GraphProto) -> Statements:
 
 
 def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozenset[str]) -> GraphStatements:
+    from onnx import GraphProto
+
     graph.doc_string = str(number)
-    made = {name for node in graph.node for name in node.output}
-    known = {value.name: value for value in chain(plain.output, plain.value_info) if value.HasField("type")}
-    found = GraphStatements(stated := {}, known, given)
-    for value in _stated(graph, made):
-        if value.name in known and known[value.name].type == value.type:
+    values = [*graph.value_info, *graph.output, *(graph.input if number else ())]
+    values = [value for value in values if value.HasField("type")]
+    known = {value.name: value for value in (*plain.input, *plain.output, *plain.value_info) if value.HasField("type")}
+    found = GraphStatements(GraphProto(value_info=values), known, given)
+    inputs = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input if not number}
+    for value in values:
+        if value.name in inputs or (value.name in known and known[value.name].type == value.type):
             continue
         own, follows = type_of_value(value), found.follows(value.name)
         holds = uncontradicted(own, follows, _may_be)
         if own != holds:
-            stated[value.name] = own
+            found.stated[value.name] = own
             _reduce(value, holds)
         elif sure_part(own, follows) != own:
-            stated.setdefault(value.name, own)
+            found.stated.setdefault(value.name, own)
     return found
-
-
-def _stated(graph: GraphProto, made: set[str]) -> Iterator[ValueInfoProto]:
-    return (value for value in chain(graph.value_info, graph.output) if value.name in made and value.HasField("type"))
 
 
 def _of_given(known: PartialType, given: frozenset[str]) -> PartialType:

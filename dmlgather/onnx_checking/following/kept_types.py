@@ -1,0 +1,81 @@
+"""What onnxruntime takes the types of tensors to be in a model that contradicts itself.
+
+It walks over the nodes once, merges what it infers with what is stated, and infers what comes behind from the result. Of sizes
+that differ it keeps none, so that it infers nothing behind, and keeps there what is stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import chain, repeat
+from typing import TYPE_CHECKING
+
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
+from dmlgather.onnx_checking.contradictions import lenient
+from dmlgather.onnx_checking.following.operator_rows import KnownNode, following_types
+from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.following.scopes import Scope
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+    from dmlgather.onnx_checking.following.node_requests import NodeRequests
+
+
+def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], requests: NodeRequests) -> None:
+    """Keep what onnxruntime takes the types of a node's outputs to be, where that is not what follows. opset, inside: as
+    `Propagation.visit` has them.
+    """
+    bodies = list(inside.values())
+    misled = any(scope.kept_type(name) for name in node.input) or any(inner.kept for inner in bodies)
+    if not misled and scope.contradicted.keys().isdisjoint(node.output):
+        return
+    plain = [NOTHING if misled else scope.follows(name) for name in node.output]
+    types = [scope.kept_type(name) or scope.type(name) for name in node.input]
+    inferred: Iterable[PartialType] = plain
+    if bodies and misled:
+        inferred = _results(node, bodies)
+    elif opset is not None and not bodies and any(known.shape is None for known in plain):
+        call = KnownNode(node, opset, types, scope.inputs(node)[1], scope.reader.names, requests)
+        inferred = _of_node(call)
+    for name, one, other in zip(node.output, plain, chain(inferred, repeat(NOTHING)), strict=False):
+        kept = lenient(scope.declared(name), other if one.shape is None else one)
+        if name and _static(kept) != _static(scope.types.get(name, NOTHING)):
+            scope.kept[name] = kept
+
+
+def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
+    """The types of the results of graphs: of both branches in common; of a Loop, which may change shapes, only those of scans."""
+    results = [[inner.kept_type(name) or inner.type(name) for name in inner.results] for inner in bodies]
+    if node.op_type == "If":
+        yield from (reduce(PartialType.joined, each) for each in zip(*results, strict=False))
+    elif node.op_type == "Loop":
+        states = len(node.input) - 2
+        yield from (known.sized(None) for known in results[0][1 : 1 + states])
+        yield from (_rows(known) for known in results[0][1 + states :])
+    elif node.op_type == "Scan":
+        scanned = next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
+        states = len(node.input) - scanned
+        yield from results[0][:states]
+        yield from (_rows(known) for known in results[0][states:])
+
+
+def _rows(known: PartialType) -> PartialType:
+    return known if known.shape is None else known.sized((None, *known.shape))
+
+
+def _of_node(call: KnownNode) -> Iterable[PartialType]:
+    """The types of the outputs of a node without graphs."""
+    row = row_of(call.node)
+    if row.types is not None:
+        return following_types(row.types, call)
+    found = call.ask(call.values).types
+    return [found.get(name, NOTHING) for name in call.node.output]
+
+
+def _static(known: PartialType) -> PartialType:
+    """A type without the names of its sizes."""
+    if known.shape is None:
+        return known
+    return known.sized([size if isinstance(size, int) else None for size in known.shape])
