@@ -21,7 +21,7 @@ class Contradiction:
 
     place: of the node that gives it. graph: the path of the graph around it. tensor: its name. operator: of the node, with its
     domain. stated: the type in the model's value_info or outputs. follows: the type by the node's inputs. kept: the type that
-    onnxruntime goes on with once it has merged both.
+    onnxruntime goes on with once it has merged both. refused: whether it does not load the model instead.
     """
 
     place: str
@@ -31,17 +31,28 @@ class Contradiction:
     stated: PartialType
     follows: PartialType
     kept: PartialType
+    refused: bool = False
 
 
 def uncontradicted(stated: PartialType, follows: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
     """Return what of a stated type may be true beside what follows. may_be: whether a stated size may be one that follows."""
-    if None not in (stated.name, follows.name) and stated.name != follows.name:
+    if not same_type(stated, follows):
         return NOTHING
     if stated.shape is None or follows.shape is None:
         return stated
     if len(stated.shape) != len(follows.shape):
         return stated.sized(None)
     return stated.sized([one if may_be(one, two) else None for one, two in zip(stated.shape, follows.shape, strict=True)])
+
+
+def same_type(stated: PartialType, follows: PartialType) -> bool:
+    """Return whether a stated data type may be the one that follows."""
+    return None in (stated.name, follows.name) or stated.name == follows.name
+
+
+def numbers_may_be(stated: Size, follows: Size) -> bool:
+    """Return whether a stated size may be one that follows, of which only a number is known."""
+    return not isinstance(stated, int) or not isinstance(follows, int) or stated == follows
 
 
 def sure_part(known: PartialType, follows: PartialType) -> PartialType:
@@ -77,8 +88,6 @@ def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
     return inferred if stated is None or isinstance(inferred, int) else stated
 
 
-REFUSED = "onnxruntime refuses to load the model"
-
 AT_RUNTIME = "DirectML provider, which compares the model's sizes with its own, ends with 0x80070057"
 """What becomes of a stated size that is wrong."""
 
@@ -86,10 +95,9 @@ AT_RUNTIME = "DirectML provider, which compares the model's sizes with its own, 
 def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
     """Return the finding about a contradiction. sizes: of its model."""
     stated, follows, name = found.stated, found.follows, printable(found.tensor)
-    scanned = found.operator == "Scan" and found.graph.startswith(f"{found.place}.")
     mend = f"remove the type of {name!r} from the model's value_info or outputs"
-    if scanned or (stated.name is not None and follows.name is not None and stated.name != follows.name):
-        code, outcome, mend = "EXP307", REFUSED, f"correct the type of {name!r} in the model"
+    if found.refused:
+        code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
     elif _never(stated, follows, sizes):
         code, outcome = "EXP306", f"onnxruntime goes on with {found.kept}, and {_outcome(found)}"
     else:
@@ -117,8 +125,8 @@ def _wrong(kept: Shape, follows: Shape) -> bool:
 
 
 def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:
-    """Whether a stated rank or size is the one that follows for no sizes of the inputs."""
-    if stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
+    """Whether a stated type is the one that follows for no sizes of the inputs."""
+    if not same_type(stated, follows) or stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
         return True
     return any(isinstance(one, int) and two is not None and _differ(one, two, sizes) for one, two in _pairs(stated, follows))
 

@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
-from dmlgather.onnx_checking.contradictions import lenient
+from dmlgather.onnx_checking.contradictions import lenient, numbers_may_be, same_type, uncontradicted
 from dmlgather.onnx_checking.following.operator_rows import KnownNode, following_types
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.scopes import Scope
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from dmlgather.onnx_checking.following.node_requests import NodeRequests
 
+IGNORED = ("Constant",)
+"""The operators that onnxruntime replaces by initializers before it looks at what is stated of their outputs."""
+
 
 def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], requests: NodeRequests) -> None:
     """Keep what onnxruntime takes the types of a node's outputs to be, where that is not what follows. opset, inside: as
@@ -29,20 +32,33 @@ def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping
     """
     bodies = list(inside.values())
     misled = any(scope.kept_type(name) for name in node.input) or any(inner.kept for inner in bodies)
-    if not misled and scope.contradicted.keys().isdisjoint(node.output):
+    if node.op_type in IGNORED or not (misled or any(name in scope.contradicted for name in node.output)):
         return
     plain = [NOTHING if misled else scope.follows(name) for name in node.output]
     types = [scope.kept_type(name) or scope.type(name) for name in node.input]
-    inferred: Iterable[PartialType] = plain
+    inferred: Iterable[PartialType] = ()
     if bodies and misled:
         inferred = _results(node, bodies)
-    elif opset is not None and not bodies and any(known.shape is None for known in plain):
-        call = KnownNode(node, opset, types, scope.inputs(node)[1], scope.reader.names, requests)
-        inferred = _of_node(call)
-    for name, one, other in zip(node.output, plain, chain(inferred, repeat(NOTHING)), strict=False):
+    elif opset is not None and not bodies:
+        inferred = _of_node(KnownNode(node, opset, types, scope.inputs(node)[1], scope.reader.names, requests))
+    for name, one, other in zip(node.output, chain(inferred, repeat(NOTHING)), plain, strict=False):
         kept = lenient(scope.declared(name), other if one.shape is None else one)
         if name and _static(kept) != _static(scope.types.get(name, NOTHING)):
             scope.kept[name] = kept
+
+
+def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
+    """Return whether onnxruntime does not load a model because of what is stated of a value that contradicts what follows.
+
+    name: of an output of the node, or of an input of a graph inside it. scope: of the name.
+    """
+    stated, follows = scope.contradicted[name]
+    if node.op_type in IGNORED:
+        return False
+    if not same_type(scope.declared(name), follows) or (node.op_type == "Scan" and name not in node.output):
+        return True
+    strict = scope.statements.of_function and scope.outer is not None
+    return strict and uncontradicted(stated, scope.follows(name), numbers_may_be) != stated
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:

@@ -15,7 +15,7 @@ from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import taken_branch
-from dmlgather.onnx_checking.following.kept_types import learn_kept
+from dmlgather.onnx_checking.following.kept_types import learn_kept, refuses
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.propagation import Propagation
@@ -171,6 +171,7 @@ class _Visitor:
             inferred, remark, statements = infer(self.file, graph, function.opset_import)
             path, given = function_name(key), dict(zip(function.input, call.values, strict=False))
             reader = GraphNames(self.names, path, call.sizes)
+            statements.of_function = True
             scope = Scope(inferred, reader, overridable=self.overridable, given=given, statements=statements)
             self._outermost(inferred, path, scope, function.opset_import, remark)
             self.flow.add_function(key, inferred)
@@ -227,8 +228,8 @@ class _Visitor:
                 self.contents.kept[path, name] = scope.kept[name]
             if name in scope.contradicted:
                 stated, follows = scope.contradicted[name]
-                kept = scope.kept.get(name, follows)
-                found = Contradiction(place, path, name, printable(operator_name(node)), stated, follows, kept)
+                types, refused = (stated, follows, scope.kept.get(name, follows)), refuses(node, name, scope)
+                found = Contradiction(place, path, name, printable(operator_name(node)), *types, refused=refused)
                 self.contents.contradictions.append(found)
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:

@@ -175,8 +175,9 @@ class Scope:
                 self.statements.misled = self.statements.misled or self.types[name] != believed
 
     def declared(self, name: str) -> PartialType:
-        """The type that the graph states of a name."""
-        return self.reader.read(self._own.declared(name))
+        """The type that the graph states of a name, where onnxruntime reads that."""
+        read = self.outer is not None or not self.statements.of_function
+        return self.reader.read(self._own.declared(name)) if read else NOTHING
 
     def follows(self, name: str) -> PartialType:
         """The type that shape inference finds without anything that is stated."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -313,7 +313,7 @@ class ModelFile:
     limits: InferenceLimits
     most_sites: int
     remark: str = ""
-    statements: Statements | None = None
+    statements: Statements = field(default_factory=Statements)
 
 
 def read_model(path: Path) -> ModelFile:
@@ -343,7 +343,7 @@ class Inferred(NamedTuple):
 
     graph: GraphProto
     remark: str
-    statements: Statements | None = None
+    statements: Statements
 
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
@@ -354,12 +354,12 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
     from onnx import ModelProto
 
     if file.limits.used_up:
-        return Inferred(graph, file.limits.late)
+        return Inferred(graph, file.limits.late, Statements())
     if file.functions.inlined_size(graph.node) > MOST_NODES:
-        return Inferred(graph, f"its local functions stand for more than {MOST_NODES} nodes")
+        return Inferred(graph, f"its local functions stand for more than {MOST_NODES} nodes", Statements())
     functions = file.functions.reachable(graph.node)
     whole = partial(ModelProto, ir_version=file.model.ir_version, opset_import=opsets, graph=graph, functions=functions)
-    statements, before = None, ""
+    statements, before = Statements(), ""
     try:
         if not strict:
             statements, before = _statements(file, graph, whole())
@@ -369,18 +369,18 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
     return Inferred(found, remark or before, statements)
 
 
-def _statements(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Statements | None, str]:
+def _statements(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Statements, str]:
     """What a graph of the model states of its values, and a remark as `inferred` gives it. model: the graph with its functions,
     which loses the statements.
     """
     if not without_statements(model):
-        return None, ""
+        return Statements(), ""
     try:
         plain, remark = inferred(model, file.limits)
     except InferenceLimitError:
         raise
     except InferenceFailedError:  # which statements may prevent
-        return None, ""
+        return Statements(), ""
     return compared(graph, plain), remark
 
 
@@ -424,11 +424,11 @@ def _tensors(message: Any) -> Iterator[TensorProto]:
     """The tensors in a message and in all messages inside it. FileError where one of these has a text that is not UTF-8."""
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
-    for field, value in message.ListFields():
+    for each, value in message.ListFields():
         values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
-        if field.type == field.TYPE_STRING:
+        if each.type == each.TYPE_STRING:
             if any(isinstance(text, bytes) for text in values):
                 raise FileError("is a damaged ONNX model: it has names that are not UTF-8")
-        elif field.message_type is not None:
+        elif each.message_type is not None:
             for inner in values:
                 yield from _tensors(inner)

@@ -49,11 +49,12 @@ class GraphStatements:
 class Statements:
     """What is stated of the values of a graph and of the graphs in its nodes.
 
-    misled: whether a statement that inference took for true turned out to contradict what follows.
+    misled: whether a statement that inference took for true turned out to contradict what follows. of_function: whether they are
+    those of a local function, of which onnxruntime only reads those in graphs inside nodes.
     """
 
     def __init__(self, graphs: Iterable[GraphStatements] = ()) -> None:
-        self._graphs, self.misled = list(graphs), False
+        self._graphs, self.misled, self.of_function = list(graphs), False, False
 
     def of(self, graph: GraphProto) -> GraphStatements:
         """What is stated of the values of one of these graphs."""
@@ -100,7 +101,7 @@ def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozense
         if value.name in inputs or (value.name in known and known[value.name].type == value.type):
             continue
         own, follows = type_of_value(value), found.follows(value.name)
-        holds = uncontradicted(own, follows, _may_be)
+        holds = uncontradicted(own, follows, _is_or_open)
         if own != holds:
             found.stated[value.name] = own
             _reduce(value, holds)
@@ -116,10 +117,6 @@ def _of_given(known: PartialType, given: frozenset[str]) -> PartialType:
     return known.sized([size if isinstance(size, int) or size in given else None for size in known.shape])
 
 
-def _may_be(stated: Size, follows: Size) -> bool:
-    return not isinstance(stated, int) or follows in (None, stated)
-
-
 def _reduce(value: ValueInfoProto, holds: PartialType) -> None:
     """Leave of a statement what holds."""
     if holds.name is None:
@@ -130,3 +127,7 @@ def _reduce(value: ValueInfoProto, holds: PartialType) -> None:
         for dim, size in zip(value.type.tensor_type.shape.dim, holds.shape, strict=True):
             if size is None:
                 dim.ClearField("dim_value")
+
+
+def _is_or_open(stated: Size, follows: Size) -> bool:
+    return not isinstance(stated, int) or follows in (None, stated)
