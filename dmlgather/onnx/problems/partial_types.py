@@ -35,6 +35,15 @@ class PartialType:
     kind: str | None = None
     excessive: bool = False
 
+    def __eq__(self, other: object) -> bool:
+        """NumPy's type of doubles equals None."""
+        if not isinstance(other, PartialType) or (self.dtype is None) != (other.dtype is None):
+            return False
+        return (self.dtype, self.shape, self.kind, self.excessive) == (other.dtype, other.shape, other.kind, other.excessive)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape, self.kind, self.excessive))
+
     @property
     def name(self) -> str | None:
         """ONNX's name of the data type, or the kind."""

@@ -37,9 +37,9 @@ def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping
     plain = [NOTHING if misled else scope.follows(name) for name in node.output]
     types = [scope.kept_type(name) or scope.type(name) for name in node.input]
     inferred: Iterable[PartialType] = ()
-    if bodies and misled:
+    if bodies:
         inferred = _results(node, bodies)
-    elif opset is not None and not bodies:
+    elif opset is not None:
         inferred = _of_node(KnownNode(node, opset, types, scope.inputs(node)[1], scope.reader.names, requests))
     for name, one, other in zip(node.output, chain(inferred, repeat(NOTHING)), plain, strict=False):
         kept = lenient(scope.declared(name), other if one.shape is None else one)
@@ -53,12 +53,11 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
     name: of an output of the node, or of an input of a graph inside it. scope: of the name.
     """
     stated, follows = scope.contradicted[name]
+    if scope.statements.of_function and scope.outer is not None:
+        return uncontradicted(stated, scope.follows(name), numbers_may_be) != stated
     if node.op_type in IGNORED:
         return False
-    if not same_type(scope.declared(name), follows) or (node.op_type == "Scan" and name not in node.output):
-        return True
-    strict = scope.statements.of_function and scope.outer is not None
-    return strict and uncontradicted(stated, scope.follows(name), numbers_may_be) != stated
+    return not same_type(scope.declared(name), follows) or (node.op_type == "Scan" and name not in node.output)
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:

@@ -256,15 +256,22 @@ class _Visitor:
             given: dict[str, Value] = {value.name: unknown for value in graph.input}
             reader = scope.reader.inside(f"{place}.{attribute}")
             inside[attribute] = inner = Scope(graph, reader, scope, overridable=self.overridable, given=given)
-            if node.op_type == "Loop":  # of states, of which it does not infer shapes
-                pairs = zip(graph.input[2:], node.input[2:], strict=False)
-                inner.check_inputs({value.name: scope.type(name) for value, name in pairs})
-            elif node.op_type == "Scan":
-                inner.check_inputs({value.name: inner.follows(value.name) for value in graph.input})
+            self._check_inputs(node, graph, inner, opsets.get(""))
             self._note_contradictions(node, place, given, f"{place}.{attribute}", inner)
             self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
             self.unreached = unreached
         return inside
+
+    def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
+        """Compare what is stated of the inputs of a graph inside a node, and keep what follows where anything is stated in it."""
+        if node.op_type == "Scan":
+            inner.check_inputs({value.name: inner.follows(value.name) for value in graph.input})
+        elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
+            assert inner.outer is not None
+            names = [value.name for value in graph.input[2:]]
+            inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
+            for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
+                inner.learn_type(name, known)
 
     def _unique(self, place: str, index: int) -> str:
         while place in self.places:  # names need not be unique

@@ -67,11 +67,8 @@ class Propagation:
 
     def _repeat(self, node: NodeProto, opset: int, scope: Scope, values: Sequence[Value | None]) -> None:
         """Keep what follows for the outputs of a node with graphs that run several times. values: of its inputs."""
-
-        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
-            return self._run(graph, opset, scope, given, types)
-
-        lasting = self._lasting(node, scope, run) if _is_open(node, scope) else None
+        run = self._runner(opset, scope)
+        lasting = self.lasting(node, opset, scope) if _is_open(node, scope) else None
         found, types = loop_results(node, scope, run) or ([computed_when_run(node, values)] * len(node.output), [])
         _learn(node, scope, found)
         for each in (types, lasting or ()):
@@ -79,8 +76,9 @@ class Propagation:
                 if name:
                     scope.learn_type(name, known)
 
-    def _lasting(self, node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
+    def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
         """As `loop_types`. Its steps are counted apart from those for values, of which a loop may take all."""
+        run = self._runner(opset, scope)
         if self._finds_types:
             return loop_types(node, scope, run)
         values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
@@ -88,6 +86,12 @@ class Propagation:
             return loop_types(node, scope, run)
         finally:
             self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
+
+    def _runner(self, opset: int, scope: Scope) -> Run:
+        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
+            return self._run(graph, opset, scope, given, types)
+
+        return run
 
     def _run(
         self,

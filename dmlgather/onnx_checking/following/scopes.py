@@ -174,6 +174,11 @@ class Scope:
                 self.types[name] = uncontradicted(believed, known, names.may_be)
                 self.statements.misled = self.statements.misled or self.types[name] != believed
 
+    @property
+    def states(self) -> bool:
+        """Whether anything is stated of a value that shape inference alone does not confirm."""
+        return bool(self._own.stated)
+
     def declared(self, name: str) -> PartialType:
         """The type that the graph states of a name, where onnxruntime reads that."""
         read = self.outer is not None or not self.statements.of_function
