@@ -31,16 +31,17 @@ def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping
     `Propagation.visit` has them.
     """
     bodies = list(inside.values())
-    misled = any(scope.kept_type(name) for name in node.input) or any(inner.kept for inner in bodies)
+    misled = any(map(scope.is_kept, node.input)) or any(inner.kept for inner in bodies)
     if node.op_type in IGNORED or not (misled or any(name in scope.contradicted for name in node.output)):
         return
     plain = [NOTHING if misled else scope.follows(name) for name in node.output]
-    types = [scope.kept_type(name) or scope.type(name) for name in node.input]
+    types = [scope.taken_type(name) for name in node.input]
+    values = [scope.folded(name) if name else None for name in node.input]
     inferred: Iterable[PartialType] = ()
     if bodies:
         inferred = _results(node, bodies)
     elif opset is not None:
-        inferred = _of_node(KnownNode(node, opset, types, scope.inputs(node)[1], scope.reader.names, requests))
+        inferred = _of_node(KnownNode(node, opset, types, values, scope.reader.names, requests))
     for name, one, other in zip(node.output, chain(inferred, repeat(NOTHING)), plain, strict=False):
         kept = lenient(scope.declared(name), other if one.shape is None else one)
         if name and _static(kept) != _static(scope.types.get(name, NOTHING)):
@@ -62,7 +63,7 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
     """The types of the results of graphs: of both branches in common; of a Loop, which may change shapes, only those of scans."""
-    results = [[inner.kept_type(name) or inner.type(name) for name in inner.results] for inner in bodies]
+    results = [list(map(inner.taken_type, inner.results)) for inner in bodies]
     if node.op_type == "If":
         yield from (reduce(PartialType.joined, each) for each in zip(*results, strict=False))
     elif node.op_type == "Loop":

@@ -148,13 +148,15 @@ class _Visitor:
     def __init__(self, file: ModelFile) -> None:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
+        self.idle_calls: dict[Key, FunctionCall] = {}
+        """Those that no run reaches."""
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version))
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """Why no run reaches the graph that is visited: calls in it do not count."""
+        """Why no run reaches the graph that is visited: calls in it do not count, unless there are no others."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins)
 
@@ -165,7 +167,7 @@ class _Visitor:
         self.flow.add_main(self.model.graph)
         for key, function in self.functions.items():  # callers first, so that all calls are known
             self.unreached = None if key in self.calls else "nothing calls the function"
-            call = self.calls.get(key) or FunctionCall.unknown(function)
+            call = self.calls.get(key) or self.idle_calls.get(key) or FunctionCall.unknown(function)
             graph = function_graph(function, call)
             self.functions.add_defaults(graph.node)
             inferred, remark, statements = infer(self.file, graph, function.opset_import)
@@ -214,7 +216,7 @@ class _Visitor:
                 except (TypeError, ValueError) as error:
                     self.contents.malformed.append((place, node, opset, str(error)))
                     opset = None  # nothing follows for its outputs
-            if key is not None and self.unreached is None:
+            if key is not None:
                 self._call(key, node, scope)
             inside = self._inside(node, place, scope, opsets)
             self.propagation.visit(node, opset, scope, inside)
@@ -283,7 +285,8 @@ class _Visitor:
         inputs = _values(node.input, scope)
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
         call = FunctionCall(tuple(each.type for each in inputs), tuple(map(scope.value, node.input)), attributes)
-        self.calls[key] = self.calls[key].joined(call) if key in self.calls else call
+        calls = self.calls if self.unreached is None else self.idle_calls
+        calls[key] = calls[key].joined(call) if key in calls else call
 
 
 def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,16 @@ from dmlgather.onnx.problems.subgraphs import element_count, operator_name
 from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
 from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.reading.statements import Statements
-from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, has_names
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
 """Why a name that no graph defines has no value."""
+
+MOST_FOLDED = 100
+"""The most nodes in a row of which it is found out whether onnxruntime folds them."""
 
 
 class Scope:
@@ -42,7 +46,7 @@ class Scope:
         """reader: how sizes in the graph are read. overridable: whether a caller may replace an initializer that is also an
         input, as from IR version 4 on. given: the values of inputs, as far as they are known. statements: of the outermost graph.
         """
-        self.outer, self.reader = outer, reader
+        self.outer, self.reader, self._graph = outer, reader, graph
         self.statements: Statements = statements or (Statements() if outer is None else outer.statements)
         self._own = self.statements.of(graph)
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
@@ -81,6 +85,13 @@ class Scope:
             self.types[tensor.name] = type_of_tensor(tensor)
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
+
+        self._inferred = dict(self.types)
+        self._folded: dict[str, bool] = {}
+
+    @cached_property
+    def _givers(self) -> dict[str, NodeProto]:
+        return {name: node for node in self._graph.node for name in node.output}
 
     def type(self, name: str) -> PartialType:
         """What is known of the type of a name. Each of its sizes is a number or has a name."""
@@ -188,11 +199,35 @@ class Scope:
         """The type that shape inference finds without anything that is stated."""
         return self.reader.read(self._own.follows(name))
 
-    def kept_type(self, name: str) -> PartialType | None:
-        """What onnxruntime takes the type of a name to be; None where that is what follows."""
+    def is_kept(self, name: str) -> bool:
+        """Whether onnxruntime takes the type of a name to be another one than follows."""
         if name in self.types or name in self.values or self.outer is None:
-            return self.kept.get(name)
-        return self.outer.kept_type(name)
+            return name in self.kept
+        return self.outer.is_kept(name)
+
+    def taken_type(self, name: str) -> PartialType:
+        """What onnxruntime takes the type of a name to be."""
+        if name in self.types or name in self.values or self.outer is None:
+            return self.kept.get(name) or self._inferred.get(name, NOTHING)
+        return self.outer.taken_type(name)
+
+    def folded(self, name: str) -> Value:
+        """The value of a name, where onnxruntime computes it before it runs the model."""
+        return self.value(name) if self._folds(name, MOST_FOLDED) else Unknown("not folded")
+
+    def _folds(self, name: str, most: int) -> bool:
+        """Whether onnxruntime computes a value before it runs the model, by at most so many nodes in a row."""
+        if name not in self.types and name not in self.values and self.outer is not None:
+            return self.outer._folds(name, most)
+        if name not in self._folded:
+            value, node = self.value(name), self._givers.get(name)
+            self._folded[name] = not isinstance(value, Unknown) and not has_names(value) and most > 0
+            if self._folded[name] and node is not None and node.op_type in ("Shape", "Size"):
+                sizes = self.taken_type(node.input[0]).shape
+                self._folded[name] = sizes is not None and all(isinstance(size, int) for size in sizes)
+            elif self._folded[name] and node is not None:
+                self._folded[name] = all(self._folds(each, most - 1) for each in node.input if each)
+        return self._folded[name]
 
     def learn_value(self, name: str, value: Value) -> None:
         """Keep the value of an output, and the type that it has by it."""
