@@ -56,21 +56,14 @@ _ROWS = (
     Code("EXP303", "shape inference should find no error", _WARNING, "[SHAPES]"),
     Code("EXP304", "every name must be defined before it is read", _ERROR, "[IR] Graphs"),
     Code("EXP305", "the conditions of all nodes of a model should hold for some sizes", _WARNING, "[BTD] Sizes"),
-    Code(
-        "EXP306",
-        "the sizes that a model states of a tensor should be those that follow from its node's inputs",
-        _WARNING,
-        "[IR] Graphs",
-    ),
+    Code("EXP306", "the type and sizes that a model states of a tensor should be those that follow", _WARNING, "[SHAPES]"),
     Code(
         "EXP307",
-        "the type that a model states of a tensor must be the one that follows from its node's inputs",
+        "the type and sizes that a model states of a tensor must be those that follow, where runtimes refuse others",
         _ERROR,
-        "[IR] Graphs",
+        "[SHAPES]; [IR] Graphs",
     ),
-    Code(
-        "EXP308", "a size that follows from sizes of the model's inputs should not be stated as a number", _WARNING, "[IR] Graphs"
-    ),
+    Code("EXP308", "a size that follows from sizes of inputs should not be stated as a number", _WARNING, "[SHAPES]"),
 )
 
 CODES = {row.code: row for row in _ROWS}

@@ -1,0 +1,356 @@
+"""Models that state another type of a tensor than follows. Judge: onnxruntime, which loads or refuses them, and runs them without
+what is stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
+from dmlgather.directml.findings import LocatedFinding
+from dmlgather.onnx.problems.partial_types import PartialType, type_of_value
+from dmlgather.onnx_checking.checked_model import CheckedModel, Verdict
+from dmlgather.onnx_checking.reading.shape_inference import graphs_in
+from tests.onnx_checking.following import contents_of
+from tests.onnx_checking.modelling import checked, only, parsed
+from tests.real_models.stepping import session
+
+CODES = ("EXP306", "EXP307", "EXP308")
+
+CONSTANTS = """int64[2] ends = {0,3}, int64[1] zero = {0}, int64[1] two = {2}, int64[1] five = {5}, int64[1] eight = {8},
+int64[2] flat = {2,-1}, int64[2,1] rows = {3,0}"""
+
+
+class Case(NamedTuple):
+    """A model and what is found in it. stated: the statements beside the outputs. tensor: that is stated wrongly."""
+
+    inputs: str
+    outputs: str
+    stated: str
+    nodes: str
+    code: str
+    tensor: str
+    follows: str
+    says: str
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The model."""
+        stated = f"{self.stated}, " if self.stated else ""
+        return stating(f"agraph ({self.inputs}) => ({self.outputs}) <{stated}{CONSTANTS}> {{ {self.nodes} }}")
+
+
+SIZES = {
+    "an index beyond a stated size": Case(
+        "float[4,3] x", "y", "float[1,3] a", "a = Relu(x) y = Gather(a, ends)", "EXP306", "a", "float[4,3]", "float[1,3]"
+    ),
+    "indices beyond a stated size": Case(
+        "float[4,3] x", "y", "float[2,3] a", "a = Neg(x) y = GatherND(a, rows)", "EXP306", "a", "float[4,3]", "float[2,3]"
+    ),
+    "an index beyond a stated size of another axis": Case(
+        "float[3,4] x",
+        "y",
+        "float[3,2] a",
+        "a = Abs(x) y = Gather<axis = 1>(a, ends)",
+        "EXP306",
+        "a",
+        "float[3,4]",
+        "float[3,2]",
+    ),
+    "a stated rank": Case(
+        "float[4,3] x", "y", "float[12] a", "a = Relu(x) y = Gather(a, ends)", "EXP306", "a", "float[4,3]", "float[12]"
+    ),
+    "a stated rank behind Unsqueeze": Case(
+        "float[4] x", "y", "float[4] a", "a = Unsqueeze(x, zero) y = Slice(a, zero, two)", "EXP306", "a", "float[1,4]", "float[4]"
+    ),
+    "a stated rank of an output": Case(
+        "float[4,3] x", "float[2] y", "", "y = Gather(x, ends)", "EXP306", "y", "float[2,3]", "float[2]"
+    ),
+    "rows of an output": Case(
+        "float[32,3] x", "float[64,3] y", "", "y = Slice(x, zero, eight)", "EXP306", "y", "float[8,3]", "float[64,3]"
+    ),
+    "rows behind Reshape": Case(
+        "float[4,3] x", "float[6,2] y", "", "y = Reshape(x, flat)", "EXP306", "y", "float[2,6]", "float[6,2]"
+    ),
+    "rows behind computed constants": Case(
+        "float[32,3] x",
+        "float[64,3] y",
+        "",
+        "k = Mul(two, five) y = Slice(x, zero, k)",
+        "EXP306",
+        "y",
+        "float[10,3]",
+        "float[64,3]",
+    ),
+    "what is stated behind what is stated wrongly": Case(
+        "float[4,3] x",
+        "float[4,3] y",
+        "float[1,3] a, float[4,3] b",
+        "a = Relu(x) b = Neg(a) y = Abs(b)",
+        "EXP306",
+        "a",
+        "float[4,3]",
+        "float[1,3]",
+    ),
+    "more than a size may ever be": Case(
+        "float[N,3] x", "float[64,3] y", "", "y = Slice(x, zero, eight)", "EXP306", "y", "float[min(8, N),3]", "float[64,3]"
+    ),
+    "a number for a name": Case(
+        "float[N,3] x", "y", "float[1,3] a", "a = Relu(x) y = Gather(a, ends)", "EXP308", "a", "float[N,3]", "N = 1 only"
+    ),
+    "a number for a size without a name": Case(
+        "float[?,3] x", "y", "float[1,3] a", "a = Relu(x) y = Gather(a, ends)", "EXP308", "a", "float[x[0],3]", "x[0] = 1 only"
+    ),
+    "a number for an expression": Case(
+        "float[N,3] x",
+        "float[8,3] y",
+        "",
+        "y = Concat<axis = 0>(x, x)",
+        "EXP308",
+        "y",
+        "float[2*N,3]",
+        "2*N = 8 only",
+    ),
+    "a number for a minimum": Case(
+        "float[N,3] x", "float[4,3] y", "", "y = Slice(x, zero, eight)", "EXP308", "y", "float[min(8, N),3]", "min(8, N) = 4 only"
+    ),
+}
+"""What onnxruntime loads. N is 7."""
+
+TYPES = {
+    "doubles as floats": Case(
+        "double[4,3] x", "y", "float[4,3] a", "a = Relu(x) y = Gather(a, ends)", "EXP307", "a", "double[4,3]", "float[4,3]"
+    ),
+    "integers as floats": Case(
+        "int64[4,3] x", "y", "float[4,3] a", "a = Neg(x) y = Slice(a, zero, two)", "EXP307", "a", "int64[4,3]", "float[4,3]"
+    ),
+    "integers as doubles of unknown shape": Case(
+        "int64[4,3] x", "y", "double[] a", "a = Neg(x) y = Gather(a, ends)", "EXP307", "a", "int64[4,3]", "double[...]"
+    ),
+    "a gather of floats as integers": Case(
+        "float[4,3] x", "int64[2,3] y", "", "y = Gather(x, ends)", "EXP307", "y", "float[2,3]", "int64[2,3]"
+    ),
+    "a slice of floats as integers": Case(
+        "float[N,3] x", "int32[2,3] y", "", "y = Slice(x, zero, two)", "EXP307", "y", "float[min(2, N),3]", "int32[2,3]"
+    ),
+    "a shape as 32 bits": Case(
+        "float[4,3] x", "y", "int32[2] s", "s = Shape(x) y = Gather(s, zero)", "EXP307", "s", "int64[2]", "int32[2]"
+    ),
+}
+"""What onnxruntime refuses to load."""
+
+SIZE_OF_N = 7
+
+
+def stating(text: str) -> onnx.ModelProto:
+    """The model of a text, in which a value without a type states none, as onnxruntime requires."""
+    model = parsed(text)
+    for graph in graphs_in(model.graph):
+        for value in (*graph.input, *graph.output):
+            if not value.type.tensor_type.elem_type:
+                value.ClearField("type")
+    return model
+
+
+def contradicting(model: CheckedModel) -> list[LocatedFinding]:
+    """The findings about what a model states of its tensors."""
+    return [finding for finding in model.findings if finding.code in CODES]
+
+
+def unstated(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
+    """The model with that tensor as its only output, and nothing stated."""
+    plain = onnx.ModelProto.FromString(model.SerializeToString())
+    del plain.graph.value_info[:], plain.graph.output[:]
+    plain.graph.output.append(onnx.ValueInfoProto(name=tensor))
+    return plain
+
+
+def fed(model: onnx.ModelProto) -> dict[str, Any]:
+    """Inputs of a model."""
+    found = {}
+    for value in model.graph.input:
+        known = type_of_value(value)
+        sizes = [size if isinstance(size, int) else SIZE_OF_N for size in known.shape or ()]
+        found[value.name] = np.ones(sizes, known.dtype)
+    return found
+
+
+@pytest.mark.parametrize("case", (SIZES | TYPES).values(), ids=(SIZES | TYPES).keys())
+def test_what_is_found(tmp_path: Path, case: Case) -> None:
+    (finding,) = contradicting(checked(tmp_path, case.model))
+    assert (finding.code, finding.severity) == (case.code, "error" if case.code == "EXP307" else "warning")
+    assert finding.expected.startswith(f"{case.tensor!r} of type {case.follows}, ")
+    assert case.says in finding.got
+    giver = next(node for node in case.model.graph.node if case.tensor in node.output)
+    assert finding.subject.startswith(giver.op_type)
+    model = case.model
+    for value in (*model.graph.value_info, *model.graph.output):
+        if value.name == case.tensor:
+            value.ClearField("type")
+    assert not contradicting(checked(tmp_path, model))
+
+
+@pytest.mark.parametrize("case", (SIZES | TYPES).values(), ids=(SIZES | TYPES).keys())
+def test_what_follows_is_what_onnxruntime_gives(tmp_path: Path, case: Case) -> None:
+    (found,) = contents_of(case.model, tmp_path).contradictions
+    (value,) = session(unstated(case.model, case.tensor).SerializeToString()).run(None, fed(case.model))
+    sizes = [eval(str(size), {"min": min}, names()) for size in found.follows.shape or ()]
+    assert (value.dtype, list(value.shape)) == (found.follows.dtype, sizes)
+    assert PartialType(value.dtype, value.shape) != found.stated
+
+
+def names() -> Mapping[str, Any]:
+    """What the names of sizes stand for."""
+    return {"N": SIZE_OF_N, "x": [SIZE_OF_N]}
+
+
+@pytest.mark.parametrize("case", SIZES.values(), ids=SIZES.keys())
+def test_onnxruntime_loads_stated_sizes(case: Case) -> None:
+    session(case.model.SerializeToString())
+
+
+@pytest.mark.parametrize("case", TYPES.values(), ids=TYPES.keys())
+def test_onnxruntime_refuses_stated_types(case: Case) -> None:
+    with pytest.raises(Fail, match="Type Error"):
+        session(case.model.SerializeToString())
+
+
+def test_what_follows_decides(tmp_path: Path) -> None:
+    node = only(checked(tmp_path, SIZES["an index beyond a stated size"].model))
+    assert (node.verdict, node.inputs[0].shape) == (Verdict.TAKEN, (4, 3))
+    node = only(checked(tmp_path, SIZES["a number for a name"].model))
+    assert (node.verdict, node.provided) == (Verdict.TAKEN, ("N >= 4",))
+    node = only(checked(tmp_path, SIZES["rows behind computed constants"].model))
+    assert node.outputs[0].shape == (10, 3)
+
+
+def test_an_empty_slice_of_what_is_stated_larger(tmp_path: Path) -> None:
+    for stated in ("float[9,3] a", "float[9] a", "float[M,3] a"):
+        text = f"agraph (float[4,3] x) => (y) <{stated}, {CONSTANTS}> {{ a = Relu(x) y = Slice(a, five, eight) }}"
+        found = checked(tmp_path, text)
+        assert only(found).verdict is Verdict.REFUSED
+        assert "EXP102" in {finding.code for finding in found.findings}
+
+
+def test_data_that_a_level_does_not_take_behind_a_stated_type(tmp_path: Path) -> None:
+    """The levels below 3_0 take no INT64 or FLOAT64 as data."""
+    for dtype in ("double", "int64", "uint64"):
+        text = f"agraph ({dtype}[4,3] x) => (y) <float[4,3] a, {CONSTANTS}> {{ a = Identity(x) y = Gather(a, ends) }}"
+        found = checked(tmp_path, text, "2_1")
+        assert (only(found).verdict, only(found).inputs[0].type) == (Verdict.REFUSED, dtype)
+
+
+UNKNOWN = "<ir_version: 9, opset_import: ['' : 17, 'own' : 1]>".replace("'", '"')
+
+
+def test_what_is_stated_holds_where_nothing_follows(tmp_path: Path) -> None:
+    nodes = "a = own.Unknown(x) b = Relu(a) y = Gather(b, ends)"
+    for stated, tensor in (("float[4,3] a, float[1,3] b", "b"), ("float[5,3] a, float[5,3] b, float[2,4] y", "y")):
+        found = checked(tmp_path, f"{UNKNOWN} agraph (float[8] x) => (y) <{stated}, {CONSTANTS}> {{ {nodes} }}")
+        (finding,) = contradicting(found)
+        assert finding.expected.startswith(f"{tensor!r} of type ")
+        assert only(found).verdict is Verdict.TAKEN
+    assert not contradicting(checked(tmp_path, f"{UNKNOWN} agraph (float[8] x) => (y) <float[5,3] a, {CONSTANTS}> {{ {nodes} }}"))
+
+
+def test_a_count_that_only_a_run_shows_may_be_stated(tmp_path: Path) -> None:
+    text = f"agraph (float[4,3] x) => (y) <int64[2,9] a, {CONSTANTS}> {{ a = NonZero(x) y = Gather<axis = 1>(a, ends) }}"
+    found = checked(tmp_path, text)
+    assert not contradicting(found)
+    assert only(found).inputs[0].shape == (2, 9)
+
+
+BODIES = {
+    "a branch": (
+        "y = If (c) <then_branch = g () => (float[1,3] t) { t = Relu(x) }, else_branch = h () => (e) { e = Neg(x) }>",
+        {("If_0.then_branch/Relu_0", "t", "EXP306")},
+    ),
+    "a type in a branch": (
+        "y = If (c) <then_branch = g () => (int64[4,3] t) { t = Relu(x) }, else_branch = h () => (e) { e = Neg(x) }>",
+        {("If_0.then_branch/Relu_0", "t", "EXP307")},
+    ),
+    "both branches": (
+        "a = If (c) <then_branch = g () => (t) { t = Relu(x) }, else_branch = h () => (e) { e = Neg(x) }> y = Identity(a)",
+        {("If_0", "a", "EXP306")},
+    ),
+    "what a loop carries": (
+        "y = Loop (n, c, x) <body = g (int64 i, bool k, float[1,3] s) => (bool l, float[4,3] t) { l = Identity(k) t = Relu(s) }>",
+        {("Loop_0", "s", "EXP306")},
+    ),
+    "what a loop gives": (
+        "y = Loop (n, c, x) <body = g (int64 i, bool k, s) => (bool l, float[2,3] t) { l = Identity(k) t = Relu(s) }>",
+        {("Loop_0.body/Relu_1", "t", "EXP306")},
+    ),
+    "what a loop carries of another type": (
+        "y = Loop (n, c, x) <body = g (int64 i, bool k, int64[4,3] s) => (bool l, t) { l = Identity(k) t = Relu(s) }>",
+        {("Loop_0", "s", "EXP307")},
+    ),
+    "rows that are scanned": (
+        "y = Scan <num_scan_inputs = 1, body = g (float[5] r) => (t) { t = Relu(r) }> (x)",
+        {("Scan_0", "r", "EXP307")},
+    ),
+    "rows that a scan gives": (
+        "y = Scan <num_scan_inputs = 1, body = g (r) => (float[5] t) { t = Relu(r) }> (x)",
+        {("Scan_0.body/Relu_0", "t", "EXP306")},
+    ),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_graphs_inside_nodes(tmp_path: Path, body: tuple[str, set[tuple[str, str, str]]]) -> None:
+    nodes, expected = body
+    model = stating(f"agraph (float[4,3] x, bool c, int64 n) => (y) <float[2,3] a, {CONSTANTS}> {{ {nodes} }}")
+    found = {(each.subject, each.expected.split("'")[1], each.code) for each in contradicting(checked(tmp_path, model))}
+    assert found == expected
+    if any(code == "EXP307" for _, _, code in expected):
+        with pytest.raises(Fail):
+            session(model.SerializeToString())
+    else:
+        session(model.SerializeToString())
+
+
+def test_local_functions(tmp_path: Path) -> None:
+    """onnxruntime does not read what they state of their own values, but what their graphs inside nodes do."""
+    branch = (
+        "t = If (c) <then_branch = g () => (float[1,3] u) { u = Neg(x) }, else_branch = h () => (float[4,3] e) { e = Neg(x) }>"
+    )
+    for body, place, code in (
+        ("t = Neg(x)", "own:Twice/Neg_0", "EXP306"),
+        (branch, "own:Twice/If_0.then_branch/Neg_0", "EXP307"),
+    ):
+        model = stating(
+            f'{UNKNOWN} agraph (float[4,3] x, bool c) => (y) {{ y = own.Twice(x, c) }} <domain: "own", opset_import: ["" : 17]> '
+            f"Twice (x, c) => (y) {{ {body} y = Neg(t) }}"
+        )
+        if code == "EXP306":
+            model.functions[0].value_info.append(helper.make_tensor_value_info("t", onnx.TensorProto.INT64, (1, 3)))
+        (finding,) = contradicting(checked(tmp_path, model))
+        assert (finding.subject, finding.code) == (place, code)
+        if code == "EXP306":
+            session(model.SerializeToString())
+        else:
+            with pytest.raises(Fail):
+                session(model.SerializeToString())
+
+
+@pytest.mark.parametrize("size", ["4", "N"])
+@pytest.mark.parametrize("stated", [(1, 1, 1, 1, 1), (10, 11, 12, 13, 14), (1, 1, 4, 1, 1), (4, 1, 2, 3, 4), (1, 4, 4, 4, 1)])
+@pytest.mark.parametrize("last", range(5))
+def test_what_onnxruntime_keeps(tmp_path: Path, size: str, stated: tuple[int, ...], last: int) -> None:
+    """Of a chain, each value as the output of the model in turn."""
+    values = ", ".join(f"float[{number},3] v{at}" for at, number in enumerate(stated[:last]))
+    nodes = " ".join(f"v{at} = Relu({f'v{at - 1}' if at else 'x'})" for at in range(last + 1))
+    model = parsed(f"agraph (float[{size},3] x) => (float[{stated[last]},3] v{last}) <{values}> {{ {nodes} }}")
+    contents = contents_of(model, tmp_path)
+    kept = contents.kept.get(("", f"v{last}"), PartialType(np.dtype(np.float32), (None if size == "N" else 4, 3)))
+    (shape,) = (output.shape for output in session(model.SerializeToString()).get_outputs())
+    assert [each if isinstance(each, int) else None for each in kept.shape or ()] == [
+        each if isinstance(each, int) else None for each in shape
+    ]
