@@ -42,9 +42,7 @@ def _most(bounds: Bounds) -> int | None:
 def _model(bounds: Bounds, gather: str = "Gather", index: object = 0) -> ModelProto:
     """A slice of the rows of x, and a gather of constant rows of what it leaves."""
     tensors = {"starts": [bounds[0]], "ends": [bounds[1]], "axes": [0], "steps": [bounds[2]], "index": index}
-    model = parsed(
-        f'<ir_version: 9, opset_import: ["" : 17]> g (float[N,3] x) => (float[a,b] y) {{ [of] y = {gather}(z, index) }}'
-    )
+    model = parsed(f'<ir_version: 9, opset_import: ["" : 17]> g (float[N,3] x) => (float y) {{ [of] y = {gather}(z, index) }}')
     model.graph.node.insert(0, helper.make_node("Slice", ["x", *list(tensors)[:4]], ["z"], name="slice"))
     model.graph.initializer.extend(numpy_helper.from_array(np.array(each, np.int64), name) for name, each in tensors.items())
     return model
