@@ -166,7 +166,8 @@ def contradicting(model: CheckedModel) -> list[LocatedFinding]:
 
 def unstated(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
     """The model with that tensor as its only output, and nothing stated."""
-    plain = onnx.ModelProto.FromString(model.SerializeToString())
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
     del plain.graph.value_info[:], plain.graph.output[:]
     plain.graph.output.append(onnx.ValueInfoProto(name=tensor))
     return plain

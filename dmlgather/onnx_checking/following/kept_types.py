@@ -38,9 +38,9 @@ def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping
     types = [scope.taken_type(name) for name in node.input]
     values = [scope.folded(name) if name else None for name in node.input]
     inferred: Iterable[PartialType] = ()
-    if bodies:
+    if bodies and (misled or node.op_type != "Scan"):
         inferred = _results(node, bodies)
-    elif opset is not None:
+    elif opset is not None and not bodies:
         inferred = _of_node(KnownNode(node, opset, types, values, scope.reader.names, requests))
     for name, one, other in zip(node.output, chain(inferred, repeat(NOTHING)), plain, strict=False):
         kept = lenient(scope.declared(name), other if one.shape is None else one)
@@ -58,7 +58,9 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
         return uncontradicted(stated, scope.follows(name), numbers_may_be) != stated
     if node.op_type in IGNORED:
         return False
-    return not same_type(scope.declared(name), follows) or (node.op_type == "Scan" and name not in node.output)
+    if node.op_type == "Scan" and name not in node.output:
+        return uncontradicted(stated, follows, numbers_may_be) != stated
+    return not same_type(scope.declared(name), follows)
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:

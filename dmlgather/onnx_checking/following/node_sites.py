@@ -267,13 +267,16 @@ class _Visitor:
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
         """Compare what is stated of the inputs of a graph inside a node, and keep what follows where anything is stated in it."""
         if node.op_type == "Scan":
-            inner.check_inputs({value.name: inner.follows(value.name) for value in graph.input})
+            found = {value.name: inner.follows(value.name) for value in graph.input}
+            inner.check_inputs(found)
+            for name, known in found.items():
+                inner.learn_input(name, known)
         elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
             assert inner.outer is not None
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
             for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
-                inner.learn_type(name, known)
+                inner.learn_input(name, known)
 
     def _unique(self, place: str, index: int) -> str:
         while place in self.places:  # names need not be unique

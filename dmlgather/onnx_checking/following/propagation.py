@@ -107,7 +107,7 @@ class Propagation:
             return None
         scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, given=given)
         for name, known in types.items():
-            scope.learn_type(name, known)
+            scope.learn_input(name, known)
             scope.retyped = True
         for node in graph.node:
             self.steps -= 1

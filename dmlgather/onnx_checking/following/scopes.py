@@ -160,7 +160,8 @@ class Scope:
         """Keep of what is stated of an output what may be true beside what follows for it."""
         if name not in self._own.stated and name not in self._doubted:
             return
-        names, follows = self.reader.names, self.types.get(name, NOTHING)
+        names = self.reader.names
+        follows = self.types[name] = self.types.get(name, NOTHING).merged(self.follows(name), names.joined)
         believed, was_better = self._doubted.pop(name, (NOTHING, True))
         stated = self.reader.read(self._own.stated.get(name, NOTHING))
         if uncontradicted(believed, follows, names.may_be) != believed:
@@ -235,6 +236,11 @@ class Scope:
         if isinstance(value, np.ndarray):
             self.learn_type(name, PartialType(None if value.dtype == object else value.dtype, value.shape))
             self.better.add(name)
+
+    def learn_input(self, name: str, known: PartialType) -> None:
+        """Keep the type of an input of the graph, whatever is stated of it."""
+        self.types[name] = uncontradicted(self.types.get(name, NOTHING), known, self.reader.names.may_be)
+        self.learn_type(name, known)
 
     def learn_type(self, name: str, better: PartialType) -> None:
         """Keep what is known of an output's type by two descriptions of it."""
