@@ -51,7 +51,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (_bytes(b"not a model\n"), "cannot be decoded as protobuf"),
     "JSON": (_bytes(b'{"graph": {}}'), "cannot be decoded as protobuf"),
     "cut off": (_bytes(GOOD[:-3]), "cannot be decoded as protobuf"),
-    "another protobuf": (_bytes(TensorProto(dims=[4], data_type=1).SerializeToString()), "is a tensor of ONNX (TensorProto), and no model"),
+    "another protobuf": (
+        _bytes(TensorProto(dims=[4], data_type=1).SerializeToString()),
+        "is a tensor of ONNX (TensorProto), and no model",
+    ),
     "no graph": (_model(graph=None), "holds no graph"),
     "no opset": (_model(opset_import=None), "states no opset"),
     "names that are no text": (_bytes(GOOD.replace(b"\x01X", b"\x01\xff")), "names that are not UTF-8"),
