@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import type_of_value
-from dmlgather.onnx.problems.subgraphs import element_count, operator_name, subgraphs
+from dmlgather.onnx.problems.subgraphs import element_count, integers_of, operator_name, subgraphs
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.reading.local_functions import Functions, Key
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS
@@ -171,7 +171,7 @@ class DataFlow:
         elif operator == "Loop" and len(bodies) == 1:
             self._loop(inputs[2:], outputs, *bodies[0])
         elif operator == "Scan" and len(bodies) == 1 and len(bodies[0][0]) == len(inputs):
-            scanned = next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
+            scanned = integers_of(node).get("num_scan_inputs", 0)
             self._scan(len(inputs) - scanned, inputs, outputs, *bodies[0])
         elif operator == "SequenceMap" and len(bodies) == 1:
             self._pass(inputs, bodies[0][0])

@@ -14,11 +14,11 @@ from onnx import helper
 
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.problems.partial_types import PartialType
-from dmlgather.onnx_checking.check import judge
 from dmlgather.onnx_checking.checked_model import Verdict
 from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown, has_names
+from dmlgather.onnx_checking.verdicts import judge
 
 SYMBOLS = ("N", "M", "past seq")
 

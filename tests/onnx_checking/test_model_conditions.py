@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dmlgather.onnx_checking.checked_model import CheckedModel, Verdict
+from dmlgather.onnx_checking.conflicts import exclusive
 from dmlgather.onnx_checking.sizes.conditions import Conditions, strongest
 from dmlgather.onnx_checking.sizes.expressions import Sizes
-from dmlgather.onnx_checking.verdicts import exclusive
 from tests.onnx_checking.modelling import by_place, checked, findings_of, only, parsed
 from tests.onnx_checking.symbolic_nodes import holds
 from tests.real_models.stepping import session

@@ -15,8 +15,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as fail
 
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.problems.node_reading import PROBLEMS
-from dmlgather.onnx_checking.check import check_model, judge
+from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, Verdict
+from dmlgather.onnx_checking.verdicts import judge
 from tests import seeds
 from tests.onnx_checking.modelling import findings_of
 from tests.onnx_checking.symbolic_models import SymbolicModel, symbolic_model

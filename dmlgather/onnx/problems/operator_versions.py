@@ -149,6 +149,11 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
     return [version for version in versions if version.since <= number][-1]
 
 
+def since_of(operator: str, opset: int) -> int | None:
+    """The number of the version of an operator in force at an opset; None before the first."""
+    return version_of(operator, opset).since if opset >= VERSIONS[operator][0].since else None
+
+
 def own_opset(imports: Iterable[Any]) -> int:
     """The version of ONNX's own operators among OperatorSetIdProtos; 1 where they state none."""
     return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), 1)

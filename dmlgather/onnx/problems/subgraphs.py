@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.wording import printable
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
@@ -35,6 +36,17 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         yield node
         for _, graph in subgraphs(node):
             yield from all_nodes(graph.node)
+
+
+def integers_of(node: NodeProto) -> dict[str, int]:
+    """The attributes of a node that are one integer."""
+    return {each.name: each.i for each in node.attribute if each.HasField("i") and not each.ref_attr_name}
+
+
+def place_of(path: str, node: NodeProto, index: int) -> str:
+    """What a report calls a node: by its name or operator and position, behind the path of the graph around it."""
+    own = printable(node.name) or f"{printable(node.op_type)}_{index}"
+    return f"{path}/{own}" if path else own
 
 
 def element_count(tensor: TensorProto) -> int:

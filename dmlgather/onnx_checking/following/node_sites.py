@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dmlgather.files import FileError
-from dmlgather.onnx.problems.node_reading import check_by_schema, in_family
+from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, PartialType
-from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
+from dmlgather.onnx.problems.subgraphs import integers_of, operator_name, place_of, subgraphs
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import taken_branch
@@ -26,7 +26,7 @@ from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, f
 from dmlgather.onnx_checking.reading.size_names import GraphNames, ModelSizes
 from dmlgather.onnx_checking.reading.statements import REPEATED
 from dmlgather.onnx_checking.sizes.expressions import Sizes
-from dmlgather.onnx_checking.sizes.values import Unknown, Value, exposed
+from dmlgather.onnx_checking.sizes.values import Array, Unknown, Value, exposed, is_known, is_partly
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ class NodeValue:
     elements: Value
     undefined: str | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """The names among its elements."""
+        return [each for each in self.elements.flat if isinstance(each, str)] if is_partly(self.elements) else []
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSite:
@@ -101,10 +106,24 @@ class NodeSite:
     host: bool = False
 
     @property
+    def roles(self) -> dict[str, NodeValue]:
+        """The inputs by the operator's names for them."""
+        return dict(zip(INPUTS[self.node.op_type], self.inputs, strict=False))
+
+    @property
+    def arrays(self) -> dict[str, NodeValue]:
+        """Those of them of which only shape and type are needed."""
+        return dict(zip(ARRAYS[self.node.op_type], self.inputs, strict=False))
+
+    @property
+    def numbers(self) -> dict[str, Array]:
+        """The elements of those arrays of which all are known numbers."""
+        return {role: value.elements for role, value in self.arrays.items() if is_known(value.elements)}
+
+    @property
     def integers(self) -> dict[str, int]:
         """The attributes that are one integer."""
-        attributes = self.node.attribute
-        return {each.name: each.i for each in attributes if each.HasField("i") and not each.ref_attr_name}
+        return integers_of(self.node)
 
     @property
     def lacks_types(self) -> bool:
@@ -194,9 +213,7 @@ class _Visitor:
     def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
         learn_ranks(graph, scope)
         for index, node in enumerate(graph.node):
-            label = printable(node.name) or f"{printable(node.op_type)}_{index}"
-            place = f"{path}/{label}" if path else label
-            key = self.functions.called(node)
+            place, key = place_of(path, node, index), self.functions.called(node)
             opset = opsets.get("") if key is None else None
             if key is None and in_family(node):
                 self._check_room(node, path, opset)

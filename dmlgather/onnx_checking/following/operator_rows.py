@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.onnx.problems.partial_types import PartialType, Size
+from dmlgather.onnx.problems.subgraphs import integers_of
 from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, objects
 from dmlgather.onnx_checking.reading.size_names import ModelSizes
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
@@ -40,7 +41,7 @@ class KnownNode:
     @cached_property
     def integers(self) -> dict[str, int]:
         """The attributes that are one integer."""
-        return {each.name: each.i for each in self.node.attribute if each.HasField("i") and not each.ref_attr_name}
+        return integers_of(self.node)
 
     @property
     def data(self) -> np.dtype[Any]:

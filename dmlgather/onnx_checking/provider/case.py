@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.problems.node_reading import INPUTS
-from dmlgather.onnx.problems.operator_versions import version_of
+from dmlgather.onnx.problems.operator_versions import since_of
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
 from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES, KERNELS, Kernel
 from dmlgather.onnx_checking.provider.placement import Home, PlacedNode, is_fixed
 from dmlgather.onnx_checking.provider.sizes import SlicedBounds, output_sizes, sliced
+from dmlgather.onnx_checking.verdicts import Judged
 from dmlgather.wording import printable
 
 NUMBER = "0x80070057"
@@ -36,16 +36,20 @@ class CaseInput(NamedTuple):
 class ProviderCase:
     """A node of the family, and what its verdict follows from.
 
-    problem: what the node computes, where all types and sizes are known and obey ONNX's rules. kept: by graph and name, the types
-    of tensors that onnxruntime's graph has, where they are not those that follow. codes: of the node's other findings.
+    judged: the verdict on what DirectML does. kept: by graph and name, the types of tensors that onnxruntime's graph has, where
+    they are not those that follow.
     """
 
     site: NodeSite
     placed: PlacedNode
     level: FeatureLevel
-    problem: Problem | None = None
-    kept: Mapping[tuple[str, str], PartialType] = field(default_factory=dict)
-    codes: Sequence[str] = ()
+    judged: Judged
+    kept: Mapping[tuple[str, str], PartialType]
+
+    @property
+    def problem(self) -> Problem | None:
+        """What the node computes, where all types and sizes are known and obey ONNX's rules."""
+        return None if self.judged.call is None else self.judged.call.problem
 
     @property
     def operator(self) -> str:
@@ -60,16 +64,12 @@ class ProviderCase:
     @property
     def since(self) -> int | None:
         """The version of the operator; None before the first."""
-        try:
-            return version_of(self.operator, self.site.opset).since
-        except ValueError:
-            return None
+        return since_of(self.operator, self.site.opset)
 
     @cached_property
     def inputs(self) -> dict[str, CaseInput]:
         """The inputs that it has, by role."""
-        named = enumerate(zip(INPUTS[self.operator], self.site.inputs, strict=False))
-        return {role: CaseInput(at, role, value) for at, (role, value) in named if value.name}
+        return {role: CaseInput(at, role, value) for at, (role, value) in enumerate(self.site.roles.items()) if value.name}
 
     @property
     def arrays(self) -> list[CaseInput]:

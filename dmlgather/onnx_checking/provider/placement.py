@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dmlgather.onnx.problems.node_reading import in_family
-from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset, version_of
+from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset, since_of
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_tensor, type_of_value
-from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
+from dmlgather.onnx.problems.subgraphs import operator_name, place_of, subgraphs
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.provider.kernels import DIRECTML_TYPES, KERNELS, NEWEST_SHAPE, SMALL, STAYING
 from dmlgather.onnx_checking.reading.local_functions import Functions, function_name
-from dmlgather.wording import printable
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
@@ -112,10 +111,10 @@ class _Graph:
     def placed(self) -> Iterator[PlacedNode]:
         """The nodes of the graph, and of those inside it, in order."""
         for index, node in enumerate(self.graph.node):
-            label = printable(node.name) or f"{printable(node.op_type)}_{index}"
-            place = f"{self.path}/{label}" if self.path else label
             for attribute, body in subgraphs(node):
-                around = self.around._replace(path=f"{place}.{attribute}", operator=operator_name(node))
+                around = self.around._replace(
+                    path=f"{place_of(self.path, node, index)}.{attribute}", operator=operator_name(node)
+                )
                 around = around._replace(types=self.types, constants=self.constants)
                 yield from _Graph(body, around).placed()
             yield self._placed(node, index)
@@ -198,11 +197,7 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 def version(node: NodeProto, opset: int) -> int:
     """The version of a node's operator: of Size as of Shape, which changes with it from opset 13 on; 0 before the first."""
-    name = "Shape" if node.op_type == "Size" else node.op_type
-    try:
-        return version_of(name, opset).since
-    except ValueError:
-        return 0
+    return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:

@@ -18,7 +18,6 @@ from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
 from dmlgather.onnx_checking.provider.kernels import MOST_DIMENSIONS
 from dmlgather.onnx_checking.provider.placement import is_fixed
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, window
-from dmlgather.onnx_checking.sizes.values import Unknown, has_names
 from dmlgather.wording import braces, printable
 
 INT64_HIGHEST = 2**63 - 1
@@ -163,9 +162,8 @@ def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
 
 
 def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
-    elements = case.inputs["indices"].value.elements if "indices" in case.inputs else Unknown("")
-    known = case.problem is not None and not isinstance(elements, Unknown) and not has_names(elements)
-    wrong = index_out_of_range(case.problem, elements) if known and case.problem is not None else None
+    indices = case.site.numbers.get("indices")
+    wrong = None if indices is None or case.problem is None else index_out_of_range(case.problem, indices)
     if wrong is not None:
         yield Fault(
             wrong.path,

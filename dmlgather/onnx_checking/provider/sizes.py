@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dmlgather.directml.shapes import depth_sizes, space_sizes
-from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS
+from dmlgather.onnx.problems.node_reading import ARRAYS
 from dmlgather.onnx.problems.operator_versions import BOUNDS
 from dmlgather.onnx.problems.partial_types import Size
-from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
+from dmlgather.onnx_checking.following.node_sites import NodeSite
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -19,16 +19,11 @@ Shape = tuple[Size, ...]
 Bound = int | str
 
 
-def roles(site: NodeSite) -> dict[str, NodeValue]:
-    """The inputs that a node has, by the operator's names for them."""
-    return {role: value for role, value in zip(INPUTS[site.node.op_type], site.inputs, strict=False) if value.name}
-
-
 def bounds(site: NodeSite) -> dict[str, tuple[Bound, ...]]:
     """Those of starts, ends, axes and steps of a Slice that are known: inputs, or before opset 10 attributes."""
     given = {each.name: tuple(each.ints) for each in site.node.attribute if each.name in BOUNDS and not each.ref_attr_name}
     found: dict[str, tuple[Bound, ...]] = dict(given)
-    for role, value in roles(site).items():
+    for role, value in site.roles.items():
         if role in BOUNDS and not isinstance(value.elements, Unknown):
             found[role] = tuple(each if isinstance(each, str) else int(each) for each in value.elements.flat)
     return found
@@ -46,7 +41,7 @@ class SlicedBounds(NamedTuple):
 def sliced(site: NodeSite, rank: int) -> list[SlicedBounds] | None:
     """The axes that a Slice has bounds for; None where not all of them are known, or they do not fit together."""
     known = bounds(site)
-    stated = {role for role in roles(site) if role in BOUNDS}
+    stated = {role for role, value in site.roles.items() if role in BOUNDS and value.name}
     if not stated <= known.keys() or not {"starts", "ends"} <= known.keys():
         return None
     starts, ends = known["starts"], known["ends"]
@@ -82,11 +77,9 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
 
 def output_sizes(site: NodeSite) -> Shape | None:
     """The sizes that the provider computes for a node's output, as far as they follow; None where the rank does not."""
-    shapes = {role: value.type.shape for role, value in roles(site).items() if role in ARRAYS[site.node.op_type]}
-    known = {role: shape for role, shape in shapes.items() if shape is not None}
-    if len(known) < len(ARRAYS[site.node.op_type]):
-        return None
-    return _SIZES[site.node.op_type](site, *known.values())
+    shapes = [value.type.shape for value in site.arrays.values()]
+    missing = len(shapes) < len(ARRAYS[site.node.op_type]) or None in shapes
+    return None if missing else _SIZES[site.node.op_type](site, *shapes)
 
 
 def _gather(site: NodeSite, data: Shape, indices: Shape) -> Shape | None:

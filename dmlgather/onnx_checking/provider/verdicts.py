@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Certainty, Provider, ProviderNode, ProviderSummary, ProviderVerdict
@@ -19,6 +18,7 @@ from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TY
 from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, is_fixed, numbered, parts, place
 from dmlgather.onnx_checking.provider.rules import broken, differ, may_differ, stale, stale_for_others
 from dmlgather.onnx_checking.reading.file import ModelFile
+from dmlgather.onnx_checking.verdicts import Judged
 from dmlgather.wording import alternatives, counted, printable
 
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
@@ -39,18 +39,18 @@ class Provided:
 def provided(
     file: ModelFile,
     contents: ModelContents,
-    judged: Iterable[tuple[NodeSite, Problem | None, Sequence[str]]],
+    judged: Iterable[tuple[NodeSite, Judged]],
     level: FeatureLevel,
 ) -> Provided:
     """What the provider does with a model at a feature level.
 
-    judged: the nodes of the family, each with what it computes, where that is known, and the codes of the findings about it. A
-    node that no run reaches, or that reads what is not defined, gets no verdict.
+    judged: the nodes of the family with their verdicts. A node that no run reaches, or that reads what is not defined, gets none
+    of the provider.
     """
     placed = place(file)
     cases = {
-        spot.key: ProviderCase(site, spot, level, problem, contents.kept, codes)
-        for site, problem, codes in judged
+        spot.key: ProviderCase(site, spot, level, each, contents.kept)
+        for site, each in judged
         if site.unreached is None and not any(value.undefined for value in site.inputs)
         for spot in [placed[site.graph, site.index]]
     }
@@ -60,8 +60,8 @@ def provided(
     for key, case in cases.items():
         nodes[case.site.place], own = _verdict(case, numbers.get(key))
         findings += [(case.site.place, finding) for finding in own]
-    judged_places = {site.place for site in contents.sites}
-    findings += _others((each for each in contents.contradictions if each.place not in judged_places), contents.kept, placed)
+    places = {site.place for site in contents.sites}
+    findings += _others((each for each in contents.contradictions if each.place not in places), contents.kept, placed)
     return Provided(nodes, findings, _summary(list(nodes.values())))
 
 
@@ -96,7 +96,7 @@ def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[F
         text = rule.text.format(failure=case.failure, codes=", ".join(codes))
         part = None if rule.verdict is _V.FAILS else part
         return _said(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
-    if "EXP101" in case.codes:
+    if any(finding.code == "EXP101" for finding in case.judged.findings):
         refused = ("EXP101", *codes)
         return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=refused), findings
     way = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"

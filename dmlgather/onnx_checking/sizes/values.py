@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -58,12 +58,12 @@ Value = Array | Unknown
 """Elements, or why none is known. Where some are no numbers, the array has objects, each an Element."""
 
 
-def is_partly(value: object) -> bool:
+def is_partly(value: object) -> TypeGuard[Array]:
     """Whether some elements of a value are no numbers."""
     return isinstance(value, np.ndarray) and has_names(value)
 
 
-def is_known(value: object) -> bool:
+def is_known(value: object) -> TypeGuard[Array]:
     """Whether all elements of a value are numbers."""
     return isinstance(value, np.ndarray) and not has_names(value)
 
@@ -79,7 +79,7 @@ def first_unknown(values: Iterable[object]) -> Unknown | None:
         if isinstance(value, Unknown):
             return value
         if is_partly(value):
-            for element in value.reshape(-1):  # type: ignore[attr-defined] # it is an array
+            for element in value.reshape(-1):
                 if isinstance(element, Unknown):
                     return element
     return None
