@@ -40,7 +40,7 @@ def between(compute: Any, low: Any, value: Any, high: Any) -> Any:
 ROWS = {
     "SwapLast": operators.moving(swapped),
     "Halve": operators.moving(halved, sizes=half),
-    "Between": operators.computing(between, typed_by=1),
+    "Between": operators.computing(between, gives=1),
     "SliceLike": OperatorRow(host=(1,)),
 }
 """One row for each; a second rule where sizes with names are computed with."""

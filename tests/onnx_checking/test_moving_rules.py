@@ -104,6 +104,16 @@ def test_shapes_are_those_of_what_is_moved(version: Any, seed: int) -> None:
     assert compute(found.node, version.since, [stand_in(data), *rest]).shape == found.run().shape
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_tile_repeats_along_one_axis_before_version_6(axis: int) -> None:
+    """NumPy is the judge: onnxruntime has no such version."""
+    data, node = np.arange(6, dtype=np.float32).reshape(2, 3), helper.make_node("Tile", ["x", "tiles", "axis"], ["y"])
+    rest = [np.array([3]), np.array([axis])]
+    expected = np.concatenate([data] * 3, axis)
+    assert compute(node, 1, [data, *rest]).tolist() == expected.tolist()
+    assert compute(node, 1, [stand_in(data), *rest]).shape == expected.shape
+
+
 def test_a_size_that_is_not_known_takes_part_in_no_arithmetic() -> None:
     data = ShapeArray((object(), 4), np.dtype(np.float32))
     assert compute(helper.make_node("Transpose", ["x"], ["y"]), 13, [data]).shape == data.shape[::-1]

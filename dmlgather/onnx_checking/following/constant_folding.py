@@ -43,7 +43,7 @@ def fold(call: KnownNode) -> list[Value]:
 
 def _folded(call: KnownNode) -> list[Value] | Unknown:
     row, given = row_of(call.node), [value for value in call.values if value is not None]
-    if row.from_types:
+    if 0 in row.unread and row.computes is not None:
         return _by_row(call)
     if all(map(is_known, given)):
         return _computed(call, call.values)
@@ -56,8 +56,7 @@ def _folded(call: KnownNode) -> list[Value] | Unknown:
 
 def _by_row(call: KnownNode) -> list[Value] | Unknown:
     """The output by the row's rule for inputs with names."""
-    row = row_of(call.node)
-    found = None if row.computes is None else row.computes(call)
+    found = row_of(call.node).computed(call)
     return _why(call) if found is None else found if isinstance(found, Unknown) else [found]
 
 
@@ -128,14 +127,14 @@ def _moved(call: KnownNode) -> list[Value] | Unknown:
 def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:
     """The outputs of a node for known inputs."""
     node, row = call.node, row_of(call.node)
-    if row.run is not None and call.opset >= row.since:
+    if row.run is not None:
         opset = max(call.opset, 9) if node.op_type == "Constant" else call.opset  # models had integer constants before 9 as well
         found = compute(node, opset, values)
         found = found if isinstance(found, list) else [found]
         if len(found) == len(node.output):
             return [np.asarray(each) for each in found]
     answer = call.ask(values)
-    if not answer.values and values is call.values and row.computes is not None:
+    if not answer.values and values is call.values and (row.elements or row.computes):
         return _by_row(call)  # some versions of ONNX's evaluator lack operators
     missing = computed_when_run(node, call.values)
     return [answer.values.get(name, missing) for name in node.output]
@@ -158,7 +157,7 @@ def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
     has no such rule, or needs more.
     """
     row = row_of(call.node)
-    if row.moves == () or row.run is None or in_family(call.node) or call.opset < row.since:
+    if row.moves == () or row.run is None or in_family(call.node):
         return None
     inputs: list[Any] = []
     for at, (known, value) in enumerate(zip(call.types, call.values, strict=True)):

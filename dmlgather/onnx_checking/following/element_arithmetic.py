@@ -68,13 +68,13 @@ def applied(operation: str) -> Callable[..., Any]:
 @dataclass(frozen=True)
 class Arithmetic:
     """Computes with elements of one node. decided_by: names an input of the model that decides sizes. integers: whether the
-    elements are integers. attributes: of the node, as far as they are one integer.
+    elements are integers. attributes: of the node, as far as they are one number.
     """
 
     sizes: Sizes
     decided_by: Callable[..., str | None]
     integers: bool = True
-    attributes: Mapping[str, int] = field(default_factory=dict)
+    attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
         """The result of an operation of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""

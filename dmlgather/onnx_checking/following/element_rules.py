@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.node_reading import parse_node
-from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, over, reduced, sequence
+from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, reduced, sequence
 from dmlgather.onnx_checking.following.operator_rows import KnownNode
 from dmlgather.onnx_checking.sizes.values import Unknown, Value, is_known
 
@@ -33,7 +33,10 @@ def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
 
 
 def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
-    """At least min, then at most max: where min is greater than max, every element becomes max."""
+    """At least min, then at most max: where min is greater than max, every element becomes max. Both are attributes before
+    version 11.
+    """
+    min, max = compute.attributes.get("min", min), compute.attributes.get("max", max)  # noqa: A001 - as above
     above = value if min is None else compute("maximum", value, min)
     return above if max is None else compute("minimum", above, max)
 
@@ -51,25 +54,6 @@ def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
 
 
 # The outputs of nodes whose inputs have names.
-
-
-def computed(row: Callable[..., Any], logical: bool = False, typed_by: int = 0) -> Callable[[KnownNode], Value | None]:
-    """Element by element. logical: whether the results are bools. typed_by: the input that has their type otherwise."""
-
-    def rule(call: KnownNode) -> Value:
-        dtype = call.types[typed_by].dtype
-        if dtype is None:
-            raise ValueError("an input of unknown type")
-        inputs = [None if isinstance(value, Unknown) else value for value in call.values]
-        return over(row, call.arithmetic(dtype), inputs, np.dtype(bool) if logical else dtype)
-
-    return rule
-
-
-def clipped(call: KnownNode) -> Value | None:
-    """Clip, whose limits are attributes before version 11."""
-    stated = {each.name: each.f for each in call.node.attribute if call.opset < 11}
-    return computed(lambda compute, *inputs: clip(compute, *inputs, **stated))(call)
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:

@@ -131,9 +131,12 @@ def expand(_: StatedNode, data: Any, shape: Any) -> Any:
     return _repeated(data, np.broadcast_shapes(data.shape, integers("Expand", "shape", shape)))
 
 
-def tile(_: StatedNode, data: Any, repeats: Any) -> Any:
-    """Each dimension of a size behind a new one along which the elements are repeated."""
-    counts, sizes = integers("Tile", "repeats", repeats), data.shape
+def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
+    """Each dimension of a size behind a new one along which the elements are repeated: before version 6, one at an axis alone."""
+    sizes = data.shape
+    if call.opset < 6:
+        repeats = [np.asarray(repeats).item() if at == np.asarray(axis).item() else 1 for at in range(len(sizes))]
+    counts = integers("Tile", "repeats", repeats)
     if len(counts) != len(sizes) or min(counts, default=0) < 0:
         raise ValueError(f"repeats is {list(counts)}, but data has rank {len(sizes)}: expected {len(sizes)} counts of 0 or more")
     single = [part for size in sizes for part in (1, size)]

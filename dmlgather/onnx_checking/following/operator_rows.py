@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlgather.onnx.problems.partial_types import PartialType, Size
 from dmlgather.onnx.problems.subgraphs import integers_of
-from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, objects
+from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, objects, over
 from dmlgather.onnx_checking.reading.size_names import ModelSizes
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
 
@@ -54,7 +54,8 @@ class KnownNode:
     def arithmetic(self, dtype: np.dtype[Any] | None = None) -> Arithmetic:
         """Computes with elements. dtype: of these."""
         integers = dtype is None or dtype.kind in "iu"
-        return Arithmetic(self.names.sizes, self.names.decided_by, integers=integers, attributes=self.integers)
+        floats = {each.name: each.f for each in self.node.attribute if each.HasField("f")}
+        return Arithmetic(self.names.sizes, self.names.decided_by, integers=integers, attributes={**self.integers, **floats})
 
     def shape(self, at: int) -> Shape | None:
         """The shape of an input; None where it is not known, or the input is left out."""
@@ -110,7 +111,7 @@ SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
 """From a node to the shapes of its outputs, None for those, and for all, of which nothing follows."""
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""From a node to the types of its outputs."""
+"""From a node to the types of its outputs, and perhaps of its inputs behind them."""
 
 Ranks = Callable[[str], "int | None"]
 """The rank of a value, by its name."""
@@ -123,53 +124,56 @@ RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
 class OperatorRow:
     """A row of the table: what is known of an operator. What it does not say does not follow.
 
-    run: the output of known inputs, from the node with its attributes, and arrays; a list where there are several outputs.
-    Stand-ins with shapes alone may take the place of arrays that are moved. None: ONNX's reference evaluator computes it. since:
-    the first version that `run` is about. moves: the numbers of the inputs whose elements are moved to the outputs; None for all;
-    empty where it computes.
-    computes: the output where inputs have names, and where the evaluator lacks the operator; None for what does not follow.
-    from_types: whether it reads types alone. broadcasts: whether it computes of elements at one place, as NumPy broadcasts them.
+    Constants. run: the output of known inputs, from the node with its attributes, and arrays; a list where there are several
+    outputs. None: ONNX's reference evaluator computes it, if `evaluated`. moves: the numbers of the inputs whose elements are
+    moved to the outputs; None for all; empty where it computes. Stand-ins with shapes alone may take the place of moved arrays.
+    elements: one element of the output, from `Arithmetic` and the elements at one place of the inputs, as NumPy broadcasts them.
+    computes: likewise the output, of an operator that computes otherwise. Both are for inputs with names, and for what the
+    evaluator lacks.
 
-    sizes: shapes of the outputs where sizes have names. types: types of the outputs, of operators that ONNX's shape inference
-    does not know. input_types: types of inputs that follow from later ones. logical: whether it gives bools. typed_by: the input
-    that has the type of the outputs otherwise; None where an attribute says it. rank: names with the ranks that follow from other
-    ranks.
+    Sizes and ranks. sizes: shapes of the outputs where sizes have names. types: types of the outputs, and perhaps of the inputs
+    behind them, of operators that ONNX's shape inference does not know. gives: the input that has the data type of the outputs,
+    or bool; None where an attribute says it. rank: names with the ranks that follow from other ranks.
 
-    host: the numbers of the inputs that decide shapes, bounds, axes, repeats, counts or conditions in any of the operator's
+    Inputs. host: the numbers of those that decide shapes, bounds, axes, repeats, counts or conditions in any of the operator's
     versions: fields of DirectML's operator, sizes of its tensors, and which operators run at all. Indices, masks and lengths that
-    DirectML reads from tensors are not among them. unread: inputs of which type, shape or length is read, but no element.
-
-    evaluated: whether ONNX's reference evaluator is asked.
+    DirectML reads from tensors are not among them. unread: those of which type, shape or length is read, but no element.
 
     Sources: the operators' texts in ONNX and in onnxruntime's contrib operators, and the structures of directml.h.
     """
 
     run: Callable[..., Any] | None = None
-    since: int = 1
+    evaluated: bool = True
     moves: tuple[int, ...] | None = ()
+    elements: Callable[..., Any] | None = None
     computes: Callable[[KnownNode], Value | None] | None = None
-    from_types: bool = False
-    broadcasts: bool = False
     sizes: SizeRule | None = None
     types: TypeRule | None = None
-    input_types: TypeRule | None = None
+    gives: int | type[bool] | None = 0
     rank: RankRule | None = None
-    logical: bool = False
-    typed_by: int | None = 0
     host: tuple[int, ...] = ()
     unread: tuple[int, ...] = ()
-    evaluated: bool = True
 
     def dtype_of(self, call: KnownNode) -> np.dtype[Any] | None:
-        """The data type of a node's outputs, where a rule for sizes gives their shapes; None where it does not follow."""
-        if self.logical or self.typed_by is None or not call.types:
-            return np.dtype(bool) if self.logical else None
-        return call.types[self.typed_by].dtype
+        """The data type of a node's outputs, where a rule gives their shapes or elements; None where it does not follow."""
+        if isinstance(self.gives, int):
+            return call.types[self.gives].dtype if call.types else None
+        return None if self.gives is None else np.dtype(self.gives)
+
+    def computed(self, call: KnownNode) -> Value | None:
+        """The output where inputs have names; None where it does not follow."""
+        if self.elements is None:
+            return None if self.computes is None else self.computes(call)
+        dtype, result = call.types[self.gives if isinstance(self.gives, int) else 0].dtype, self.dtype_of(call)
+        if dtype is None or result is None:
+            raise ValueError("an input of unknown type")
+        inputs = [None if isinstance(value, Unknown) else value for value in call.values]
+        return over(self.elements, call.arithmetic(dtype), inputs, result)
 
     @property
     def passes_on(self) -> bool:
         """Whether outputs are known where inputs are, names included."""
-        return self.moves != () or self.run is not None or self.computes is not None
+        return self.moves != () or any((self.run, self.elements, self.computes))
 
 
 def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | None] | None:

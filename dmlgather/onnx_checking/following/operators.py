@@ -30,12 +30,9 @@ def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | No
     return OperatorRow(run=run, moves=moves, **columns)
 
 
-def computing(elements: Callable[..., Any], *, logical: bool = False, typed_by: int = 0, **columns: Any) -> OperatorRow:
-    """A row that computes elements. elements: one element of the output, from `Arithmetic` and the elements of the inputs at one
-    place, None for those left out. typed_by: the input that has the type of the results, where they are no bools.
-    """
-    rules = {"computes": element_rules.computed(elements, logical, typed_by), **columns}
-    return OperatorRow(logical=logical, typed_by=typed_by, broadcasts=True, **rules)
+def computing(elements: Callable[..., Any], **columns: Any) -> OperatorRow:
+    """A row that computes elements."""
+    return OperatorRow(elements=elements, **columns)
 
 
 def reduction(operation: str | None = None) -> OperatorRow:
@@ -66,19 +63,19 @@ RANKED = OperatorRow(rank=SAME)
 _FOLLOWED: Rows = {
     "Identity": moving(auxiliary.identity, rank=SAME),
     "Constant": OperatorRow(run=auxiliary.constant),
-    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, from_types=True, unread=(0,)),
+    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, unread=(0,)),
     "Squeeze": moving(auxiliary.squeeze, host=(1,)),
     "Unsqueeze": moving(auxiliary.unsqueeze, host=(1,)),
     "Reshape": moving(auxiliary.reshape, sizes=size_rules.reshape, host=(1,)),
     "Transpose": moving(auxiliary.transpose, rank=size_rules.permuted),
     "Cast": OperatorRow(run=auxiliary.cast, computes=element_rules.cast, rank=SAME),
-    "Size": OperatorRow(computes=element_rules.size, from_types=True, unread=(0,)),
+    "Size": OperatorRow(computes=element_rules.size, unread=(0,)),
     "Dropout": OperatorRow(rank=SAME, host=(2,), evaluated=False),
     "Flatten": moving(moving_rules.flatten, sizes=size_rules.flatten),
     "Expand": moving(moving_rules.expand, sizes=size_rules.expand, host=(1,)),
-    "ConstantOfShape": OperatorRow(sizes=size_rules.constant_of_shape, typed_by=None, host=(0,)),
+    "ConstantOfShape": OperatorRow(sizes=size_rules.constant_of_shape, gives=None, host=(0,)),
     "Range": OperatorRow(computes=element_rules.counted, sizes=size_rules.counted, host=(0, 1, 2)),
-    "Tile": moving(moving_rules.tile, since=6, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
+    "Tile": moving(moving_rules.tile, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
     "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=alike(None, 1)),
     "Split": moving(moving_rules.split, sizes=size_rules.split, rank=alike(1, None), host=(1,)),
     "Add": computing(applied("add"), rank=broadcast_rank),
@@ -88,17 +85,17 @@ _FOLLOWED: Rows = {
     "Mod": computing(element_rules.modulo, rank=broadcast_rank),
     "Min": computing(folded("minimum")),
     "Max": computing(folded("maximum")),
-    "Clip": computing(element_rules.clip, computes=element_rules.clipped, rank=SAME, host=(1, 2)),
-    "Less": computing(applied("less"), logical=True),
-    "LessOrEqual": computing(applied("less_equal"), logical=True),
-    "Greater": computing(applied("greater"), logical=True),
-    "GreaterOrEqual": computing(applied("greater_equal"), logical=True),
-    "Equal": computing(applied("equal"), logical=True),
-    "And": computing(applied("and"), logical=True),
-    "Or": computing(applied("or"), logical=True),
-    "Xor": computing(applied("not_equal"), logical=True),
-    "Not": computing(applied("not"), logical=True, rank=SAME),
-    "Where": computing(applied("where"), typed_by=1),
+    "Clip": computing(element_rules.clip, rank=SAME, host=(1, 2)),
+    "Less": computing(applied("less"), gives=bool),
+    "LessOrEqual": computing(applied("less_equal"), gives=bool),
+    "Greater": computing(applied("greater"), gives=bool),
+    "GreaterOrEqual": computing(applied("greater_equal"), gives=bool),
+    "Equal": computing(applied("equal"), gives=bool),
+    "And": computing(applied("and"), gives=bool),
+    "Or": computing(applied("or"), gives=bool),
+    "Xor": computing(applied("not_equal"), gives=bool),
+    "Not": computing(applied("not"), gives=bool, rank=SAME),
+    "Where": computing(applied("where"), gives=1),
     "CastLike": OperatorRow(unread=(1,)),
     "Div": computing(element_rules.divide, rank=broadcast_rank),
     "Pow": computing(element_rules.power, rank=broadcast_rank),
@@ -213,7 +210,7 @@ _MICROSOFT: Rows = {
 
 _BLOCKS: Rows = {
     "AveragePool": runtime(as_onnx("AveragePool", 0)),
-    "Conv": runtime(as_onnx("Conv", 0, 1), input_types=runtime_rules.filtered),
+    "Conv": runtime(runtime_rules.convolved),
     "GlobalAveragePool": runtime(as_onnx("GlobalAveragePool", 0)),
     "GlobalMaxPool": runtime(as_onnx("GlobalMaxPool", 0)),
     "MaxPool": runtime(as_onnx("MaxPool", 0)),

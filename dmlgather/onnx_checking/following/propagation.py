@@ -54,10 +54,9 @@ class Propagation:
         row = row_of(node)
         if opset is not None and row.types is not None and _is_open(node, scope):
             call = self._node_call(node, opset, scope, types, values)
-            for rule, names in ((row.types, node.output), (row.input_types, node.input)):
-                for name, known in zip(names, following_types(rule, call), strict=False):
-                    if name in scope.types or name in scope.values:  # not one of a graph around it
-                        scope.learn_type(name, known)
+            for name, known in zip((*node.output, *node.input), following_types(row.types, call), strict=False):
+                if name in scope.types or name in scope.values:  # not one of a graph around it
+                    scope.learn_type(name, known)
         for name in node.output:
             scope.settle(name)
             value = scope.value(name)
@@ -145,7 +144,7 @@ class Propagation:
             for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
         if all(scope.types.get(name, NOTHING).shape is None for name in node.output if name):  # ONNX does not know the operator
-            self._learn_shapes(node, scope, call, size_rules.broadcast if row.broadcasts else moved_shapes)
+            self._learn_shapes(node, scope, call, size_rules.broadcast if row.elements else moved_shapes)
 
     def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
         for name, shape in zip(node.output, following_shapes(rule, call) or (), strict=False):

@@ -210,13 +210,13 @@ def to_blocks(call: KnownNode) -> list[PartialType]:
     return [call.like(0).sized([shape[0], channels, *shape[2:]])]
 
 
-def filtered(call: KnownNode) -> list[PartialType]:
-    """The first input of a convolution, whose channels are those of the weights."""
-    weights = call.shape(1)
+def convolved(call: KnownNode) -> list[PartialType]:
+    """A convolution, and its first input, whose channels are those of the weights."""
+    found, weights = list(as_onnx("Conv", 0, 1)(call)), call.shape(1)
     if weights is None:
-        return []
+        return found
     channels = call.size("multiply", weights[1], call.integers.get("group", 1))
-    return [call.like(0).sized([None, channels, *(None for _ in weights[2:])])]
+    return [*found, call.like(0).sized([None, channels, *(None for _ in weights[2:])])]
 
 
 def from_blocks(call: KnownNode) -> list[PartialType]:
