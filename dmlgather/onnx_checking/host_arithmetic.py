@@ -225,6 +225,4 @@ class DataFlow:
 def _sizes(graph: GraphProto) -> dict[str, int]:
     """The numbers of elements that are known, by name."""
     types = {value.name: type_of_value(value) for value in (*graph.value_info, *graph.output, *graph.input)}
-    shapes = {name: known.shape for name, known in types.items()}
-    numbers = {name: [size for size in shape if isinstance(size, int)] for name, shape in shapes.items() if shape is not None}
-    return {name: math.prod(sizes) for name, sizes in numbers.items() if len(sizes) == len(shapes[name] or ())}
+    return {name: math.prod(known.numbers) for name, known in types.items() if known.numbers is not None}

@@ -59,6 +59,16 @@ class PartialType:
         """The type with another shape."""
         return PartialType(self.dtype, None if shape is None else tuple(shape), self.kind, self.excessive)
 
+    def each_size(self, rule: Callable[[Size], Size]) -> PartialType:
+        """The type with what a rule makes of each size."""
+        return self if self.shape is None else self.sized([rule(size) for size in self.shape])
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The shape, where all its sizes are numbers; None for others."""
+        numbers = tuple(size for size in self.shape or () if isinstance(size, int))
+        return None if self.shape is None or len(numbers) < len(self.shape) else numbers
+
     def merged(self, better: PartialType, join: Callable[[Size, Size], Size]) -> PartialType:
         """What is known of one value by two descriptions of its type. join: what is known of a size by two descriptions of it.
         Where they contradict each other, this one holds.

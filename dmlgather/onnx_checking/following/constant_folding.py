@@ -64,7 +64,7 @@ def _kept(value: Value) -> Value:
     if isinstance(value, np.ndarray) and value.size > KEPT_ELEMENTS:
         return Unknown(f"a constant of {value.size} elements")
     if isinstance(value, np.ndarray) and value.size and all(isinstance(element, Unknown) for element in value.reshape(-1)):
-        return first_unknown([value]) or value
+        return first_unknown(value) or value
     return value
 
 
@@ -75,7 +75,7 @@ def _why(call: KnownNode) -> Unknown:
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
     """Why the outputs of a node are not known. passes_on: whether it would be known if its inputs were."""
-    found = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown([value])) is not None]
+    found = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in found if why.decided_by), None)
     if not passes_on or not found:
         return Unknown(f"computed when the model runs, by {operator_name(node)}", decided_by, computed=True)
@@ -94,10 +94,7 @@ def _may_be_partly(call: KnownNode) -> bool:
 
 def _small(known: PartialType) -> tuple[int, ...] | None:
     """The shape of a tensor with few elements; None where it is not known, or there are many."""
-    shape = tuple(size for size in known.shape or () if isinstance(size, int))
-    if known.shape is None or len(shape) < len(known.shape) or math.prod(shape) > KEPT_ELEMENTS:
-        return None
-    return shape
+    return None if known.numbers is None or math.prod(known.numbers) > KEPT_ELEMENTS else known.numbers
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:

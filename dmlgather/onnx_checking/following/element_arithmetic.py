@@ -157,30 +157,6 @@ def over(row: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Arra
     return array_of(found, shape, dtype)
 
 
-def reduced(
-    operation: str, compute: Arithmetic, data: Array, dtype: np.dtype[Any], *, axes: Sequence[int] | None, keep: bool
-) -> Array:
-    """The elements of data under an operation of two operands, along some axes. axes: None for all. keep: whether they stay, with
-    size 1. ValueError for axes that data does not have.
-    """
-    chosen = set(range(data.ndim)) if axes is None else {axis + data.ndim * (axis < 0) for axis in axes}
-    if not chosen <= set(range(data.ndim)) or data.size == 0:
-        raise ValueError(f"axes {axes} of rank {data.ndim}")
-    kept = [axis for axis in range(data.ndim) if axis not in chosen]
-    rows = objects(data).transpose(*kept, *sorted(chosen)).reshape(math.prod(data.shape[axis] for axis in kept), -1)
-    found = [compute.fold(operation, row) for row in rows.tolist()]
-    shape = [1 if axis in chosen else size for axis, size in enumerate(data.shape) if keep or axis not in chosen]
-    return array_of(found, shape, dtype)
-
-
-def sequence(compute: Arithmetic, start: Element, limit: Element, step: Element) -> list[Element] | None:
-    """The elements of Range; None where their number is not known, or is too large."""
-    number = range_length(compute, start, limit, step)
-    if not isinstance(number, int) or number > KEPT_ELEMENTS:
-        return None
-    return [compute("add", start, compute("multiply", step, at)) for at in range(number)]
-
-
 def range_length(compute: Arithmetic, start: Element, limit: Element, step: Element) -> KnownSize | None:
     """The number of elements of Range."""
     length = compute("maximum", compute("ceil", compute("divide", compute("subtract", limit, start), step)), 0)

@@ -4,6 +4,7 @@ names of sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.node_reading import parse_node
-from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, reduced, sequence
+from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, range_length
 from dmlgather.onnx_checking.following.operator_rows import KnownNode
-from dmlgather.onnx_checking.sizes.values import Unknown, Value, is_known
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, is_known
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
 """The types of numbers that hold every size. float32 rounds sizes from 2^24 on, which no model means."""
@@ -68,7 +69,14 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
         if not axes:
             axes = [] if call.integers.get("noop_with_empty_axes", 0) else None
         data, keep = np.asarray(call.values[0]), bool(call.integers.get("keepdims", 1))
-        return reduced(operation, call.arithmetic(call.data), data, call.data, axes=axes, keep=keep)
+        chosen = set(range(data.ndim)) if axes is None else {axis + data.ndim * (axis < 0) for axis in axes}
+        if not chosen <= set(range(data.ndim)) or data.size == 0:
+            raise ValueError(f"axes {axes} of rank {data.ndim}")
+        kept = [axis for axis in range(data.ndim) if axis not in chosen]
+        rows = objects(data).transpose(*kept, *sorted(chosen)).reshape(math.prod(data.shape[axis] for axis in kept), -1)
+        found = [call.arithmetic(call.data).fold(operation, row) for row in rows.tolist()]
+        shape = [1 if axis in chosen else size for axis, size in enumerate(data.shape) if keep or axis not in chosen]
+        return array_of(found, shape, call.data)
 
     return rule
 
@@ -94,10 +102,13 @@ def cast(call: KnownNode) -> Value:
 
 
 def counted(call: KnownNode) -> Value | None:
-    """Range; None where the number of its elements is not known."""
+    """Range; None where the number of its elements is not known, or is too large."""
     start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in call.values)
-    found = sequence(call.arithmetic(call.data), start, limit, step)
-    return None if found is None else array_of(found, (len(found),), call.data)
+    compute = call.arithmetic(call.data)
+    number = range_length(compute, start, limit, step)
+    if not isinstance(number, int) or number > KEPT_ELEMENTS:
+        return None
+    return array_of([compute("add", start, compute("multiply", step, at)) for at in range(number)], (number,), call.data)
 
 
 def shape(call: KnownNode) -> Value:

@@ -61,6 +61,13 @@ class KnownNode:
         """The shape of an input; None where it is not known, or the input is left out."""
         return self.types[at].shape if self.has(at) else None
 
+    def sizes(self, at: int) -> Shape:
+        """The shape of an input; ValueError where it is not known."""
+        shape = self.shape(at)
+        if shape is None:
+            raise ValueError(f"input {at} of unknown shape")
+        return shape
+
     def has(self, at: int) -> bool:
         """Whether an input is given."""
         return at < len(self.node.input) and bool(self.node.input[at])
@@ -108,10 +115,10 @@ def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
 
 
 SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
-"""From a node to the shapes of its outputs, None for those, and for all, of which nothing follows."""
+"""From a node to the shapes of its outputs, None for those of which nothing follows; None or ValueError where none does."""
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""From a node to the types of its outputs, and perhaps of its inputs behind them."""
+"""From a node to the types of its outputs, and perhaps of its inputs behind them; ValueError where none follows."""
 
 Ranks = Callable[[str], "int | None"]
 """The rank of a value, by its name."""
@@ -184,22 +191,22 @@ def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | Non
         return None
     try:
         found = rule(call)
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # an ill-formed node, as its verdict will say
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # inputs of unknown shape, or an ill-formed node
         return None
     if found is None or all(shape is None for shape in found):
         return None
-    return [without_negative(shape) for shape in found]
+    return [None if shape is None else list(map(_not_negative, shape)) for shape in found]
 
 
 def following_types(rule: TypeRule | None, call: KnownNode) -> list[PartialType]:
     """The types that a rule gives of a node; none where there is no rule, or nothing follows."""
     try:
         found = rule(call) if rule is not None else ()
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # an ill-formed node, which onnxruntime refuses
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # likewise
         found = ()
-    return [known.sized(without_negative(known.shape)) for known in found]
+    return [known.each_size(_not_negative) for known in found]
 
 
-def without_negative(shape: Shape | None) -> Shape | None:
-    """The shape, in which a number below 0 is no size."""
-    return None if shape is None else [None if isinstance(size, int) and size < 0 else size for size in shape]
+def _not_negative(size: Size) -> Size:
+    """A size, or None for a number below 0, which is none."""
+    return None if isinstance(size, int) and size < 0 else size

@@ -121,9 +121,7 @@ def embedded(scales: int) -> TypeRule:
     """Normalized sums of embeddings, an index for each row, and the sums. scales: the input that has their data type."""
 
     def row(call: KnownNode) -> list[PartialType]:
-        ids, table = call.shape(0), call.shape(2)
-        if ids is None or table is None:
-            return []
+        ids, table = call.sizes(0), call.sizes(2)
         sums = tensor(call.dtype(scales), [*ids, table[1]])
         return [sums, tensor(np.dtype(np.int32), ids[:1]), sums]
 
@@ -134,9 +132,7 @@ def attention(past: int, of: int) -> TypeRule:
     """Attention whose weights are inside. past: the input with keys and values so far. of: an input of the outputs' data type."""
 
     def row(call: KnownNode) -> list[PartialType]:
-        data, weights, bias = call.shape(0), call.shape(1), call.shape(2)
-        if data is None:
-            return []
+        data, weights, bias = call.sizes(0), call.shape(1), call.shape(2)
         joined = weights[1] if weights is not None else None if bias is None else bias[0]
         third = call.size("floor_divide", joined, 3)
         queries, _, values = call.ints("qkv_hidden_sizes") or (third, third, third)
@@ -153,9 +149,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
     """Attention to keys and values, in three dimensions, by heads in four, or packed in five; then keys and values with those so
     far, where they are in three.
     """
-    query, key, value = call.shape(0), call.shape(1), call.shape(2)
-    if query is None or (call.has(1) and key is None) or (call.has(2) and value is None):
-        return []
+    query, (key, value) = call.sizes(0), (call.sizes(at) if call.has(at) else None for at in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]
     if len(query) == 5:
         hidden = call.size("multiply", query[2], query[4])
@@ -174,9 +168,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
 
 def grouped(call: KnownNode) -> list[PartialType]:
     """Attention of which several heads share a key, packed where there is no key; then keys and values with those so far."""
-    query, past = call.shape(0), call.shape(3)
-    if query is None:
-        return []
+    query, past = call.sizes(0), call.shape(3)
     heads, shared = call.integers["num_heads"], call.integers["kv_num_heads"]
     width = call.size("floor_divide", query[2], heads if call.has(1) else heads + 2 * shared)
     found = [call.like(0).sized([*query[:2], call.size("multiply", heads, width)])]
@@ -190,9 +182,7 @@ def grouped(call: KnownNode) -> list[PartialType]:
 
 def picked(call: KnownNode) -> list[PartialType]:
     """A gather of rows that are packed in blocks, several to a byte where their type is one of bytes."""
-    data, indices = call.shape(0), call.shape(1)
-    if data is None or indices is None:
-        return []
+    data, indices = call.sizes(0), call.sizes(1)
     per_byte = 8 // call.integers.get("bits", 4) if call.dtype(0) == np.uint8 else 1
     data = [*data[:-1], call.size("multiply", data[-1], per_byte)]
     axis = call.integers.get("gather_axis", 0) % len(data)
@@ -201,9 +191,7 @@ def picked(call: KnownNode) -> list[PartialType]:
 
 def to_blocks(call: KnownNode) -> list[PartialType]:
     """The NCHWc layout, whose channels are as many as fill blocks."""
-    shape = call.shape(0)
-    if shape is None:
-        return []
+    shape = call.sizes(0)
     if call.integers.get("channels_last", 0):
         shape = [shape[0], shape[-1], *shape[1:-1]]
     channels = shape[1] if isinstance(shape[1], int) and shape[1] % LARGEST_BLOCK == 0 else None
@@ -221,19 +209,15 @@ def convolved(call: KnownNode) -> list[PartialType]:
 
 def from_blocks(call: KnownNode) -> list[PartialType]:
     """Back from the NCHWc layout."""
-    shape, channels = call.shape(0), call.integers["channels"]
-    if shape is None:
-        return []
+    shape, channels = call.sizes(0), call.integers["channels"]
     last = call.integers.get("channels_last", 0)
     return [call.like(0).sized([shape[0], *shape[2:], channels] if last else [shape[0], channels, *shape[2:]])]
 
 
 def enlarged(call: KnownNode) -> list[PartialType]:
     """By whole numbers."""
-    shape, scales = call.shape(0), call.ints("scales")
-    if shape is None or scales is None:
-        return []
-    return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in zip(shape, scales, strict=True)])]
+    pairs = zip(call.sizes(0), call.ints("scales") or (), strict=True)
+    return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in pairs])]
 
 
 def halved(call: KnownNode) -> list[PartialType]:

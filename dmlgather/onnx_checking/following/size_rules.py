@@ -72,8 +72,8 @@ def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
 
 def expand(call: KnownNode) -> list[Shape | None] | None:
     """Broadcast."""
-    target, data = call.elements(1), call.shape(0)
-    if target is None or data is None:
+    target, data = call.elements(1), call.sizes(0)
+    if target is None:
         return None
     pairs = zip_longest(reversed(data), reversed(target), fillvalue=1)
     return [[_broadcast(size, size_of(element)) for size, element in pairs][::-1]]
@@ -109,10 +109,9 @@ def constant_of_shape(call: KnownNode) -> list[Shape | None] | None:
 
 def sliced(call: KnownNode) -> list[Shape | None] | None:
     """Windows."""
-    data = call.shape(0)
-    starts, ends = call.bounds("starts", 1), call.bounds("ends", 2)
-    if data is None or starts is None or ends is None:
-        return None if data is None else [[None] * len(data)]
+    data, starts, ends = call.sizes(0), call.bounds("starts", 1), call.bounds("ends", 2)
+    if starts is None or ends is None:
+        return [[None] * len(data)]
     axes = call.bounds("axes", 3) or list(range(len(starts)))
     steps = call.elements(4) if call.has(4) else [1] * len(starts)
     if not all(isinstance(axis, int) for axis in axes) or steps is None:
@@ -209,8 +208,8 @@ def concat(call: KnownNode) -> list[Shape | None] | None:
 
 def tile(call: KnownNode) -> list[Shape | None] | None:
     """Each size times its repeats."""
-    data, repeats = call.shape(0), call.elements(1)
-    if data is None or repeats is None:
+    data, repeats = call.sizes(0), call.elements(1)
+    if repeats is None:
         return None
     return [[call.size("multiply", size, size_of(times)) for size, times in zip(data, repeats, strict=True)]]
 
@@ -225,8 +224,8 @@ def counted(call: KnownNode) -> list[Shape | None] | None:
 
 def pad(call: KnownNode) -> list[Shape | None] | None:
     """Each size, and what is before and behind."""
-    data, pads = call.shape(0), call.bounds("pads", 1)
-    if data is None or pads is None:
+    data, pads = call.sizes(0), call.bounds("pads", 1)
+    if pads is None:
         return None
     axes = call.elements(3) if call.has(3) else list(range(len(data)))
     if axes is None or not all(isinstance(axis, int) for axis in axes):
@@ -240,8 +239,8 @@ def pad(call: KnownNode) -> list[Shape | None] | None:
 
 def resize(call: KnownNode) -> list[Shape | None] | None:
     """By sizes, or by scales that are whole numbers."""
-    data = call.shape(0)
-    if data is None or call.opset < 11 or call.ints("axes") is not None:
+    data = call.sizes(0)
+    if call.opset < 11 or call.ints("axes") is not None:
         return None
     if call.has(3):
         sizes = call.elements(3)
@@ -261,9 +260,7 @@ def _scaled(call: KnownNode, size: Size, scale: Element) -> Size:
 
 def split(call: KnownNode) -> list[Shape | None] | None:
     """The parts along the axis."""
-    data = call.shape(0)
-    if data is None:
-        return None
+    data = call.sizes(0)
     axis = call.integers.get("axis", 0) % len(data)
     parts = call.bounds("split", 1)
     number = len(call.node.output)

@@ -13,7 +13,7 @@ from dmlgather.onnx.problems.operator_versions import since_of
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
 from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES, KERNELS, Kernel
-from dmlgather.onnx_checking.provider.placement import Home, PlacedNode, is_fixed
+from dmlgather.onnx_checking.provider.placement import Home, PlacedNode
 from dmlgather.onnx_checking.provider.sizes import SlicedBounds, output_sizes, sliced
 from dmlgather.onnx_checking.verdicts import Judged
 from dmlgather.wording import printable
@@ -150,7 +150,7 @@ class ProviderCase:
                 return f"{each.role} {printable(each.value.name)!r} is computed"
         for value in self._described:
             known = self.graph_type(value)
-            if not is_fixed(known):
+            if known.numbers is None:
                 return f"{printable(value.name)!r} is {known} before it runs"
         for value in self._described:
             if 0 in (self.graph_type(value).shape or ()):
@@ -167,7 +167,7 @@ class ProviderCase:
         if not self.cut:
             return True
         constant = all(each.at in self.placed.constants for each in self.bounds)
-        known = all(is_fixed(self.graph_type(value)) for value in self._described)
+        known = all(self.graph_type(value).numbers is not None for value in self._described)
         return known and constant and len(self.bounds) == (0 if self.since == 1 else len(self.kernel.host))
 
     @property

@@ -128,8 +128,9 @@ class _Graph:
             self.chains |= dict.fromkeys(node.output, chain)
         elif _gives_sizes(node) and not self._has_no_kernel(node):
             self.chains |= dict.fromkeys(node.output, chain[-1:])
-        fits = all(map(self._is_fixed, filter(None, (*node.input, *node.output))))
-        inputs = tuple(self.types.get(name, NOTHING) for name in node.input)
+        shapes = [self._type(name).numbers for name in (*node.input, *node.output) if name]
+        fits = all(shape is not None and 0 not in shape for shape in shapes)
+        inputs = tuple(map(self._type, node.input))
         chain = chain if home is Home.CPU else ()
         return PlacedNode((self.path, index), node, home, chain, self.control, constants, inputs, fits)
 
@@ -147,7 +148,7 @@ class _Graph:
         if node.domain not in DOMAINS:
             return False
         names = [name for name in node.input if name]
-        if node.op_type == "Shape" and names and is_fixed(self.types.get(names[0], NOTHING)):
+        if node.op_type == "Shape" and names and self._type(names[0]).numbers is not None:
             return True
         constant = all(name in self.constants for name in names) and self.replaceable.isdisjoint(names)
         return constant and (bool(names) or node.op_type == "Constant")
@@ -156,7 +157,7 @@ class _Graph:
         """Whether each input of a node lies on the CPU, and none is read there by a kernel of DirectML in any case."""
         host = KERNELS[node.op_type].host if in_family(node) else row_of(node).host
         for at, name in enumerate(node.input):
-            if self.types.get(name, NOTHING).name in STAYING:
+            if self._type(name).name in STAYING:
                 return False
             if name in self.inputs or (name in self.constants and self._is_small(name)):
                 continue
@@ -165,8 +166,7 @@ class _Graph:
         return True
 
     def _is_small(self, name: str) -> bool:
-        shape = self.types.get(name, NOTHING).shape
-        return shape is None or math.prod(size for size in shape if isinstance(size, int)) <= SMALL
+        return math.prod(size for size in self._type(name).shape or () if isinstance(size, int)) <= SMALL
 
     def _has_no_kernel(self, node: NodeProto) -> bool:
         """Whether DirectML surely has no kernel for a node. Of operators outside the family it is taken to have one."""
@@ -174,21 +174,15 @@ class _Graph:
             return version(node, self.around.opset) > NEWEST_SHAPE
         if not in_family(node):
             return False
-        known = self.types.get(node.input[0], NOTHING).name if node.input else None
+        known = self._type(node.input[0]).name if node.input else None
         return version(node, self.around.opset) not in KERNELS[node.op_type].since or (known or "float") not in DIRECTML_TYPES
 
     def _chain(self, node: NodeProto) -> tuple[str, ...]:
         """The chain of the first input that lies on the CPU; empty where none does."""
         return next((self.chains[name] for name in node.input if name in self.chains), ())
 
-    def _is_fixed(self, name: str) -> bool:
-        known = self.types.get(name, NOTHING)
-        return is_fixed(known) and 0 not in (known.shape or ())
-
-
-def is_fixed(known: PartialType) -> bool:
-    """Whether all sizes of a type are numbers."""
-    return known.shape is not None and all(isinstance(size, int) for size in known.shape)
+    def _type(self, name: str) -> PartialType:
+        return self.types.get(name, NOTHING)
 
 
 def _gives_sizes(node: NodeProto) -> bool:

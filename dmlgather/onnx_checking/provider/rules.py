@@ -16,7 +16,6 @@ from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
 from dmlgather.onnx_checking.provider.kernels import MOST_DIMENSIONS
-from dmlgather.onnx_checking.provider.placement import is_fixed
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, window
 from dmlgather.wording import braces, printable
 
@@ -27,7 +26,21 @@ def _is_stale(case: ProviderCase) -> Iterator[Fault]:
     """A size of the output that onnxruntime's graph keeps from the model is another number than the provider computes."""
     own = case.sizes
     if own is not None and case.is_misled and differ(case.output.shape, own):
-        yield stale(case.site.outputs[0].name, case.output, case.output.sized(own), case.failure)
+        yield from stale(case.site.outputs[0].name, case.output, case.output.sized(own), case.failure, "")
+
+
+def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
+    """A size that onnxruntime's graph keeps from the model is a number, where one with a name follows; or the kernel is created
+    for inputs of other sizes than it gets.
+    """
+    kept, own, some = case.output, case.sizes, f"the run fails: {NUMBER}"
+    misled = case.is_misled and own is not None and not differ(kept.shape, own)
+    faults = list(stale(case.site.outputs[0].name, kept, kept.sized(own), "", some)) if misled else []
+    yield from faults
+    for each in case.arrays if case.is_early and not faults else ():
+        failure = f"this node, or an earlier one, ends with {NUMBER}"
+        for fault in stale(each.value.name, case.graph_type(each.value), each.value.type, failure, some):
+            yield fault._replace(path=f"{each.role}.shape")
 
 
 def differ(kept: Shape | None, own: Shape) -> bool:
@@ -38,49 +51,24 @@ def differ(kept: Shape | None, own: Shape) -> bool:
     return len(kept) != len(own) or any(one != two for one, two in numbers)
 
 
-def stale(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault:
-    """The fault that a tensor has another size in onnxruntime's graph than the provider computes."""
-    return Fault(
+def stale(name: str, kept: PartialType, own: PartialType, failure: str, some: str) -> Iterator[Fault]:
+    """The fault that a tensor has other sizes in onnxruntime's graph than the provider computes, if it has. failure: how it ends.
+    some: how it ends for some sizes only, where the graph has a number and the provider a name.
+    """
+    pairs = [(one, two) for one, two in zip(kept.shape or (), own.shape or (), strict=False) if isinstance(one, int)]
+    same = " and ".join(f"{printable(two)} = {one}" for one, two in pairs if isinstance(two, str))
+    if own.shape is not None and differ(kept.shape, own.shape):
+        remedy = "remove stale sizes from the model's value_info and outputs, or mend the exporter that wrote them"
+    elif same:
+        failure = f"{some}, unless {same}"
+        remedy = "export the model with dynamic sizes, or remove the numbers from its value_info and outputs"
+    else:
+        return
+    yield Fault(
         "output.shape",
         expected=f"{own}, as its inputs give",
         got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}",
-        remedy="remove stale sizes from the model's value_info and outputs, or mend the exporter that wrote them",
-    )
-
-
-def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """A size that onnxruntime's graph keeps from the model is a number, where one with a name follows; or the kernel is created
-    for inputs of other sizes than it gets.
-    """
-    kept, own, named = case.output, case.sizes, f"the run fails: {NUMBER}"
-    if case.is_misled and own is not None and not differ(kept.shape, own) and may_differ(kept.shape, own):
-        yield stale_for_others(case.site.outputs[0].name, kept, kept.sized(own), named)
-        return
-    for each in case.arrays if case.is_early else ():
-        graphs, follows = case.graph_type(each.value), each.value.type
-        if follows.shape is not None and differ(graphs.shape, follows.shape):
-            fault = stale(each.value.name, graphs, follows, f"this node, or an earlier one, ends with {NUMBER}")
-        elif follows.shape is not None and may_differ(graphs.shape, follows.shape):
-            fault = stale_for_others(each.value.name, graphs, follows, named)
-        else:
-            continue
-        yield fault._replace(path=f"{each.role}.shape")
-
-
-def may_differ(kept: Shape | None, own: Shape) -> bool:
-    """Whether a shape has a number where the other has a name."""
-    return any(isinstance(one, int) and isinstance(two, str) for one, two in zip(kept or (), own, strict=False))
-
-
-def stale_for_others(name: str, kept: PartialType, own: PartialType, failure: str) -> Fault:
-    """The fault that a tensor has a number in onnxruntime's graph, where the provider computes a size with a name."""
-    sizes = zip(kept.shape or (), own.shape or (), strict=False)
-    same = " and ".join(f"{printable(two)} = {one}" for one, two in sizes if isinstance(one, int) and isinstance(two, str))
-    return Fault(
-        "output.shape",
-        expected=f"{own}, as its inputs give",
-        got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}, unless {same}",
-        remedy="export the model with dynamic sizes, or remove the numbers from its value_info and outputs",
+        remedy=remedy,
     )
 
 
@@ -220,14 +208,14 @@ def _starts_too_early(case: ProviderCase) -> Iterator[Fault]:
 
 def _fails_too_early(case: ProviderCase) -> Iterator[Fault]:
     """As `_starts_too_early`, where onnxruntime's graph has the size that ONNX means."""
-    if is_fixed(case.output):
+    if case.output.numbers is not None:
         for fault in _starts_too_early(case):
             yield fault._replace(got=f"{fault.got}; {case.failure}")
 
 
 def _differs_too_early(case: ProviderCase) -> Iterator[Fault]:
     """As `_starts_too_early`, where it does not."""
-    if not is_fixed(case.output):
+    if case.output.numbers is None:
         yield from _starts_too_early(case)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dmlgather.directml.shapes import depth_sizes, space_sizes
 from dmlgather.onnx.problems.node_reading import ARRAYS
 from dmlgather.onnx.problems.operator_versions import BOUNDS
-from dmlgather.onnx.problems.partial_types import Size
+from dmlgather.onnx.problems.partial_types import PartialType, Size
 from dmlgather.onnx_checking.following.node_sites import NodeSite
 from dmlgather.onnx_checking.sizes.values import Unknown
 
@@ -116,9 +116,8 @@ def _slice(site: NodeSite, data: Shape) -> Shape | None:
 
 def _blocks(sizes: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Callable[[NodeSite, Shape], Shape | None]:
     def computed(site: NodeSite, data: Shape) -> Shape | None:
-        numbers = tuple(size for size in data if isinstance(size, int))
-        block = site.integers.get("blocksize", 0)
-        return sizes(numbers, block) if len(numbers) == len(data) == 4 and block > 0 else None
+        numbers, block = PartialType(shape=data).numbers, site.integers.get("blocksize", 0)
+        return sizes(numbers, block) if numbers is not None and len(numbers) == 4 and block > 0 else None
 
     return computed
 

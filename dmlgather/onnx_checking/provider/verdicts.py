@@ -15,8 +15,8 @@ from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES
-from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, is_fixed, numbered, parts, place
-from dmlgather.onnx_checking.provider.rules import broken, differ, may_differ, stale, stale_for_others
+from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, numbered, parts, place
+from dmlgather.onnx_checking.provider.rules import broken, stale
 from dmlgather.onnx_checking.reading.file import ModelFile
 from dmlgather.onnx_checking.verdicts import Judged
 from dmlgather.wording import alternatives, counted, printable
@@ -149,20 +149,15 @@ def _others(
     """
     makers = {(each.key[0], name): each for each in placed.values() for name in each.node.output}
     for each in contradictions:
-        kept, follows, maker = each.kept.shape, each.follows.shape, makers.get((each.graph, each.tensor))
-        if kept is None or follows is None or maker is None or maker.home is not Home.DEVICE:
+        maker = makers.get((each.graph, each.tensor))
+        if maker is None or maker.home is not Home.DEVICE:
             continue
         inputs = zip(maker.node.input, maker.inputs, strict=True)
-        if all(is_fixed(kept_types.get((each.graph, name), known)) for name, known in inputs if name):
+        if all(kept_types.get((each.graph, name), known).numbers is not None for name, known in inputs if name):
             continue
         failure = f"if DirectML runs {printable(each.operator)}, it ends with {NUMBER}"
-        if differ(kept, follows):
-            fault = stale(each.tensor, each.kept, each.follows, failure)
-        elif may_differ(kept, follows):
-            fault = stale_for_others(each.tensor, each.kept, each.follows, failure)
-        else:
-            continue
-        yield each.place, CODES["ORT102"].finding(**fault._asdict())
+        for fault in stale(each.tensor, each.kept, each.follows, failure, failure):
+            yield each.place, CODES["ORT102"].finding(**fault._asdict())
 
 
 def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:

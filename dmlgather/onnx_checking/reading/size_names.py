@@ -124,9 +124,7 @@ class SymbolsSoFar:
 
     def outside(self, known: PartialType) -> PartialType:
         """The type without the sizes that have symbols of the graph inside."""
-        if known.shape is None:
-            return known
-        return known.sized([size if self._is_outside(size) else None for size in known.shape])
+        return known.each_size(lambda size: size if self._is_outside(size) else None)
 
     def _is_outside(self, size: Size) -> bool:
         return not isinstance(size, str) or self.names.sizes.symbols(size) <= self.symbols
@@ -154,9 +152,7 @@ class GraphNames:
         """A type as the file has it, with names for its sizes. found: whether it is not the type of an input, so that its sizes
         follow from others. A size that is called "?" counts as unnamed.
         """
-        if declared.shape is None:
-            return declared
-        return declared.sized([self._name(size, found) if isinstance(size, str) else size for size in declared.shape])
+        return declared.each_size(lambda size: self._name(size, found) if isinstance(size, str) else size)
 
     def _name(self, text: str, found: bool) -> str | None:
         if text == UNNAMED:

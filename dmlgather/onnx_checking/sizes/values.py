@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeGuard
@@ -70,19 +70,13 @@ def is_known(value: object) -> TypeGuard[Array]:
 
 def exposed(value: Value) -> Value:
     """A value of which all elements are numbers or names; where an element is not known, why it is not."""
-    return first_unknown([value]) or value
+    return first_unknown(value) or value
 
 
-def first_unknown(values: Iterable[object]) -> Unknown | None:
-    """The first of some values, or of their elements, that is not known."""
-    for value in values:
-        if isinstance(value, Unknown):
-            return value
-        if is_partly(value):
-            for element in value.reshape(-1):
-                if isinstance(element, Unknown):
-                    return element
-    return None
+def first_unknown(value: object) -> Unknown | None:
+    """The value, or the first of its elements, that is not known; None where there is none."""
+    elements = value.reshape(-1) if is_partly(value) else [value]
+    return next((element for element in elements if isinstance(element, Unknown)), None)
 
 
 def same(one: Value, two: Value) -> bool:
