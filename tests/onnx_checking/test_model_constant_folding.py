@@ -57,6 +57,42 @@ def test_limits_that_are_attributes(tmp_path: Path, limits: str) -> None:
             assert [sizes.at(each, {"N": number}) for each in elements.tolist()] == expected.tolist()
 
 
+ELEMENTS = {
+    "Mul by a half": "f = Cast<to = 1>(s) m = Mul(f, halves) g = Floor(m) e = Cast<to = 7>(g)",
+    "Sub, Min and Ceil of halves": (
+        "f = Cast<to = 1>(s) m = Mul(f, halves) n = Sub(m, halves) g = Min(n, m) h = Ceil(g) e = Cast<to = 7>(h)"
+    ),
+    "Relu": "m = Sub(s, five) f = Cast<to = 1>(m) r = Relu(f) e = Cast<to = 7>(r)",
+    "Pow": "e = Pow(s, two)",
+    "Pow of others": "p = Shape(s) q = Concat<axis = 0>(p, p) e = Pow(q, s)",
+    "Range of names": "n = Gather(s, first) m = Add(n, scalar) e = Range(n, m, unit)",
+    "ReduceSum along an axis": "r = Reshape(s, pair) e = ReduceSum<keepdims = 0>(r, zero)",
+    "ReduceSum along none": "e = ReduceSum<noop_with_empty_axes = 1>(s)",
+    "Cast to a bool": "m = Add(s, five) b = Cast<to = 9>(m) e = Cast<to = 7>(b)",
+    "Cast to unsigned": "b = Cast<to = 13>(s) e = Cast<to = 7>(b)",
+    "Cast to a small type": "b = Cast<to = 3>(s) e = Cast<to = 7>(b)",
+    "Tile": "e = Tile(s, two)",
+}
+
+
+@pytest.mark.parametrize("nodes", ELEMENTS.values(), ids=ELEMENTS)
+def test_elements_of_which_some_are_names(tmp_path: Path, nodes: str) -> None:
+    """The sizes of X are a name and a number."""
+    constants = (
+        f"{CONSTANTS}, int64[1] two = {{2}}, int64[2] pair = {{1, 2}}, int64[1] five = {{5}}, int64 scalar = {{3}}, "
+        "int64 unit = {1}, float[2] halves = {0.5, 0.5}"
+    )
+    model = parsed(f"agraph (float[N,5] X) => (int64[c] e) <{constants}> {{ s = Shape(X) {nodes} }}")
+    known, sizes = known_values(model, tmp_path)
+    elements = known["e"].elements
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for number in range(1, 10):
+        (expected,) = session.run(["e"], {"X": np.zeros((number, 5), np.float32)})
+        if isinstance(elements, np.ndarray):
+            assert [sizes.at(each, {"N": number}) for each in elements.tolist()] == expected.tolist()
+    assert isinstance(elements, np.ndarray) is (nodes not in (ELEMENTS["Pow of others"], ELEMENTS["Cast to a small type"]))
+
+
 UNKNOWN = {
     "an index that is not known": (
         "s = Shape(X) t = Slice(s, one, two) e = Gather(s, t)",

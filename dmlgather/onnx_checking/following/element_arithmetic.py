@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -88,8 +87,10 @@ class Arithmetic:
         if isinstance(numbers, Unknown):
             return numbers
         if any(isinstance(one, Fraction) for one in numbers) and not any(isinstance(one, str) for one in numbers):
-            exact = _exact(operation, numbers)
-            return Unknown("a number that floating point rounds") if exact is None else exact
+            exact = self.sizes.number(operation, *numbers)
+            if exact is None:
+                return Unknown("a number that floating point may round")
+            return int(exact) if exact.denominator == 1 else float(exact)
         result = self.sizes.compute(operation, *numbers)
         if result is None:
             return Unknown("no expression of sizes, as far as it is understood", self.decided_by(*operands))
@@ -116,31 +117,6 @@ class Arithmetic:
             if isinstance(one, float) and not math.isfinite(one):
                 return Unknown(f"computed from {one}", computed=True)
         return [plain(one) for one in operands]
-
-
-def _exact(operation: str, numbers: Sequence[Any]) -> Element | None:
-    """An operation on numbers, where floating point does not round its result."""
-    if operation == "divide" and not numbers[1]:
-        return None
-    exact = Fraction(_EXACT[operation](*numbers)) if operation in _EXACT else None
-    if exact is None or exact.denominator & (exact.denominator - 1):
-        return None
-    return int(exact) if exact.denominator == 1 else float(exact)
-
-
-_EXACT: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": Fraction,
-    "minimum": min,
-    "maximum": max,
-    "negate": operator.neg,
-    "absolute": abs,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "truncate": math.trunc,
-}
 
 
 def over(row: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:

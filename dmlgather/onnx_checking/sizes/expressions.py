@@ -106,11 +106,9 @@ class Sizes:
         self._named: dict[str, Expr] = {}
         self._names: dict[Expr, str] = {}
         self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
-        self._linear: dict[str, tuple[dict[str, int], int] | None] = {}
         self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
         self._boundings: dict[tuple[KnownSize, KnownSize, int], Bounding] = {}
         self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
-        self._most: dict[KnownSize, int | None] = {}
 
     def symbol(self, text: str) -> str:
         """The name of the symbol that a model calls `text`: the same, unless an expression has that name already."""
@@ -133,6 +131,11 @@ class Sizes:
             result = self._compute(operation, *map(self._expression, operands))
             self._computed[key] = None if result is None else self._name(result)
         return self._computed[key]
+
+    def number(self, operation: str, *numbers: KnownSize | Fraction) -> Fraction | None:
+        """As `compute`, of numbers alone, of which some are no integers."""
+        result = self._compute(operation, *map(self._expression, numbers))
+        return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
         """Whether one of RELATIONS holds for all sizes, or for none of them; None where it depends, or is not known."""
@@ -170,11 +173,7 @@ class Sizes:
         """The factor of each symbol, and the constant; None where the size is no such sum."""
         if isinstance(size, int):
             return {}, size
-        if size not in self._named:
-            return {size: 1}, 0
-        if size not in self._linear:
-            self._linear[size] = linear_of(self._named[size])
-        return self._linear[size]
+        return linear_of(self._named[size]) if size in self._named else ({size: 1}, 0)
 
     def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
         """The sizes of which this one is the minimum, maximum or product; itself alone where it is none."""
@@ -207,9 +206,7 @@ class Sizes:
 
     def most(self, size: KnownSize) -> int | None:
         """As `largest_value`."""
-        if size not in self._most:
-            self._most[size] = largest_value(self.bounding(size), self.symbols(size))
-        return self._most[size]
+        return largest_value(self.bounding(size), self.symbols(size))
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
