@@ -13,9 +13,18 @@ from pathlib import Path
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 OPTIONS = (
-    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync "
-    "--hide-scrollbars --allow-file-access-from-files --virtual-time-budget=600000 --dump-dom"
-).split()
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--allow-file-access-from-files",
+    "--virtual-time-budget=600000",
+    "--dump-dom",
+)
 
 LOOK = r"""<body><script>
 const [pages, width, characters] = ARGUMENTS, found = {};
