@@ -1,8 +1,8 @@
 """The seed of the run; README and docs as tests: Python blocks with their doctest output, console blocks with what they print.
 
 A block with a title is a file. A page that has such blocks runs from top to bottom in an empty folder of its own, where they
-are written; other pages run in the checkout. The blocks of docs/gpu.md have the marker gpu, and those of docs/torch.md the marker
-torch. On docs/gpu.md torch is a stand-in (tests/other_libraries.py) where there is none with CUDA.
+are written; other pages run in the checkout. The blocks of docs/gpu.md and docs/streams.md have the marker gpu, and those of
+docs/torch.md the marker torch. On the first two torch is a stand-in (tests/other_libraries.py) where there is none with CUDA.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ PARSERS = (
     CodeBlockParser("console", run_console),
     parse_files,
 )
-GPU_PAGE = "docs/gpu.md"
-MARKED_PAGES = {ROOT / GPU_PAGE: pytest.mark.gpu, ROOT / "docs" / "torch.md": pytest.mark.torch}
+GPU_PAGES = ["docs/gpu.md", "docs/streams.md"]
+MARKED_PAGES = {**{ROOT / page: pytest.mark.gpu for page in GPU_PAGES}, ROOT / "docs" / "torch.md": pytest.mark.torch}
 """Pages whose blocks need what not every machine has."""
 
 
@@ -235,6 +235,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 pytest_collect_file = (
-    Sybil(PARSERS, fixtures=["tmp_path_factory"], patterns=["README.md", "docs/*.md"], excludes=[GPU_PAGE])
-    + Sybil(PARSERS, patterns=[GPU_PAGE], setup=enter_gpu_page, teardown=leave_gpu_page)
+    Sybil(PARSERS, fixtures=["tmp_path_factory"], patterns=["README.md", "docs/*.md"], excludes=GPU_PAGES)
+    + Sybil(PARSERS, patterns=GPU_PAGES, setup=enter_gpu_page, teardown=leave_gpu_page)
 ).pytest()

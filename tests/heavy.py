@@ -185,6 +185,14 @@ CHECKS = (
         tests="tests/examples/test_ci.py",
     ),
     Check(
+        "pages",
+        "the site in Chromium (Debian: apt-get install chromium), at 1,280 pixels: no table or block of code is scrolled "
+        "sideways, and no line of code of 128 characters is broken. Without Chromium, it is skipped",
+        1,
+        "`docs/`, `mkdocs.yml`",
+        tests="-q tests/pages",
+    ),
+    Check(
         "fuzz",
         "files of all kinds with mutated bytes, structure, numbers and names. It keeps each file at which `check`, "
         "`explain`, `run`, `translate`, `compare` or `python -m conformance read` crashes, takes more than 5 seconds or 500 MB "

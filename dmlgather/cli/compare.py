@@ -40,8 +40,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="FILE…",
-            help="The inputs, in their order or as NAME=FILE: .npy, .bin or .dat files. Of a descriptor in the place of random "
-            "ones, such as InputTensor=table.npy; of a model in the place of its own, by the names of resources.",
+            help="The inputs, in their order or as NAME=FILE: .npy, .bin or .dat files. They replace the random inputs of a "
+            "descriptor, such as InputTensor=table.npy, or the values of a model's resources, by their names.",
             show_default=False,
         ),
     ] = None,
@@ -58,7 +58,7 @@ def compare(
         typer.Option(
             metavar="FILE|DIR",
             help="Also compare with outputs that were made elsewhere: a .npy, .bin or .dat file for a model with one dispatch, "
-            "or a folder with files as writeFile or --save calls them. With an ONNX model (.onnx): whether it does the same.",
+            "or a folder with files of the names that writeFile or --save gives. An ONNX model (.onnx) runs on the same inputs.",
         ),
     ] = None,
     trials: Annotated[
@@ -72,7 +72,7 @@ def compare(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs; of trials, of the first."),
+        typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs, in the first trial."),
     ] = None,
     as_json: AsJson = False,
     output: JsonFile = None,
@@ -98,7 +98,7 @@ def compare(
 
     With --against MODEL.onnx, FILE (also descriptors on lines) and the ONNX model run on the same inputs, at every boundary of
     the indices: FILE in the reference backend, the model in onnx's reference evaluator and, where it can be imported, in
-    onnxruntime. Found equal is not proven.
+    onnxruntime. That they are found equal is no proof.
 
     Exit codes: 0 equal, 1 a mismatch, lines that are left out, or the file has errors, 2 it could not be understood or run, 130
     after Ctrl-C, 141 when whoever read the output closed it.

@@ -23,8 +23,8 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Time of a processor that the work on files may take. Default: 5 per megabyte of the files, 5 at least, 30 where an "
-        "ONNX model runs.",
+        help="Seconds of a processor's time for the work on the files. Default: 5 for each megabyte of them, but at least 5, "
+        "or 30 where an ONNX model runs.",
         show_default=False,
     ),
 ]
@@ -34,8 +34,8 @@ WorkMemory = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory that this may take, such as 2GB. Default: 350MB per megabyte of the files, 350MB at least, 2.1GB where an "
-        "ONNX model runs.",
+        help="Memory for the work on the files, such as 2GB. Default: 350MB for each megabyte of them, but at least 350MB, "
+        "or 2.1GB where an ONNX model runs.",
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""docs/explain.md and docs/support.md are what the code makes, and the matrix is what DirectML's pages say."""
+"""The pictures and docs/support.md are what the code makes, and the matrix is what DirectML's pages say."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.directml.pages import PAGES
 from tests.picture.parsed import Picture
 
 DOCS = ROOT / "docs"
-EXPLAIN = (DOCS / "explain.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^dmlgather (explain .*)$", EXPLAIN, re.MULTILINE)
-PICTURES = re.findall(r"^!\[.+\]\((.*)\)$", EXPLAIN, re.MULTILINE)
+PAGES_OF_PICTURES = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("index.md", "explain.md"))
+COMMANDS = re.findall(r"^`?dmlgather (explain [^`\n]+ --picture [^`\n]+)", PAGES_OF_PICTURES, re.MULTILINE)
+PICTURES = re.findall(r"^!\[.+\]\((pictures/.*)\)$", PAGES_OF_PICTURES, re.MULTILINE)
 
 
-def test_every_picture_is_shown_behind_its_command() -> None:
+def test_every_picture_is_shown_beside_its_command() -> None:
     targets = [shlex.split(command)[-1] for command in COMMANDS]
     assert targets == [f"docs/{picture}" for picture in PICTURES]
     assert sorted(path.name for path in (DOCS / "pictures").glob("*.svg")) == sorted(Path(name).name for name in PICTURES)
-    assert len(PICTURES) == 3
+    assert len(PICTURES) == 4
 
 
 @pytest.mark.parametrize("line", COMMANDS)
