@@ -69,7 +69,7 @@ class FileReport(Record):
     @property
     def causes(self) -> tuple[Cause, ...]:
         """The findings by what causes them; each of them has one cause."""
-        return causes(self.findings, (node.place for node in self.nodes))
+        return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
         """Each cause with its findings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 from pydantic import ConfigDict, Field
@@ -143,15 +143,15 @@ class Cause(Record):
     """The field of each of them, from the root of the file on: "If_0.then_branch/Slice_7.starts"."""
 
 
-def causes(findings: Sequence[ReportedFinding], nodes: Iterable[str]) -> tuple[Cause, ...]:
-    """The causes of the findings of a file, in the order of their first findings. nodes: the places of its nodes.
+def causes(findings: Sequence[ReportedFinding], of_model: bool) -> tuple[Cause, ...]:
+    """Return the causes of the findings of a file, in the order of their first findings. of_model: whether it is an ONNX model.
 
-    A finding about no single node, and one in a file without nodes, is the only one of its cause.
+    A finding about a whole file, and one in a file of another sort, where each has a line of its own, is the only one of its
+    cause.
     """
-    of_nodes = set(nodes)
     grouped: dict[Hashable, list[int]] = {}
     for number, finding in enumerate(findings):
-        grouped.setdefault(_alike(finding) if finding.subject in of_nodes else number, []).append(number)
+        grouped.setdefault(_alike(finding) if of_model and finding.subject else number, []).append(number)
     return tuple(_cause(findings, numbers) for numbers in grouped.values())
 
 

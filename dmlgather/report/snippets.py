@@ -100,6 +100,9 @@ def _cells(parts: Iterable[str]) -> int:
 _VALUE = re.compile(r" (?=\{|\w*\[|\d_\d)")
 """The space before a value in braces, before a type with its sizes, and before a level."""
 
+_PART = re.compile(r"[^/.]*[/.]|[^/.]+")
+"""The parts of a path."""
+
 _GLUE = "\N{NO-BREAK SPACE}"
 """Stands for a space at which no line ends. `printable` leaves none in a text."""
 
@@ -121,13 +124,36 @@ def block(
     joint: what joins the subject and the path. places: as in `line`. named: whether to write the file.
     """
     where = ", ".join(filter(None, (joint.join(filter(None, (found.subject, found.path))), _times(places))))
-    path, start = f" ({where})" if where else "", f"{found.place}: " if named else ""
-    yield f"{start}{found.code} {found.severity}: {found.message}{path}{found.times}{found.remark}"
+    start = f"{f'{found.place}: ' if named else ''}{found.code} {found.severity}:"
+    told = f"{found.message}{f' ({where})' if where else ''}{found.times}{found.remark}"
     if found.status is FindingStatus.KNOWN:
+        yield f"{start} {told}"
         return
+    yield from headed(start, told, width)
     yield from source.excerpt(found.line, found.column, width)
     for label, text in (("expected", found.expected), ("got", found.got), ("fix", found.remedy)):
         yield from labelled(label, [text], width)
+
+
+def headed(start: str, text: str, width: int) -> Iterator[str]:
+    """A text behind `start`, which stays whole, in lines of at most `width` characters. Of a word that is longer, such as the
+    path of a node, all is shown: it is broken behind slashes and dots.
+    """
+    line, behind = printable(start), " " * 2
+    for word in printable(text).split(" "):
+        glue = " "
+        for part in _parts(word, width - len(behind)):
+            if len(line) + len(glue) + len(part) > width:
+                yield line
+                line, glue = behind, ""
+            line, glue = f"{line}{glue}{part}", ""
+    yield line
+
+
+def _parts(word: str, longest: int) -> Iterator[str]:
+    """A word that is not longer than that; else its parts behind slashes and dots, none of them longer."""
+    for part in [word] if len(word) <= longest else _PART.findall(word):
+        yield from (part[first : first + longest] for first in range(0, len(part) or 1, longest))
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:

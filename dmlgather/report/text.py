@@ -286,14 +286,12 @@ class _ModelText:
 
     def block(self, found: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
         """A cause as a block of lines, with the nodes. found: what its findings have in common."""
-        room, counts = width - INDENT, found.status is FindingStatus.OPEN
-        alone = self.listed is NodeListing.NONE or findings[0].subject not in self.nodes_by_place
-        head, *rest = snippets.block(found, self.source, room, places=len(findings), named=alone)
-        yield from snippets.wrapped(head, room, behind=2) if counts and not alone else [head]
-        yield from rest
-        if counts:
-            nodes = list(self.below(findings))
-            yield from snippets.labelled("node" if len(nodes) == 1 else "nodes", nodes, room, hang=2)
+        room, named = width - INDENT, self.listed is NodeListing.NONE
+        yield from snippets.block(found, self.source, room, places=len(findings), named=named)
+        if found.status is FindingStatus.OPEN:
+            judged = all(each.subject in self.nodes_by_place for each in findings)
+            below, name = list(self.below(findings)), "node" if judged else "place"
+            yield from snippets.labelled(name if len(below) == 1 else f"{name}s", below, room, hang=2)
             yield ""
 
     def line(self, found: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
@@ -303,13 +301,13 @@ class _ModelText:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """The nodes below a finding: the first ones, or the places of all where the nodes are listed as well."""
-        places = list(dict.fromkeys(each.subject for each in findings if each.subject in self.nodes_by_place))
-        whole = self.listed is NodeListing.ALL
-        if self.listed is not NodeListing.WRONG and len(places) == 1:  # the finding has it
+        """The nodes and places below a finding: the first ones, or the places of all where the nodes are listed as well."""
+        places, whole = list(dict.fromkeys(each.subject for each in findings)), self.listed is NodeListing.ALL
+        in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
+        if len(places) == 1 and places[0] not in in_full:  # the finding has it
             return
         for place in places if whole else places[:PLACES]:
-            yield self.node(self.nodes_by_place[place]) if self.listed is NodeListing.WRONG else place
+            yield self.node(self.nodes_by_place[place]) if place in in_full else place
         if not whole and len(places) > PLACES:
             yield f"and {counted(len(places) - PLACES, 'other')} (--verbose lists them)"
 
@@ -341,7 +339,7 @@ STYLES = {
     r"\b(DML|EXP|ORT)\d{3} note\b": "bold cyan",
     r"(?m)^ +\d+ \|": "dim",
     r"(?m)^ +\| +\^$": "bold red",
-    r"(?m)^ +(expected|got|nodes?) {2,}": "bold",
+    r"(?m)^ +(expected|got|nodes?|places?|dumped) {2,}": "bold",
     r"(?m)^ +fix {2,}": "bold green",
     r"(?m); fix: .*$": "green",
     r"(?m) \(known: in the baseline\)$": "dim",
