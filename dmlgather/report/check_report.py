@@ -80,7 +80,7 @@ class Summary(Record):
     """Counts of files, problems and findings."""
 
     files: int
-    """Files checked."""
+    """Files checked: those that could be read, and understood well enough to tell what they are."""
 
     skipped: int
     """Files of JSON or XML of another sort, in folders, or named with --skip-others."""
@@ -188,7 +188,7 @@ class CheckReport(Record):
             finding.severity if finding.status is FindingStatus.OPEN else finding.status for finding in self.findings()
         )
         return Summary(
-            files=sum(file.kind != "folder" for file in self.files),
+            files=sum(file.kind not in ("folder", "unknown") for file in self.files),
             skipped=len(self.skipped),
             problems=sum(problem.count for file in self.files for problem in file.problems),
             errors=found[Severity.ERROR],

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from dmlgather.directml.findings import FileProblem
 from dmlgather.files import FileError, read_text
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.wording import printable
@@ -38,8 +39,10 @@ class SourceLines:
             return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
-        """The line, counted from 1, in at most `width` cells, and a caret below its column; nothing if there is no such line."""
-        if line is None or line not in self._lines:
+        """The line, counted from 1, in at most `width` cells, and a caret below its column; nothing if there is no such line, or
+        nothing in it.
+        """
+        if line is None or not self._lines.get(line, "").strip():
             return
         margin = f"{line:5} | "
         shown, before = cut(self._lines[line].removesuffix("\r"), column or 1, width - len(margin))
@@ -119,20 +122,29 @@ def block(
     found: ReportedFinding, source: SourceLines, width: int, joint: str = ".", *, places: int = 1, named: bool = True
 ) -> Iterator[str]:
     """FILE:LINE:COLUMN, the code and what must hold; the line of the file with a caret; what was expected, what was got and the
-    fix, wrapped to `width`. A known finding is one line.
+    fix, wrapped to `width`. A known finding is one line. What a program dumped is headed by the line of the program.
 
     joint: what joins the subject and the path. places: as in `line`. named: whether to write the file.
     """
-    where = ", ".join(filter(None, (joint.join(filter(None, (found.subject, found.path))), _times(places))))
-    start = f"{f'{found.place}: ' if named else ''}{found.code} {found.severity}:"
+    subject = found.subject if found.created is None else ""  # the head says it
+    where = ", ".join(filter(None, (joint.join(filter(None, (subject, found.path))), _times(places))))
+    start = f"{f'{found.head}: ' if named else ''}{found.code} {found.severity}:"
     told = f"{found.message}{f' ({where})' if where else ''}{found.times}{found.remark}"
     if found.status is FindingStatus.KNOWN:
         yield f"{start} {told}"
         return
     yield from headed(start, told, width)
+    if found.created is not None:
+        yield from labelled("dumped", [f"at {found.place}"], width)
     yield from source.excerpt(found.line, found.column, width)
     for label, text in (("expected", found.expected), ("got", found.got), ("fix", found.remedy)):
         yield from labelled(label, [text], width)
+
+
+def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iterator[str]:
+    """A problem in a line, and the line of the file with a caret."""
+    yield str(problem)
+    yield from source.excerpt(problem.line, problem.column, width)
 
 
 def headed(start: str, text: str, width: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
@@ -363,6 +363,14 @@ def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) 
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
 
+def problem_lines(report: CheckReport, width: int, *, brief: bool = False) -> Iterator[str]:
+    """The problems of all files, each with the line of its file. brief: without that."""
+    for file in report.files:
+        source = file.source()
+        for problem in file.problems:
+            yield from [str(problem)] if brief else snippets.problem_block(problem, source, width)
+
+
 def _blocks(file: FileReport, width: int) -> Iterator[str]:
     source = file.source()
     for finding in _shown(file):
@@ -376,9 +384,12 @@ def _shown(file: FileReport) -> Iterator[ReportedFinding]:
     return (finding for finding in file.findings if finding.status is not FindingStatus.IGNORED)
 
 
-def terminal_width() -> int:
-    """The width to which lines on standard output are wrapped: that of the terminal, within limits; WIDTH where it is none."""
-    if not sys.stdout.isatty():
+def terminal_width(stream: TextIO | None = None) -> int:
+    """The width to which lines on a stream are wrapped, by default on standard output: that of the terminal, within limits; WIDTH
+    where it is none.
+    """
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
         return WIDTH
     return max(NARROWEST, min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDEST))
 
