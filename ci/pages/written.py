@@ -56,7 +56,7 @@ def blocks() -> dict[str, dict[str, str]]:
             "traffic": traffic_tables(traffic["rows"]),
             "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
         },
-        "docs/onnx-check.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
+        "docs/real-models.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
         "docs/testing.md": script_tables(),
     }
 

@@ -143,7 +143,7 @@ def check(
     from dmlgather.report.configuration import ConfigurationError, find, load
     from dmlgather.report.file_check import ignored, prepare_to_end
     from dmlgather.report.settings import Settings
-    from dmlgather.report.text import NodeListing
+    from dmlgather.report.text import NodeListing, problem_lines, terminal_width
 
     if config is not None and no_config:
         raise typer.BadParameter("give one of --config and --no-config", param_hint="'--no-config'")
@@ -190,9 +190,9 @@ def check(
     for destination in destinations:
         destination.write(report, listed, settings.made_from(report))
     sys.stdout.flush()
-    for file in report.files:
-        for problem in file.problems:
-            say(problem)
+    brief = destinations[-1].format != "text"
+    for line in problem_lines(report, terminal_width(sys.stderr), brief=brief):
+        say(line)
     if not quiet:
         _say_about(report, written=write_baseline is not None)
     return report.exit_code

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Literal
 
 from pydantic import ValidationError
@@ -16,10 +15,7 @@ from dmlgather.files import FileError, read_text, writing
 from dmlgather.record import Record, placed
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.finding_status import CountedFingerprint, FindingStatus, Fingerprint, ReportedFinding
-from dmlgather.report.paths import beside, named
-
-_SOURCE_LINE = re.compile(r"(?:.*[/\\])?([^/\\]+\.[A-Za-z+]+):[0-9]+")
-"""The name that dmlgather_dump.h gives to a descriptor: "src/rows.cpp:12"."""
+from dmlgather.report.paths import beside, named, program_line
 
 
 class Baseline(Record):
@@ -128,8 +124,8 @@ def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
     """What identifies `finding`. file: its name in the baseline. Of a descriptor that is called after the line of a program that
     creates it, only the name of the source file counts: lines move, and folders differ between machines.
     """
-    source = _SOURCE_LINE.fullmatch(finding.subject)
-    subject = source[1] if source else finding.subject
+    program = program_line(finding.subject)
+    subject = PureWindowsPath(program[0]).name if program else finding.subject
     return Fingerprint(file=file, code=finding.code, subject=subject, path=finding.path, got=finding.got)
 
 

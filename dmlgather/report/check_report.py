@@ -69,7 +69,7 @@ class FileReport(Record):
     @property
     def causes(self) -> tuple[Cause, ...]:
         """The findings by what causes them; each of them has one cause."""
-        return causes(self.findings, (node.place for node in self.nodes))
+        return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
         """Each cause with its findings."""
@@ -80,7 +80,7 @@ class Summary(Record):
     """Counts of files, problems and findings."""
 
     files: int
-    """Files checked."""
+    """Files checked: those that could be read, and understood well enough to tell what they are."""
 
     skipped: int
     """Files of JSON or XML of another sort, in folders, or named with --skip-others."""
@@ -188,7 +188,7 @@ class CheckReport(Record):
             finding.severity if finding.status is FindingStatus.OPEN else finding.status for finding in self.findings()
         )
         return Summary(
-            files=sum(file.kind != "folder" for file in self.files),
+            files=sum(file.kind not in ("folder", "unknown") for file in self.files),
             skipped=len(self.skipped),
             problems=sum(problem.count for file in self.files for problem in file.problems),
             errors=found[Severity.ERROR],

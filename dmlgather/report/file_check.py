@@ -19,7 +19,7 @@ from dmlgather.host import cpus
 from dmlgather.limits import DEFAULT, LimitError, Limits
 from dmlgather.onnx_checking.checked_model import CheckedModel, Provider
 from dmlgather.report.check_report import FileReport
-from dmlgather.report.finding_status import ReportedFinding
+from dmlgather.report.finding_status import ProgramLine, ReportedFinding
 
 if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -107,14 +107,21 @@ def _json(checked: CheckedFile, level: FeatureLevel) -> tuple[FileReport, bool]:
         level=level,
         kind="unknown" if checked.kind in ("foreign", "unreadable") else checked.kind,
         descriptors=checked.descriptors,
-        findings=_reported(checked.findings),
-        problems=checked.problems,
+        findings=_reported(checked.findings, named=checked.kind in ("descriptor", "descriptors")),
+        problems=tuple(sorted(checked.problems, key=_by_place)),
     )
     return report, checked.kind == "foreign"
 
 
-def _reported(findings: Iterable[LocatedFinding]) -> tuple[ReportedFinding, ...]:
-    return tuple(map(ReportedFinding.of_located, findings))
+def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
+    """What sorts problems by place; those without a line, such as how many more there are, come last."""
+    return problem.line is None, problem.line or 0, problem.column or 0
+
+
+def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
+    """The findings, open. named: whether their subjects are the names of descriptors, and may be lines of a program."""
+    reported = map(ReportedFinding.of_located, findings)
+    return tuple(each.model_copy(update={"created": ProgramLine.of(each.subject)}) if named else each for each in reported)
 
 
 def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:

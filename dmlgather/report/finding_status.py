@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 from pydantic import ConfigDict, Field
 
-from dmlgather.directml.findings import LocatedFinding, Severity
+from dmlgather.directml.findings import Finding, LocatedFinding, Severity
 from dmlgather.record import Record
+from dmlgather.report.paths import program_file, program_line
 from dmlgather.wording import counted
 
 
@@ -25,6 +26,31 @@ class FindingStatus(enum.StrEnum):
     """It does not: the configuration ignores its code in this file, with a reason."""
 
 
+class ProgramLine(Record):
+    """A line of a program that creates an operator."""
+
+    file: str
+    """The source file as the compiler named it, with slashes; relative to the current folder if it is below."""
+
+    line: int = Field(ge=1)
+    """The line, counted from 1."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @classmethod
+    def of(cls, name: str) -> ProgramLine | None:
+        """Return the line that the name of a descriptor states, such as "src/rows.cpp:12"; None for another name."""
+        found = program_line(name)
+        file = program_file(found[0]) if found else None
+        return cls(file=file, line=found[1]) if found and file and found[1] else None
+
+
+def _none(value: object) -> bool:
+    """Whether a field is left out of JSON."""
+    return value is None
+
+
 class ReportedFinding(LocatedFinding):
     """A finding in a file, and whether it counts."""
 
@@ -36,10 +62,23 @@ class ReportedFinding(LocatedFinding):
     reason: str = ""
     """Why the configuration ignores it; empty for any other."""
 
+    created: ProgramLine | None = Field(default=None, exclude_if=_none)
+    """The line of the program that creates the descriptor, where the descriptor's name states it; left out of any other."""
+
     @classmethod
     def of_located(cls, finding: LocatedFinding, status: FindingStatus = FindingStatus.OPEN, reason: str = "") -> ReportedFinding:
         """`finding` with its status."""
         return cls.model_construct(**{**finding.__dict__, "standing": status, "reason": reason})
+
+    @property
+    def head(self) -> str:
+        """Where to look first: FILE:LINE of the program, else `place`."""
+        return self.place if self.created is None else str(self.created)
+
+    def __str__(self) -> str:
+        if self.created is None:
+            return super().__str__()
+        return f"{self.created}: {Finding.__str__(self)}{self.times} (dumped at {self.place})"
 
     @property
     def remark(self) -> str:
@@ -143,15 +182,15 @@ class Cause(Record):
     """The field of each of them, from the root of the file on: "If_0.then_branch/Slice_7.starts"."""
 
 
-def causes(findings: Sequence[ReportedFinding], nodes: Iterable[str]) -> tuple[Cause, ...]:
-    """The causes of the findings of a file, in the order of their first findings. nodes: the places of its nodes.
+def causes(findings: Sequence[ReportedFinding], of_model: bool) -> tuple[Cause, ...]:
+    """Return the causes of the findings of a file, in the order of their first findings. of_model: whether it is an ONNX model.
 
-    A finding about no single node, and one in a file without nodes, is the only one of its cause.
+    A finding about a whole file, and one in a file of another sort, where each has a line of its own, is the only one of its
+    cause.
     """
-    of_nodes = set(nodes)
     grouped: dict[Hashable, list[int]] = {}
     for number, finding in enumerate(findings):
-        grouped.setdefault(_alike(finding) if finding.subject in of_nodes else number, []).append(number)
+        grouped.setdefault(_alike(finding) if of_model and finding.subject else number, []).append(number)
     return tuple(_cause(findings, numbers) for numbers in grouped.values())
 
 

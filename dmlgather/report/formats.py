@@ -15,7 +15,7 @@ from dmlgather.output import put
 from dmlgather.report import paths, text
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.code_registry import INDEX, rules
-from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore
+from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ProgramLine, ReportedFinding, UnusedIgnore
 from dmlgather.report.paths import named, repository
 from dmlgather.report.snippets import common, line
 from dmlgather.report.text import NodeListing
@@ -82,10 +82,12 @@ def _run(report: CheckReport, folder: str) -> Any:
 
 
 def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
-    """A cause. Its first place is the location, because code scanning shows one; the others are related locations."""
+    """A cause. Its first place is the location, because code scanning shows one; the others are related locations. What a
+    program dumped also has its place in the dump there.
+    """
     from pydantic_sarif import model as sarif
 
-    finding, *others = findings
+    finding = findings[0]
     told = common(findings)
     state = {}
     if report.baseline is not None:
@@ -93,14 +95,15 @@ def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: st
         state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
     ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
     text = f"{told.message}: expected {told.expected}, got {told.got}; fix: {told.remedy}"
-    related = [_location(other.file, other.line, other.column, folder, other.full_path) for other in others]
+    others = findings if finding.created else findings[1:]
+    related = [_location(each.file, each.line, each.column, folder, each.full_path) for each in others]
     number = sum(each.lines for each in findings)
     return sarif.Result(
         ruleId=finding.code,
         ruleIndex=INDEX[finding.code],
         level=sarif.Level(str(finding.severity)),
-        message=sarif.Message(text=printable(f"{text}{f' (at {len(findings)} places)' if others else ''}")),
-        locations=[_location(finding.file, finding.line, finding.column, folder, finding.full_path)],
+        message=sarif.Message(text=printable(f"{text}{f' (at {len(findings)} places)' if len(findings) > 1 else ''}")),
+        locations=[_location(*_shown(finding), folder, finding.full_path)],
         **({"relatedLocations": related[: MOST_LOCATIONS - 1]} if related else {}),
         **({"occurrenceCount": number} if number > 1 else {}),
         suppressions=ignored if finding.status is FindingStatus.IGNORED else [],
@@ -130,10 +133,16 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
         sarif.Notification(
             level=sarif.Level(level),
             message=sarif.Message(text=printable(str(item))),
-            locations=[_location(item.file, item.line, getattr(item, "column", None), folder)],
+            locations=[_location(*_shown(item), folder)],
         )
         for item in items
     ]
+
+
+def _shown(found: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
+    """File, line and column next to which something is shown: of what a program dumped, where the program creates it."""
+    created = found.created if isinstance(found, ReportedFinding) else ProgramLine.of(getattr(found, "subject", ""))
+    return (found.file, found.line, getattr(found, "column", None)) if created is None else (created.file, created.line, None)
 
 
 def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:
@@ -229,7 +238,7 @@ def github_lines(report: CheckReport) -> Iterator[str]:
     folder = repository()
     for file in report.files:
         for problem in file.problems:
-            yield command("error", (named(problem.file, folder), problem.line, problem.column), "not understood", str(problem))
+            yield command("error", _in(folder, problem), "not understood", str(problem))
         for cause, findings in file.by_cause():
             if cause.standing is FindingStatus.OPEN:
                 yield _annotation(cause, findings, folder)
@@ -249,7 +258,13 @@ def _annotation(cause: Cause, findings: list[ReportedFinding], folder: str) -> s
         more = [f"and {len(places) - MOST_PLACES} others"] if len(places) > MOST_PLACES else []
         title = f"{first.code} at {len(places)} places"
         message = "\n".join([line(common(findings), len(places)), *places[:MOST_PLACES], *more])
-    return command(COMMANDS[first.severity], (named(first.file, folder), first.line, first.column), title, message)
+    return command(COMMANDS[first.severity], _in(folder, first), title, message)
+
+
+def _in(folder: str, found: ReportedFinding | FileProblem) -> tuple[str, int | None, int | None]:
+    """As `_shown`, with the file relative to a folder."""
+    file, line, column = _shown(found)
+    return named(file, folder), line, column
 
 
 def command(kind: str, place: tuple[str | None, int | None, int | None], title: str, message: str) -> str:

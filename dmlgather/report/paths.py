@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from copy import copy
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -49,6 +50,26 @@ def absolute_uri(file: str) -> str:
     """`file` as an absolute file URI."""
     path = Path(absolute(file)).as_posix()
     return "file://" + quote(os.fsencode(path if path.startswith("/") else f"/{path}"), safe="/:")
+
+
+_PROGRAM_LINE = re.compile(r"(.+\.[A-Za-z+]+):([0-9]{1,9})")
+
+
+def program_line(name: str) -> tuple[str, int] | None:
+    """Return file and line of a name such as "src/rows.cpp:12", as dmlgather_dump.h gives it; None for another name."""
+    found = _PROGRAM_LINE.fullmatch(name)
+    return (found[1], int(found[2])) if found else None
+
+
+def program_file(name: str) -> str | None:
+    """Return a file as a compiler names it, with slashes, relative to the current folder if it is below.
+
+    None for a path of Windows on another system.
+    """
+    path = PureWindowsPath(name)
+    if path.drive and os.name != "nt":
+        return None
+    return relative(path.as_posix(), str(Path.cwd())) or path.as_posix()
 
 
 def repository() -> str:

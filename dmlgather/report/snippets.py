@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from dmlgather.directml.findings import FileProblem
 from dmlgather.files import FileError, read_text
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.wording import printable
@@ -38,8 +39,10 @@ class SourceLines:
             return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
-        """The line, counted from 1, in at most `width` cells, and a caret below its column; nothing if there is no such line."""
-        if line is None or line not in self._lines:
+        """The line, counted from 1, in at most `width` cells, and a caret below its column; nothing if there is no such line, or
+        nothing in it.
+        """
+        if line is None or not self._lines.get(line, "").strip():
             return
         margin = f"{line:5} | "
         shown, before = cut(self._lines[line].removesuffix("\r"), column or 1, width - len(margin))
@@ -100,6 +103,9 @@ def _cells(parts: Iterable[str]) -> int:
 _VALUE = re.compile(r" (?=\{|\w*\[|\d_\d)")
 """The space before a value in braces, before a type with its sizes, and before a level."""
 
+_PART = re.compile(r"[^/.]*[/.]|[^/.]+")
+"""The parts of a path."""
+
 _GLUE = "\N{NO-BREAK SPACE}"
 """Stands for a space at which no line ends. `printable` leaves none in a text."""
 
@@ -116,18 +122,50 @@ def block(
     found: ReportedFinding, source: SourceLines, width: int, joint: str = ".", *, places: int = 1, named: bool = True
 ) -> Iterator[str]:
     """FILE:LINE:COLUMN, the code and what must hold; the line of the file with a caret; what was expected, what was got and the
-    fix, wrapped to `width`. A known finding is one line.
+    fix, wrapped to `width`. A known finding is one line. What a program dumped is headed by the line of the program.
 
     joint: what joins the subject and the path. places: as in `line`. named: whether to write the file.
     """
-    where = ", ".join(filter(None, (joint.join(filter(None, (found.subject, found.path))), _times(places))))
-    path, start = f" ({where})" if where else "", f"{found.place}: " if named else ""
-    yield f"{start}{found.code} {found.severity}: {found.message}{path}{found.times}{found.remark}"
+    subject = found.subject if found.created is None else ""  # the head says it
+    where = ", ".join(filter(None, (joint.join(filter(None, (subject, found.path))), _times(places))))
+    start = f"{f'{found.head}: ' if named else ''}{found.code} {found.severity}:"
+    told = f"{found.message}{f' ({where})' if where else ''}{found.times}{found.remark}"
     if found.status is FindingStatus.KNOWN:
+        yield f"{start} {told}"
         return
+    yield from headed(start, told, width)
+    if found.created is not None:
+        yield from labelled("dumped", [f"at {found.place}"], width)
     yield from source.excerpt(found.line, found.column, width)
     for label, text in (("expected", found.expected), ("got", found.got), ("fix", found.remedy)):
         yield from labelled(label, [text], width)
+
+
+def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iterator[str]:
+    """A problem in a line, and the line of the file with a caret."""
+    yield str(problem)
+    yield from source.excerpt(problem.line, problem.column, width)
+
+
+def headed(start: str, text: str, width: int) -> Iterator[str]:
+    """A text behind `start`, which stays whole, in lines of at most `width` characters. Of a word that is longer, such as the
+    path of a node, all is shown: it is broken behind slashes and dots.
+    """
+    line, behind = printable(start), " " * 2
+    for word in printable(text).split(" "):
+        glue = " "
+        for part in _parts(word, width - len(behind)):
+            if len(line) + len(glue) + len(part) > width:
+                yield line
+                line, glue = behind, ""
+            line, glue = f"{line}{glue}{part}", ""
+    yield line
+
+
+def _parts(word: str, longest: int) -> Iterator[str]:
+    """A word that is not longer than that; else its parts behind slashes and dots, none of them longer."""
+    for part in [word] if len(word) <= longest else _PART.findall(word):
+        yield from (part[first : first + longest] for first in range(0, len(part) or 1, longest))
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:

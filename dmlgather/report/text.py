@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
@@ -286,14 +286,12 @@ class _ModelText:
 
     def block(self, found: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
         """A cause as a block of lines, with the nodes. found: what its findings have in common."""
-        room, counts = width - INDENT, found.status is FindingStatus.OPEN
-        alone = self.listed is NodeListing.NONE or findings[0].subject not in self.nodes_by_place
-        head, *rest = snippets.block(found, self.source, room, places=len(findings), named=alone)
-        yield from snippets.wrapped(head, room, behind=2) if counts and not alone else [head]
-        yield from rest
-        if counts:
-            nodes = list(self.below(findings))
-            yield from snippets.labelled("node" if len(nodes) == 1 else "nodes", nodes, room, hang=2)
+        room, named = width - INDENT, self.listed is NodeListing.NONE
+        yield from snippets.block(found, self.source, room, places=len(findings), named=named)
+        if found.status is FindingStatus.OPEN:
+            judged = all(each.subject in self.nodes_by_place for each in findings)
+            below, name = list(self.below(findings)), "node" if judged else "place"
+            yield from snippets.labelled(name if len(below) == 1 else f"{name}s", below, room, hang=2)
             yield ""
 
     def line(self, found: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
@@ -303,13 +301,13 @@ class _ModelText:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """The nodes below a finding: the first ones, or the places of all where the nodes are listed as well."""
-        places = list(dict.fromkeys(each.subject for each in findings if each.subject in self.nodes_by_place))
-        whole = self.listed is NodeListing.ALL
-        if self.listed is not NodeListing.WRONG and len(places) == 1:  # the finding has it
+        """The nodes and places below a finding: the first ones, or the places of all where the nodes are listed as well."""
+        places, whole = list(dict.fromkeys(each.subject for each in findings)), self.listed is NodeListing.ALL
+        in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
+        if len(places) == 1 and places[0] not in in_full:  # the finding has it
             return
         for place in places if whole else places[:PLACES]:
-            yield self.node(self.nodes_by_place[place]) if self.listed is NodeListing.WRONG else place
+            yield self.node(self.nodes_by_place[place]) if place in in_full else place
         if not whole and len(places) > PLACES:
             yield f"and {counted(len(places) - PLACES, 'other')} (--verbose lists them)"
 
@@ -341,7 +339,7 @@ STYLES = {
     r"\b(DML|EXP|ORT)\d{3} note\b": "bold cyan",
     r"(?m)^ +\d+ \|": "dim",
     r"(?m)^ +\| +\^$": "bold red",
-    r"(?m)^ +(expected|got|nodes?) {2,}": "bold",
+    r"(?m)^ +(expected|got|nodes?|places?|dumped) {2,}": "bold",
     r"(?m)^ +fix {2,}": "bold green",
     r"(?m); fix: .*$": "green",
     r"(?m) \(known: in the baseline\)$": "dim",
@@ -365,6 +363,14 @@ def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) 
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
 
+def problem_lines(report: CheckReport, width: int, *, brief: bool = False) -> Iterator[str]:
+    """The problems of all files, each with the line of its file. brief: without that."""
+    for file in report.files:
+        source = file.source()
+        for problem in file.problems:
+            yield from [str(problem)] if brief else snippets.problem_block(problem, source, width)
+
+
 def _blocks(file: FileReport, width: int) -> Iterator[str]:
     source = file.source()
     for finding in _shown(file):
@@ -378,9 +384,12 @@ def _shown(file: FileReport) -> Iterator[ReportedFinding]:
     return (finding for finding in file.findings if finding.status is not FindingStatus.IGNORED)
 
 
-def terminal_width() -> int:
-    """The width to which lines on standard output are wrapped: that of the terminal, within limits; WIDTH where it is none."""
-    if not sys.stdout.isatty():
+def terminal_width(stream: TextIO | None = None) -> int:
+    """The width to which lines on a stream are wrapped, by default on standard output: that of the terminal, within limits; WIDTH
+    where it is none.
+    """
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
         return WIDTH
     return max(NARROWEST, min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDEST))
 

@@ -16,7 +16,8 @@ Place = tuple[str, str, str, int | None, int | None]
 """Severity, code, file, line and column."""
 
 _LINE = re.compile(
-    r"^ *(?P<file>.*?)(?::(?P<line>\d+):(?P<column>\d+))?: (?:\S.* )?(?P<code>(?:DML|EXP)\d{3}) (?P<kind>error|warning|note)\b"
+    r"^ *(?P<file>.*?)(?::(?P<line>\d+)(?::(?P<column>\d+))?)?: (?:\S.* )?"
+    r"(?P<code>(?:DML|EXP)\d{3}) (?P<kind>error|warning|note)\b"
 )
 _COMMAND = re.compile(r"^::(error|warning|notice) ([^:]*)::(.*)$")
 _KNOWN = "(known: in the baseline)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from dmlgather.cli.header import FOLDER, NAME
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import Command
-from tests.cli.readers import READERS, SARIF
+from tests.cli.readers import READERS, SARIF, sarif_log
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
 WRONG = {"name": "rows.cpp:7", **changed((("desc", "Axis"), 2), start=GATHER)}
@@ -36,15 +37,13 @@ def test_a_stream_is_checked_line_by_line(tmp_path: Path, command: Command) -> N
     for name in ("dump.jsonl", "dump.NDJSON"):
         file = write(tmp_path, STREAM, name)
         block = command("check", file).out
-        assert f"{file}:2:" in block
-        assert "Axis must be a dimension of InputTensor" in block
-        assert "(rows.cpp:7: Axis) (on 2 lines)\n" in block
+        assert block.startswith("rows.cpp:7: DML206 error: Axis must be a dimension of InputTensor (Axis) (on 2 lines)\n")
+        assert block.splitlines()[1].startswith(f"  dumped    at {file}:2:")
         ended = command("check", "--output-format", "concise", file)
         error, note = ended.out.splitlines()
         assert ended.code == 1
-        assert error.startswith(f"{file}:2:")
-        assert " rows.cpp:7 DML206 error Axis: " in error
-        assert error.endswith(" (on 2 lines)")
+        assert error.startswith("rows.cpp:7: DML206 error Axis: ")
+        assert f" (on 2 lines) (dumped at {file}:2:" in error
         assert f"{file}:4:10: DML804 note type: " in note
         assert ended.err == "1 file checked, 3 descriptors, 1 error, 1 note\n"
 
@@ -55,7 +54,70 @@ def test_every_format_has_the_findings_of_standard_input(command: Command, given
     ended = command("check", "--output-format", output_format, "-")
     assert ended.code == 1
     found = READERS[output_format](ended.out)
-    assert ("error", "DML206", "<stdin>", 2) in [place[:4] for place in found]
+    place = ("<stdin>", 2) if output_format == "json" else ("rows.cpp", 7)
+    assert ("error", "DML206", *place) in [each[:4] for each in found]
+
+
+NAMES: dict[str, tuple[str, str | None]] = {
+    "as compilers name it": ("src/rows.cpp:12", "src/rows.cpp"),
+    "from the current folder on": ("./src/rows.cpp:12", "src/rows.cpp"),
+    "in the current folder": ("{folder}/src/rows.cpp:12", "src/rows.cpp"),
+    "elsewhere": ("/usr/src/rows.cpp:12", "/usr/src/rows.cpp"),
+    "beside the current folder": ("../src/rows.hpp:12", "../src/rows.hpp"),
+    "with backslashes": ("src\\gpu\\rows.cu:12", "src/gpu/rows.cu"),
+    "of Windows": ("C:\\src\\rows.cpp:12", None),
+    "no line": ("rows.cpp", None),
+    "line 0": ("rows.cpp:0", None),
+    "no file": ("rows of the table:12", None),
+    "no number": ("rows.cpp:twelve", None),
+    "a number of no line": (f"rows.cpp:{'1' * 5000}", None),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="paths of Windows are other files there")
+@pytest.mark.parametrize("case", NAMES)
+def test_the_line_of_the_program_is_named_first(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(folder))
+    name, source = NAMES[case]
+    file = write(folder, json.dumps({**WRONG, "name": name.format(folder=folder)}) + "\n", "a.jsonl").relative_to(folder)
+    written = {name: command("check", "--output-format", name, file).out for name in FORMATS}
+    (found,) = json.loads(written["json"])["files"][0]["findings"]
+    assert found.get("created") == (source and {"file": source, "line": 12})
+    column = found["column"]
+    expected = ("a.jsonl", 1, column) if source is None else (source, 12, None)
+    for output_format in ("text", "concise"):
+        assert READERS[output_format](written[output_format])[0][2:] == expected
+        assert f"a.jsonl:1:{column}" in written[output_format]
+    (result,) = sarif_log(written["sarif"])["results"]
+    related = [place["physicalLocation"] for place in result.get("relatedLocations", [])]
+    dump = {"artifactLocation": {"uri": "a.jsonl", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": 1, "startColumn": column}}
+    assert related == ([] if source is None else [dump])
+    uri = f"file://{source}" if source and source.startswith("/") else expected[0]
+    if not uri.startswith(".."):
+        assert READERS["sarif"](written["sarif"])[0][2:4] == (uri, expected[1])
+        if not uri.startswith("file:"):
+            assert READERS["github"](written["github"])[0][2:] == expected
+
+
+def test_a_node_of_a_model_is_no_line_of_a_program(folder: Path, command: Command) -> None:
+    named = changed((("dispatchables", "gather", "desc", "Axis"), 2))
+    named["dispatchables"]["rows.cpp:7"] = named["dispatchables"].pop("gather")
+    file = write(folder, json.dumps({**named, "commands": []}), "a.json").relative_to(folder)
+    (found,) = json.loads(command("check", "--json", file).out)["files"][0]["findings"]
+    assert found["subject"] == "dispatchables.rows.cpp:7"
+    assert "created" not in found
+
+
+def test_a_problem_with_a_dumped_line_is_shown_next_to_the_program(folder: Path, command: Command) -> None:
+    line = {"name": "src/rows.cpp:12", "type": "DML_OPERATOR_GATHER", "desc": {**GATHER["desc"], "InputTensor": None}}
+    file = write(folder, json.dumps(line) + "\n", "a.jsonl").relative_to(folder)
+    (shown,) = command("check", "--output-format", "github", file).out.splitlines()
+    assert shown.startswith("::error file=src/rows.cpp,line=12,title=not understood::a.jsonl:1:")
+    (invocation,) = sarif_log(command("check", "--output-format", "sarif", file).out)["invocations"]
+    (told,) = invocation["toolExecutionNotifications"]
+    assert told["locations"][0]["physicalLocation"]["region"] == {"startLine": 12}
 
 
 def test_the_report_says_how_many_lines_a_finding_has(command: Command, given: Any) -> None:

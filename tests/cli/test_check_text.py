@@ -63,10 +63,53 @@ def test_quiet_leaves_findings_and_problems(folder: Path, command: Command) -> N
     loud, quiet = command("check", "."), command("check", "--quiet", ".")
     assert (quiet.code, quiet.out) == (loud.code, loud.out) == (2, loud.out)
     assert quiet.err.startswith("b.json:1:19: ")
-    assert len(quiet.err.splitlines()) == 1
+    assert [line[:8] for line in quiet.err.splitlines()[1:]] == ["    1 | ", "      | "]
     (folder / "b.json").unlink()
     assert "note: this entry" in command("check", ".").err
     assert command("check", "-q", ".").err == ""
+
+
+def test_problems_are_sorted_and_have_their_lines(folder: Path, command: Command) -> None:
+    broken = changed((("dispatchables", "gather", "desc", "Axis"), "x"), (("resources", "output", "sizeInBytes"), "y"))
+    text = json.dumps({key: broken[key] for key in ("dispatchables", "resources", "commands")}, indent=1)
+    (folder / "a.json").write_text(text)
+    (folder / "b.jsonl").write_text('{"type": "DML_OPERATOR_GATHER", "desc": \n{"type": }\n')
+    ended = command("check", "a.json", "b.jsonl", "nofile.json")
+    rows = text.splitlines()
+    lines = [number for word in ('"x"', '"y"') for number, row in enumerate(rows, 1) if word in row]
+    assert lines == sorted(lines)
+    told = ended.err.splitlines()
+    assert [line for line in told if line.startswith("a.json:")] == [told[0], told[3]]
+    for number, (line, word) in enumerate(zip(lines, ("x", "y"), strict=True)):
+        column = rows[line - 1].index(f'"{word}"') + 1
+        heading, shown, caret = told[3 * number : 3 * number + 3]
+        assert heading.startswith(f"a.json:{line}:{column}: ")
+        assert (shown, len(caret)) == (f"{line:5} | {rows[line - 1]}", 8 + column)
+    assert told[-2:] == ["nofile.json: does not exist", "2 files checked, 5 problems"]
+    concise = command("check", "--output-format", "concise", "a.json", "b.jsonl", "nofile.json").err.splitlines()
+    assert concise == [line for line in told if not line.startswith("  ")]
+
+
+PATH = "Wide.graph/" * 20
+
+HEADS = {
+    "words": ("f.json:1:2: DML302 error:", "a rule of " * 12),
+    "a long path of a node": ("EXP301 warning:", f"the type must be known ({PATH}node.data)"),
+    "a word without joints": ("EXP301 warning:", "x" * 200),
+    "a long file": (f"{PATH}f.json:1:2: DML302 error:", "a rule (Axis)"),
+}
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("case", HEADS)
+def test_the_first_line_of_a_finding_is_wrapped_and_nothing_is_lost(case: str, width: int) -> None:
+    start, text = HEADS[case]
+    first, *others = snippets.headed(start, text.strip(), width)
+    assert first.startswith(start)
+    assert len(first) <= width or first == start
+    assert all(line.startswith("  ") and len(line) <= width for line in others)
+    joined = "".join([first, *others])
+    assert joined.replace(" ", "") == (start + text).replace(" ", "")
 
 
 def test_names_in_models_forge_no_lines_and_steer_no_terminal(tmp_path: Path) -> None:

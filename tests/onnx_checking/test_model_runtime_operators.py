@@ -183,7 +183,7 @@ def test_each_row_is_judged() -> None:
 
 
 def test_the_page_names_each_operator() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "onnx-check.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "onnx-known.md").read_text(encoding="utf-8")
     section = page.partition("## onnxruntime's own operators")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (?:`([\w.]+)`|ONNX's own).*? \| (.*) \|$", section, re.MULTILINE)
     names = [f"{domain}.{name.partition(' ')[0]}".lstrip(".") for domain, names in rows for name in names.split(", ")]

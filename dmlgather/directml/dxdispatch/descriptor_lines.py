@@ -135,12 +135,17 @@ def check_lines(
     checked = check.checked()
     places = _places(checked)
     left_out = sum(count for _, count in seen.values()) - check.legal_lines
-    return replace(checked, left_out=left_out, lines={first: decoded(raw) for raw, (first, _) in seen.items() if first in places})
+    return replace(checked, left_out=left_out, lines={first: _shown(raw) for raw, (first, _) in seen.items() if first in places})
 
 
 def _places(checked: CheckedFile) -> set[int | None]:
-    """The lines that findings are about."""
-    return {finding.line for finding in checked.findings}
+    """The lines that findings and problems are about."""
+    return {each.line for each in (*checked.findings, *checked.problems)}
+
+
+def _shown(raw: bytes) -> str:
+    """A line as it is shown, which may be no text."""
+    return raw[:LONGEST].decode("utf-8", "replace")
 
 
 class _LinesCheck:
