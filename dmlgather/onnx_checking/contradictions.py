@@ -88,8 +88,11 @@ def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
     return inferred if stated is None or isinstance(inferred, int) else stated
 
 
-AT_RUNTIME = "DirectML provider, which compares the model's sizes with its own, ends with 0x80070057"
-"""What becomes of a stated size that is wrong."""
+UNNOTICED = (
+    "what follows from it may be refused or fail, and the DirectML provider, which compares the model's sizes with its own, "
+    "ends with 0x80070057"
+)
+"""What becomes of a stated size that is wrong and that onnxruntime does not notice."""
 
 
 def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
@@ -99,11 +102,13 @@ def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
     if found.refused:
         code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
     elif _never(stated, follows, sizes):
-        code, outcome = "EXP306", f"onnxruntime goes on with {found.kept}, and {_outcome(found)}"
+        code, outcome = "EXP306", _outcome(found)
     else:
         code = "EXP308"
         held = [f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and isinstance(one, int)]
-        outcome = f"right for {printable(' and '.join(dict.fromkeys(held)))} only; for others, onnxruntime's {AT_RUNTIME}"
+        outcome = (
+            f"right for {printable(' and '.join(dict.fromkeys(held)))} only; onnxruntime does not notice others: {UNNOTICED}"
+        )
     return CODES[code].finding(
         "",
         expected=f"{name!r} of type {follows}, which follows from the inputs of its node",
@@ -116,8 +121,8 @@ def _outcome(found: Contradiction) -> str:
     """What onnxruntime does with a tensor of which it keeps some sizes."""
     kept, follows = found.kept.shape, found.follows.shape
     if kept is None or (follows is not None and len(kept) == len(follows) and not _wrong(kept, follows)):
-        return "computes the right one"
-    return f"its {AT_RUNTIME}"
+        return f"onnxruntime goes on with {found.kept}, and computes the right one"
+    return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
 
 
 def _wrong(kept: Shape, follows: Shape) -> bool:

@@ -43,7 +43,8 @@ def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping
     elif opset is not None and not bodies:
         inferred = _of_node(KnownNode(node, opset, types, values, scope.reader.names, requests))
     for name, one, other in zip(node.output, chain(inferred, repeat(NOTHING)), plain, strict=False):
-        kept = lenient(scope.declared(name), other if one.shape is None else one)
+        scope.merged[name] = other if one.shape is None else one
+        kept = lenient(scope.declared(name), scope.merged[name])
         if name and _static(kept) != _static(scope.types.get(name, NOTHING)):
             scope.kept[name] = kept
 
@@ -54,13 +55,9 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
     name: of an output of the node, or of an input of a graph inside it. scope: of the name.
     """
     stated, follows = scope.contradicted[name]
-    if scope.statements.of_function and scope.outer is not None:
-        return uncontradicted(stated, scope.follows(name), numbers_may_be) != stated
-    if node.op_type in IGNORED:
-        return False
-    if node.op_type == "Scan" and name not in node.output:
-        return uncontradicted(stated, follows, numbers_may_be) != stated
-    return not same_type(scope.declared(name), follows)
+    if (scope.statements.of_function and scope.outer is not None) or (node.op_type == "Scan" and name not in node.output):
+        return uncontradicted(stated, scope.merged.get(name, scope.follows(name)), numbers_may_be) != stated
+    return node.op_type not in IGNORED and not same_type(scope.declared(name), follows)
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.node_reading import check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, PartialType
+from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import operator_name, subgraphs
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
-from dmlgather.onnx_checking.following.control_flow import taken_branch
+from dmlgather.onnx_checking.following.control_flow import scanned, taken_branch
 from dmlgather.onnx_checking.following.kept_types import learn_kept, refuses
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import row_of
@@ -153,7 +153,7 @@ class _Visitor:
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
-        self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version))
+        self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
         """Why no run reaches the graph that is visited: calls in it do not count, unless there are no others."""
@@ -185,6 +185,8 @@ class _Visitor:
     def _outermost(self, graph: GraphProto, path: str, scope: Scope, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
         """A graph that is in no other one. remark: why its shapes could not be inferred."""
         before = len(self.contents.sites)
+        for value in graph.input:
+            self.names.note_origin(scope.types[value.name].shape, value.name)
         self._graph(graph, path, scope, _opsets(imports, self.model.ir_version))
         if self.unreached is None and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
             remark = infer(self.file, graph, imports, strict=True).remark
@@ -266,15 +268,22 @@ class _Visitor:
 
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
         """Compare what is stated of the inputs of a graph inside a node, and keep what follows where anything is stated in it."""
+        assert inner.outer is not None
         if node.op_type == "Scan":
-            found = {value.name: inner.follows(value.name) for value in graph.input}
+            names = [value.name for value in graph.input]
+            handed = scanned(node, graph, inner.outer.type) or [NOTHING] * len(names)
+            found = {
+                name: inner.follows(name).merged(known, inner.reader.names.joined)
+                for name, known in zip(names, handed, strict=True)
+            }
             inner.check_inputs(found)
+            inner.merged |= zip(names, scanned(node, graph, inner.outer.taken_type) or (), strict=False)
             for name, known in found.items():
                 inner.learn_input(name, known)
         elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
-            assert inner.outer is not None
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
+            inner.merged |= {name: inner.outer.taken_type(given).sized(None) for name, given in zip(names, node.input[2:])}
             for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
                 inner.learn_input(name, known)
 
@@ -285,9 +294,7 @@ class _Visitor:
         return place
 
     def _call(self, key: Key, node: NodeProto, scope: Scope) -> None:
-        inputs = _values(node.input, scope)
-        attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
-        call = FunctionCall(tuple(each.type for each in inputs), tuple(map(scope.value, node.input)), attributes)
+        call = FunctionCall.of(node, *scope.inputs(node))
         calls = self.calls if self.unreached is None else self.idle_calls
         calls[key] = calls[key].joined(call) if key in calls else call
 

@@ -53,11 +53,10 @@ class Scope:
         """What is stated of names, and what follows, where these contradict each other."""
         self.kept: dict[str, PartialType] = {}
         """What onnxruntime takes the types of names to be, where that is not what follows."""
+        self.merged: dict[str, PartialType] = {}
+        """What onnxruntime merges with what is stated of names."""
         self.results = [value.name for value in graph.output]
         self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
-        if outer is None:
-            for name, known in self.types.items():
-                reader.names.note_origin(known.shape, name)
         values = (value for value in (*graph.value_info, *graph.output) if value.HasField("type"))
         found = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = found | self.types
