@@ -283,7 +283,7 @@ class _Visitor:
         elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
-            inner.merged |= {name: inner.outer.taken_type(given).sized(None) for name, given in zip(names, node.input[2:])}
+            inner.merged |= {name: inner.outer.taken_type(given).sized(None) for name, given in zip(names, node.input[2:], strict=False)}
             for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
                 inner.learn_input(name, known)
 
