@@ -21,7 +21,8 @@ class Contradiction:
 
     place: of the node that gives it. graph: the path of the graph around it. tensor: its name. operator: of the node, with its
     domain. stated: the type in the model's value_info or outputs. follows: the type by the node's inputs. kept: the type that
-    onnxruntime goes on with once it has merged both. refused: whether it does not load the model instead.
+    onnxruntime goes on with once it has merged both. first: the one that it goes on with before it folds constants. refused:
+    whether it does not load the model instead.
     """
 
     place: str
@@ -31,6 +32,7 @@ class Contradiction:
     stated: PartialType
     follows: PartialType
     kept: PartialType
+    first: PartialType
     refused: bool = False
 
 
@@ -119,13 +121,17 @@ def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
 
 def _outcome(found: Contradiction) -> str:
     """What onnxruntime does with a tensor of which it keeps some sizes."""
-    kept, follows = found.kept.shape, found.follows.shape
-    if kept is None or (follows is not None and len(kept) == len(follows) and not _wrong(kept, follows)):
-        return f"onnxruntime goes on with {found.kept}, and computes the right one"
-    return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
+    if _wrong(found.kept.shape, found.follows.shape):
+        return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
+    if _wrong(found.first.shape, found.follows.shape):
+        return f"onnxruntime goes on with {found.kept}, unless it refuses what follows from {found.first} before it folds constants"
+    return f"onnxruntime goes on with {found.kept}, and computes the right one"
 
 
-def _wrong(kept: Shape, follows: Shape) -> bool:
+def _wrong(kept: Shape | None, follows: Shape | None) -> bool:
+    """Whether a shape has a number, or a rank, that does not follow."""
+    if kept is None or follows is None or len(kept) != len(follows):
+        return kept is not None
     return any(isinstance(one, int) and one != two for one, two in zip(kept, follows, strict=True))
 
 

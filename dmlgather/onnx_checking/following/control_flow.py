@@ -136,7 +136,7 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scanned(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
-    """The types of what a Scan hands to its body; None for one that does not fit its inputs, as in opset 8. type_of: of a name."""
+    """The types of what a Scan hands to its body; None where that does not fit, as in opset 8. type_of: of a name."""
     types, count = list(map(type_of, node.input)), _scans(node)
     if len(body.input) != len(types) or count > len(types):
         return None

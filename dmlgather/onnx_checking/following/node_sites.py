@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -42,14 +42,24 @@ MOST_ROUNDS = 8
 
 
 def learn_ranks(graph: GraphProto, scope: Scope) -> None:
-    """Keep the ranks of a graph's own values that follow from other ranks in it."""
+    """Keep the ranks of a graph's own values that follow from other ranks in it: first from those that are sure."""
     lacking = {name for name in (*scope.values, *scope.types) if scope.type(name).shape is None}
+    found = _ranks(graph, scope, lacking, scope.unconfirmed)
+    believed = _ranks(graph, scope, lacking - found.keys(), set()) if scope.unconfirmed else {}
+    for name, number in (found | believed).items():
+        if name in lacking:
+            scope.learn_rank(name, number, name in believed)
+
+
+def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str]) -> dict[str, int]:
+    """The ranks that follow for values that lack them. unsure: values whose ranks are not used."""
+    lacking |= unsure
     found: dict[str, int] = {}
 
     def rank(name: str) -> int | None:
         if name in found:
             return found[name]
-        shape = scope.type(name).shape if name else None
+        shape = scope.type(name).shape if name and name not in unsure else None
         return None if shape is None else len(shape)
 
     ruled = ((node, rule) for node in graph.node if node.input and (rule := row_of(node).rank) is not None)
@@ -62,8 +72,7 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
                     found[name] = number
         if len(found) == before:
             break
-    for name, number in found.items():
-        scope.learn_type(name, PartialType(shape=(None,) * number))
+    return found
 
 
 CHANGING = "another value in each iteration of the"
@@ -204,7 +213,7 @@ class _Visitor:
                 self._check_room(node, path, opset)
                 unique, inputs = self._unique(place, index), _values(node.input, scope)
                 self.propagation.visit(node, opset, scope, {})
-                learn_kept(node, opset, scope, {}, self.propagation.requests)
+                learn_kept(node, opset, scope, {}, self.propagation)
                 self._note_contradictions(node, unique, node.output, path, scope)
                 outputs = _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
@@ -222,7 +231,7 @@ class _Visitor:
                 self._call(key, node, scope)
             inside = self._inside(node, place, scope, opsets)
             self.propagation.visit(node, opset, scope, inside)
-            learn_kept(node, opset, scope, inside, self.propagation.requests)
+            learn_kept(node, opset, scope, inside, self.propagation)
             self._note_contradictions(node, place, node.output, path, scope)
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
@@ -232,7 +241,8 @@ class _Visitor:
                 self.contents.kept[path, name] = scope.kept[name]
             if name in scope.contradicted:
                 stated, follows = scope.contradicted[name]
-                types, refused = (stated, follows, scope.kept.get(name, follows)), refuses(node, name, scope)
+                kept, refused = scope.kept.get(name, follows), refuses(node, name, scope)
+                types = stated, follows, kept, scope.first.get(name, kept)
                 found = Contradiction(place, path, name, printable(operator_name(node)), *types, refused=refused)
                 self.contents.contradictions.append(found)
 
@@ -280,10 +290,12 @@ class _Visitor:
             inner.merged |= zip(names, scanned(node, graph, inner.outer.taken_type) or (), strict=False)
             for name, known in found.items():
                 inner.learn_input(name, known)
-        elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
+        elif node.op_type == "Loop" and inner.unconfirmed and opset is not None:  # ONNX infers no shapes of what it carries
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
-            inner.merged |= {name: inner.outer.taken_type(given).sized(None) for name, given in zip(names, node.input[2:], strict=False)}
+            inner.merged |= {
+                name: inner.outer.taken_type(given).sized(None) for name, given in zip(names, node.input[2:], strict=False)
+            }
             for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
                 inner.learn_input(name, known)
 

@@ -37,7 +37,7 @@ class Propagation:
     """
 
     def __init__(self, requests: NodeRequests, file: ModelFile) -> None:
-        self.requests, self._file = requests, file
+        self.requests, self.file = requests, file
         self.steps = self._steps_for_types = MOST_STEPS
         self._finds_types = False
 
@@ -134,13 +134,13 @@ class Propagation:
         """Keep the types of what a local function gives, where these may be others than ONNX found: it infers no more of a
         function than what it finds of a whole model, of whose calls it may know less.
         """
-        functions = self._file.functions
+        functions = self.file.functions
         key = functions.called(node)
         if key is None or not (_is_open(node, scope) and _helps(node, scope)):
             return
         call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
         function, before = functions.unstated(key), names.snapshot()
-        graph, _, _ = infer(self._file, function_graph(function, call), function.opset_import)
+        graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
         given = dict(zip(function.input, call.values, strict=False))
         inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), given=given)
         if self._visit_all(graph, own_opset(function.opset_import), inner):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Iterable, Mapping, MutableSequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -43,7 +43,7 @@ class GraphStatements:
 
     def follows(self, name: str) -> PartialType:
         """The type of a value that follows without statements; None for the sizes that have no name in the inputs."""
-        return _of_given(type_of_value(self.plain[name]), self.given) if name in self.plain else NOTHING
+        return of_given(type_of_value(self.plain[name]), self.given) if name in self.plain else NOTHING
 
 
 class Statements:
@@ -122,7 +122,7 @@ def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozense
     return found
 
 
-def _of_given(known: PartialType, given: frozenset[str]) -> PartialType:
+def of_given(known: PartialType, given: Set[str]) -> PartialType:
     """The type without the names of sizes that are not among those given."""
     if known.shape is None:
         return known
