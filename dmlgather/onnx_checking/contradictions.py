@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values
 from dmlgather.wording import printable
 
 Shape = tuple[Size, ...]
@@ -124,7 +127,7 @@ def _outcome(found: Contradiction) -> str:
     if _wrong(found.kept.shape, found.follows.shape):
         return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
     if _wrong(found.first.shape, found.follows.shape):
-        return f"onnxruntime goes on with {found.kept}, unless it refuses what follows from {found.first} before it folds constants"
+        return f"onnxruntime goes on with {found.kept}, unless it refuses what follows from {found.first} before it folds them"
     return f"onnxruntime goes on with {found.kept}, and computes the right one"
 
 
@@ -139,15 +142,16 @@ def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:
     """Whether a stated type is the one that follows for no sizes of the inputs."""
     if not same_type(stated, follows) or stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
         return True
-    return any(isinstance(one, int) and two is not None and _differ(one, two, sizes) for one, two in _pairs(stated, follows))
+    pairs = [(one, two) for one, two in _pairs(stated, follows) if isinstance(one, int) and two is not None]
+    symbols = sorted(frozenset().union(*(sizes.symbols(two) for _, two in pairs)))
+    constraints = [
+        Constraint(sizes.symbols(two), partial(_is, sizes, two, one), (Crossing((two,), (), one),)) for one, two in pairs
+    ]
+    return SizeSearch(sizes, symbols, {}, ELEMENT_LIMIT).first(constraints) is None
 
 
-def _differ(stated: int, follows: KnownSize, sizes: Sizes) -> bool:
-    """Whether a number is none that a size may be."""
-    bounds = ((sizes.parts(follows, "minimum"), "<"), (sizes.parts(follows, "maximum"), ">"))
-    return sizes.compare(follows, "=", stated) is False or any(
-        sizes.compare(part, relation, stated) for parts, relation in bounds for part in parts
-    )
+def _is(sizes: Sizes, size: KnownSize, number: int, values: Values) -> bool:
+    return sizes.at(size, values) == number
 
 
 def _pairs(stated: PartialType, follows: PartialType) -> list[tuple[Size, Size]]:

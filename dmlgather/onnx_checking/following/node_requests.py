@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.onnx.problems.partial_types import PartialType, type_of_value, value_of_type
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_value, value_of_type
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimits
-from dmlgather.onnx_checking.reading.shape_inference import copies_sizes
+from dmlgather.onnx_checking.reading.shape_inference import sure_type
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Value, is_known
 
 if TYPE_CHECKING:
@@ -62,13 +62,8 @@ class NodeRequests:
             answer = ModelProto.FromString(self.limits.ask_node(model.SerializeToString(), KEPT_ELEMENTS if computes else 0))
         except InferenceFailedError:
             return NodeAnswer()
-        found = {value.name: type_of_value(value) for value in answer.graph.value_info}
-        if copies_sizes(node, opset):
-            found = {
-                name: known.sized([None if isinstance(size, str) else size for size in known.shape or ()])
-                for name, known in found.items()
-                if known.shape is not None
-            }
+        data = types[0] if types else NOTHING
+        found = {value.name: sure_type(node, opset, data, type_of_value(value)) for value in answer.graph.value_info}
         return NodeAnswer(
             found,
             {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
@@ -16,7 +17,7 @@ from dmlgather.onnx_checking.following.operator_rows import KnownNode, SizeRule,
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
-from dmlgather.onnx_checking.reading.local_functions import FunctionCall, function_graph, function_name
+from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
 
@@ -27,6 +28,9 @@ MOST_STEPS = 4_000
 """The most nodes, graphs and initializers that are visited again, in all loops of a model together, to find out what the loops
 compute; as many again for the types that they keep.
 """
+
+STEPS_OF_CALL = 20
+"""What shape inference of a function counts as."""
 
 NO_TYPES: Mapping[str, PartialType] = {}
 
@@ -85,11 +89,18 @@ class Propagation:
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
         """As `loop_types` and `scan_types`. Its steps are counted apart from those for values, of which a loop may take all."""
         run, types = self._runner(opset, scope), scan_types if node.op_type == "Scan" else loop_types
-        if self._finds_types:
+        with self._types_alone():
             return types(node, scope, run)
+
+    @contextmanager
+    def _types_alone(self) -> Iterator[None]:
+        """Count the steps for types."""
+        if self._finds_types:
+            yield
+            return
         values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
         try:
-            return types(node, scope, run)
+            yield
         finally:
             self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
 
@@ -134,10 +145,19 @@ class Propagation:
         """Keep the types of what a local function gives, where these may be others than ONNX found: it infers no more of a
         function than what it finds of a whole model, of whose calls it may know less.
         """
-        functions = self.file.functions
-        key = functions.called(node)
-        if key is None or not (_is_open(node, scope) and _helps(node, scope)):
+        key = self.file.functions.called(node)
+        lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
+        if key is None or not (_is_open(node, scope) and (lacks_shape or _helps(node, scope))):
             return
+        with self._types_alone():
+            self._visit_function(key, node, scope)
+
+    def _visit_function(self, key: Key, node: NodeProto, scope: Scope) -> None:
+        """Keep the types of what a function gives to a node."""
+        self.steps -= STEPS_OF_CALL
+        if self.steps < 0:
+            return
+        functions = self.file.functions
         call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
         function, before = functions.unstated(key), names.snapshot()
         graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
