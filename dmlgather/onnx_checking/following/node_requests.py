@@ -11,7 +11,7 @@ import numpy as np
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_value, value_of_type
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimits
-from dmlgather.onnx_checking.reading.shape_inference import sure_type
+from dmlgather.onnx_checking.reading.shape_inference import right_type
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Value, is_known
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class NodeRequests:
         except InferenceFailedError:
             return NodeAnswer()
         data = types[0] if types else NOTHING
-        found = {value.name: sure_type(node, opset, data, type_of_value(value)) for value in answer.graph.value_info}
+        found = {value.name: right_type(node, opset, data, type_of_value(value)) for value in answer.graph.value_info}
         return NodeAnswer(
             found,
             {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},

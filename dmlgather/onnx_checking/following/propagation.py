@@ -18,6 +18,7 @@ from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
+from dmlgather.onnx_checking.reading.shape_inference import MISTAKEN
 from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
 
@@ -205,7 +206,12 @@ def _is_open(node: NodeProto, scope: Scope) -> bool:
 
 def _helps(node: NodeProto, scope: Scope) -> bool:
     """Whether more may follow for a node's outputs than shape inference of the whole graph found."""
-    return scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
+    return (
+        scope.retyped
+        or node.op_type in MISTAKEN
+        or any(map(scope.is_better, node.input))
+        or any(map(scope.is_stated, node.output))
+    )
 
 
 def _learn(node: NodeProto, scope: Scope, values: Iterable[Value]) -> None:

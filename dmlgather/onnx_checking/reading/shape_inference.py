@@ -7,11 +7,11 @@ passes a limit is tried again, with the nodes that read such tensors kept from i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
-from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size, type_of_value, value_of_type
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size, type_of_value
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS
@@ -37,46 +37,46 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
     return graph, remark
 
 
-def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Iterable[int]:
-    """The sizes with names that ONNX gives a slice: it may have copied them from the data."""
-    return [axis for axis, size in enumerate(result) if isinstance(size, str)]
+def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
+    """Nothing for the sizes with names that ONNX gives a slice: it may have copied them from the data."""
+    return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
-def _beyond(node: NodeProto, data: Shape, result: Shape) -> Iterable[int]:
-    """The sizes that ONNX gives a pooling that rounds them up, where the last window would begin behind the data."""
+def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
+    """One less where ONNX gives a pooling that rounds sizes up a last window that begins behind the data."""
     ints = {each.name: list(each.ints) or [each.i] for each in node.attribute}
     rank = len(data) - 2
     steps, before = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
     if ints.get("ceil_mode") != [1] or len(result) != len(data) or len(steps) != rank or len(before) < rank:
-        return []
+        return {}
     axes = zip(range(2, len(data)), data[2:], result[2:], steps, before, strict=False)
-    return [
-        axis
+    return {
+        axis: count - 1
         for axis, size, count, step, pad in axes
         if isinstance(size, int) and isinstance(count, int) and (count - 1) * step >= size + pad
-    ]
+    }
 
 
 MISTAKEN = {
     "Slice": (range(10, 11), _copied),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _beyond)),
 }
-"""The operators for which ONNX infers wrong sizes, with the opsets, and rules that give the axes of these sizes from the node and
-the shapes of its first input and of an output.
+"""The operators for which ONNX infers wrong sizes, with the opsets, and rules that give the right ones by their axes, from the node
+and the shapes of its first input and of an output.
 """
 
 
-def sure_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
-    """What is sure of the type that ONNX infers for an output of a node. data: the type of its first input."""
+def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
+    """The type that ONNX infers for an output of a node, mended. data: the type of its first input."""
     opsets, rule = MISTAKEN.get(node.op_type, ((), _copied))
     if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
         return result
-    axes = set(rule(node, data.shape or (), result.shape))
-    return result.sized([None if axis in axes else size for axis, size in enumerate(result.shape)]) if axes else result
+    right = rule(node, data.shape or (), result.shape)
+    return result.sized([right.get(axis, size) for axis, size in enumerate(result.shape)]) if right else result
 
 
 def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
-    """Hide the nodes for which ONNX inferred wrong sizes, and state what is sure; whether there are any."""
+    """Hide the nodes for which ONNX inferred wrong sizes, and state the others; whether there are any."""
     opset, found = own_opset(model.opset_import), False
     for graph, known in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
@@ -84,17 +84,26 @@ def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
         for node in nodes:
             data = type_of_value(types[node.input[0]]) if node.input[0] in types else NOTHING
             values = [types[name] for name in node.output if name in types]
-            sure = [sure_type(node, opset, data, type_of_value(value)) for value in values]
-            if all(known == type_of_value(value) for value, known in zip(values, sure, strict=True)):
-                continue
-            node.domain, found = HIDDEN, True
-            for value, known_type in zip(values, sure, strict=True):
-                declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
-                for each in declared or [graph.value_info.add()]:
-                    each.CopyFrom(value_of_type(value.name, known_type))
+            right = [right_type(node, opset, data, type_of_value(value)).shape or () for value in values]
+            wrong = [_clear_others(value, shape) for value, shape in zip(values, right, strict=True)]
+            if any(wrong):
+                node.domain, found = HIDDEN, True
+                for value in values:
+                    declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
+                    for each in declared or [graph.value_info.add()]:
+                        each.CopyFrom(value)
     if found:
         model.opset_import.add(domain=HIDDEN, version=1)
     return found
+
+
+def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
+    """Clear the sizes of a value that are not those of a shape; whether there are any."""
+    known = type_of_value(value).shape or ()
+    wrong = [dim for dim, one, two in zip(value.type.tensor_type.shape.dim, known, shape, strict=False) if one != two]
+    for dim in wrong:
+        dim.Clear()
+    return bool(wrong)
 
 
 def _within_limits(model: ModelProto, limits: InferenceLimits, strict: bool) -> tuple[GraphProto, str]:
