@@ -24,8 +24,8 @@ class Contradiction:
 
     place: of the node that gives it. graph: the path of the graph around it. tensor: its name. operator: of the node, with its
     domain. stated: the type in the model's value_info or outputs. follows: the type by the node's inputs. kept: the type that
-    onnxruntime goes on with once it has merged both. first: the one that it goes on with before it folds constants. refused:
-    whether it does not load the model instead.
+    onnxruntime goes on with once it has merged both. first: the one that it goes on with before it folds constants and inlines
+    functions. refused: whether it does not load the model instead.
     """
 
     place: str
@@ -127,7 +127,8 @@ def _outcome(found: Contradiction) -> str:
     if _wrong(found.kept.shape, found.follows.shape):
         return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
     if _wrong(found.first.shape, found.follows.shape):
-        return f"onnxruntime goes on with {found.kept}, unless it refuses what follows from {found.first} before it folds them"
+        before = f"before, it may refuse what follows from {found.first}"
+        return f"onnxruntime goes on with {found.kept} once it has folded constants and inlined functions; {before}"
     return f"onnxruntime goes on with {found.kept}, and computes the right one"
 
 

@@ -46,6 +46,7 @@ def learn_kept(node: NodeProto, opset: int | None, scope: Scope, inside: Mapping
         inferred = _results(node, bodies) if misled or node.op_type != "Scan" else map(scope.follows, node.output)
     elif opset is None:
         inferred = _of_call(FunctionCall.of(node, types, values), node, propagation.file)
+        scope.first |= {name: scope.declared(name) for name in node.output}
     else:
         call = KnownNode(node, opset, types, values, scope.reader.names, propagation.requests)
         inferred = _of_node(call)
@@ -105,7 +106,7 @@ def _of_node(call: KnownNode) -> Iterable[PartialType]:
     row = row_of(call.node)
     if row.types is not None:
         return following_types(row.types, call)
-    found = call.ask(call.values).types
+    found = call.requests.ask(call.node, call.opset, call.types, call.values, evaluates=False).types
     return [found.get(name, NOTHING) for name in call.node.output]
 
 

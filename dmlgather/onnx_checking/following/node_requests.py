@@ -36,8 +36,17 @@ class NodeRequests:
     limits: InferenceLimits
     ir_version: int
 
-    def ask(self, node: NodeProto, opset: int, types: Sequence[PartialType], values: Sequence[Value | None]) -> NodeAnswer:
-        """The outputs of a node of ONNX's own domain, whose attributes hold no graphs. types, values: of its inputs.
+    def ask(
+        self,
+        node: NodeProto,
+        opset: int,
+        types: Sequence[PartialType],
+        values: Sequence[Value | None],
+        *,
+        evaluates: bool = True,
+    ) -> NodeAnswer:
+        """The outputs of a node of ONNX's own domain, whose attributes hold no graphs. types, values: of its inputs. evaluates:
+        whether values are wanted as well as types.
 
         Nothing where ONNX refuses the node, or passes a limit.
         """
@@ -46,7 +55,9 @@ class NodeRequests:
         if self.limits.used_up:
             return NodeAnswer()
         graph = GraphProto(node=[node])
-        computes = row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
+        computes = (
+            evaluates and row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
+        )
         for name, known, value in {
             name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
         }.values():

@@ -54,7 +54,7 @@ class Scope:
         self.kept: dict[str, PartialType] = {}
         """What onnxruntime takes the types of names to be, where that is not what follows."""
         self.first: dict[str, PartialType] = {}
-        """What it takes the types of names that are contradicted to be before it folds constants."""
+        """What it takes the types of names that are contradicted to be before it folds constants and inlines functions."""
         self.merged: dict[str, PartialType] = {}
         """What onnxruntime merges with what is stated of names."""
         self.results = [value.name for value in graph.output]

@@ -61,7 +61,7 @@ MISTAKEN = {
     "Slice": (range(10, 11), _copied),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _beyond)),
 }
-"""The operators for which ONNX infers wrong sizes, with the opsets, and rules that give the right ones by their axes, from the node
+"""The operators for which ONNX infers wrong sizes, with the opsets, and rules that give the right ones by axes, from the node
 and the shapes of its first input and of an output.
 """
 
