@@ -43,7 +43,9 @@ def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]
 
 
 def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """One less where ONNX gives a pooling that rounds sizes up a last window that begins behind the data."""
+    """One less where ONNX gives a pooling that rounds sizes up a last window that begins behind the data; nothing where a size of
+    the data was cleared.
+    """
     ints = {each.name: list(each.ints) or [each.i] for each in node.attribute}
     rank = len(data) - 2
     steps, before = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
@@ -51,9 +53,9 @@ def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
         return {}
     axes = zip(range(2, len(data)), data[2:], result[2:], steps, before, strict=False)
     return {
-        axis: count - 1
+        axis: count - 1 if isinstance(size, int) else None
         for axis, size, count, step, pad in axes
-        if isinstance(size, int) and isinstance(count, int) and (count - 1) * step >= size + pad
+        if isinstance(count, int) and (not isinstance(size, int) or (count - 1) * step >= size + pad)
     }
 
 
