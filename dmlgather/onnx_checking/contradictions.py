@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
+from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values
 from dmlgather.wording import printable
 
 Shape = tuple[Size, ...]
@@ -21,7 +24,8 @@ class Contradiction:
 
     place: of the node that gives it. graph: the path of the graph around it. tensor: its name. operator: of the node, with its
     domain. stated: the type in the model's value_info or outputs. follows: the type by the node's inputs. kept: the type that
-    onnxruntime goes on with once it has merged both. refused: whether it does not load the model instead.
+    onnxruntime goes on with once it has merged both. first: the one that it goes on with before it folds constants and inlines
+    functions. refused: whether it does not load the model instead.
     """
 
     place: str
@@ -31,6 +35,7 @@ class Contradiction:
     stated: PartialType
     follows: PartialType
     kept: PartialType
+    first: PartialType
     refused: bool = False
 
 
@@ -88,8 +93,11 @@ def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
     return inferred if stated is None or isinstance(inferred, int) else stated
 
 
-AT_RUNTIME = "DirectML provider, which compares the model's sizes with its own, ends with 0x80070057"
-"""What becomes of a stated size that is wrong."""
+UNNOTICED = (
+    "what follows from it may be refused or fail, and the DirectML provider, which compares the model's sizes with its own, "
+    "ends with 0x80070057"
+)
+"""What becomes of a stated size that is wrong and that onnxruntime does not notice."""
 
 
 def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
@@ -99,11 +107,13 @@ def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
     if found.refused:
         code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
     elif _never(stated, follows, sizes):
-        code, outcome = "EXP306", f"onnxruntime goes on with {found.kept}, and {_outcome(found)}"
+        code, outcome = "EXP306", _outcome(found)
     else:
         code = "EXP308"
         held = [f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and isinstance(one, int)]
-        outcome = f"right for {printable(' and '.join(dict.fromkeys(held)))} only; for others, onnxruntime's {AT_RUNTIME}"
+        outcome = (
+            f"right for {printable(' and '.join(dict.fromkeys(held)))} only; onnxruntime does not notice others: {UNNOTICED}"
+        )
     return CODES[code].finding(
         "",
         expected=f"{name!r} of type {follows}, which follows from the inputs of its node",
@@ -114,13 +124,18 @@ def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
 
 def _outcome(found: Contradiction) -> str:
     """What onnxruntime does with a tensor of which it keeps some sizes."""
-    kept, follows = found.kept.shape, found.follows.shape
-    if kept is None or (follows is not None and len(kept) == len(follows) and not _wrong(kept, follows)):
-        return "computes the right one"
-    return f"its {AT_RUNTIME}"
+    if _wrong(found.kept.shape, found.follows.shape):
+        return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
+    if _wrong(found.first.shape, found.follows.shape):
+        before = f"before, it may refuse what follows from {found.first}"
+        return f"onnxruntime goes on with {found.kept} once it has folded constants and inlined functions; {before}"
+    return f"onnxruntime goes on with {found.kept}, and computes the right one"
 
 
-def _wrong(kept: Shape, follows: Shape) -> bool:
+def _wrong(kept: Shape | None, follows: Shape | None) -> bool:
+    """Whether a shape has a number, or a rank, that does not follow."""
+    if kept is None or follows is None or len(kept) != len(follows):
+        return kept is not None
     return any(isinstance(one, int) and one != two for one, two in zip(kept, follows, strict=True))
 
 
@@ -128,15 +143,16 @@ def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:
     """Whether a stated type is the one that follows for no sizes of the inputs."""
     if not same_type(stated, follows) or stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
         return True
-    return any(isinstance(one, int) and two is not None and _differ(one, two, sizes) for one, two in _pairs(stated, follows))
+    pairs = [(one, two) for one, two in _pairs(stated, follows) if isinstance(one, int) and two is not None]
+    symbols = sorted(frozenset().union(*(sizes.symbols(two) for _, two in pairs)))
+    constraints = [
+        Constraint(sizes.symbols(two), partial(_is, sizes, two, one), (Crossing((two,), (), one),)) for one, two in pairs
+    ]
+    return SizeSearch(sizes, symbols, {}, ELEMENT_LIMIT).first(constraints) is None
 
 
-def _differ(stated: int, follows: KnownSize, sizes: Sizes) -> bool:
-    """Whether a number is none that a size may be."""
-    bounds = ((sizes.parts(follows, "minimum"), "<"), (sizes.parts(follows, "maximum"), ">"))
-    return sizes.compare(follows, "=", stated) is False or any(
-        sizes.compare(part, relation, stated) for parts, relation in bounds for part in parts
-    )
+def _is(sizes: Sizes, size: KnownSize, number: int, values: Values) -> bool:
+    return sizes.at(size, values) == number
 
 
 def _pairs(stated: PartialType, follows: PartialType) -> list[tuple[Size, Size]]:

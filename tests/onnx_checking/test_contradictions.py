@@ -25,7 +25,11 @@ from tests.real_models.stepping import session
 CODES = ("EXP306", "EXP307", "EXP308")
 
 CONSTANTS = """int64[2] ends = {0,3}, int64[1] zero = {0}, int64[1] two = {2}, int64[1] five = {5}, int64[1] eight = {8},
-int64[2] flat = {2,-1}, int64[2,1] rows = {3,0}"""
+int64[1] last = {-1}, int64[2] flat = {2,-1}, int64[2,1] rows = {3,0}"""
+
+
+COMPUTED = "s = Shape(x) k = Gather(s, zero) m = Mul(k, two) d = Div(m, two) q = Concat <axis = 0> (d, last) z = Reshape(x, q)"
+"""Nodes that give z the shape of x, as exporters write them."""
 
 
 class Case(NamedTuple):
@@ -101,6 +105,32 @@ SIZES = {
     ),
     "more than a size may ever be": Case(
         "float[N,3] x", "float[64,3] y", "", "y = Slice(x, zero, eight)", "EXP306", "y", "float[min(8, N),3]", "float[64,3]"
+    ),
+    "an odd number for an even one": Case(
+        "float[N,3] x", "float[7,3] y", "", "y = Concat <axis = 0>(x, x)", "EXP306", "y", "float[2*N,3]", "float[7,3]"
+    ),
+    "two numbers for one name": Case(
+        "float[N,N] x", "float[3,7] y", "", "y = Relu(x)", "EXP306", "y", "float[N,N]", "float[3,7]"
+    ),
+    "what a scan gives behind a computed shape": Case(
+        "float[4,3] x",
+        "float[3,5] y",
+        "",
+        f"{COMPUTED} y = Scan <num_scan_inputs = 1, scan_input_axes = [1], body = g (r) => (t) {{ t = Relu(r) }}> (z)",
+        "EXP306",
+        "y",
+        "float[3,4]",
+        "float[3,5]",
+    ),
+    "rows that a scan gives along the last axis": Case(
+        "float[4,3] x",
+        "float[4,3] y",
+        "",
+        f"{COMPUTED} y = Scan <num_scan_inputs = 1, scan_output_axes = [-1], body = g (r) => (t) {{ t = Relu(r) }}> (z)",
+        "EXP306",
+        "y",
+        "float[3,4]",
+        "float[4,3]",
     ),
     "a number for a name": Case(
         "float[N,3] x", "y", "float[1,3] a", "a = Relu(x) y = Gather(a, ends)", "EXP308", "a", "float[N,3]", "N = 1 only"
@@ -322,15 +352,18 @@ def test_local_functions(tmp_path: Path) -> None:
     branch = (
         "t = If (c) <then_branch = g () => (float[1,3] u) { u = Neg(x) }, else_branch = h () => (float[4,3] e) { e = Neg(x) }>"
     )
+    loop = "n = Constant <value = int64 {2}> () t = Loop (n, c, x) <body = g (int64 i, bool k, float[4,64] s) => (l, u) {"
     for body, place, code in (
         ("t = Neg(x)", "own:Twice/Neg_0", "EXP306"),
         (branch, "own:Twice/If_0.then_branch/Neg_0", "EXP307"),
+        (f"{loop} l = Identity(k) u = Identity(s) }}>", "own:Twice/Loop_1", "EXP306"),
     ):
         model = stating(
-            f'{UNKNOWN} agraph (float[4,3] x, bool c) => (y) {{ y = own.Twice(x, c) }} <domain: "own", opset_import: ["" : 17]> '
+            f"{UNKNOWN} agraph (float[4,3] x, bool c) => (float[4,3] y) {{ y = own.Twice(x, c) }} "
+            f'<domain: "own", opset_import: ["" : 17]> '
             f"Twice (x, c) => (y) {{ {body} y = Neg(t) }}"
         )
-        if code == "EXP306":
+        if body == "t = Neg(x)":
             model.functions[0].value_info.append(helper.make_tensor_value_info("t", onnx.TensorProto.INT64, (1, 3)))
         (finding,) = contradicting(checked(tmp_path, model))
         assert (finding.subject, finding.code) == (place, code)
@@ -339,6 +372,48 @@ def test_local_functions(tmp_path: Path) -> None:
         else:
             with pytest.raises(Fail):
                 session(model.SerializeToString())
+
+
+def test_what_a_call_gives(tmp_path: Path) -> None:
+    """Of two branches of other shapes, the function always chooses one."""
+    model = stating(
+        f'{UNKNOWN} agraph (float[4,3] x) => (float[4,3] y) {{ y = own.Turned(x) }} <domain: "own", opset_import: ["" : 17]> '
+        "Turned (x) => (y) { c = Constant <value = bool {1}> () y = If (c) "
+        "<then_branch = g () => (t) { t = Transpose(x) }, else_branch = h () => (e) { e = Neg(x) }> }"
+    )
+    (found,) = contents_of(model, tmp_path).contradictions
+    (value,) = session(unstated(model, "y").SerializeToString()).run(None, fed(model))
+    assert (found.tensor, found.follows.shape) == ("y", value.shape)
+
+
+@pytest.mark.parametrize("perm", ["0", "1, 0"])
+def test_what_follows_from_what_is_not_noticed(tmp_path: Path, perm: str) -> None:
+    """onnxruntime infers no shape of what a Loop carries, and refuses what does not fit the one that is stated."""
+    loop = "<body = g (int64 i, bool k, s) => (l, t) { l = Identity(k) t = Relu(s) }>"
+    nodes = f"a = Loop (n, c, x) {loop} y = Transpose <perm = [{perm}]> (a)"
+    model = stating(f"agraph (float[4,3] x, bool c, int64 n) => (y) <float[12] a> {{ {nodes} }}")
+    (finding,) = contradicting(checked(tmp_path, model))
+    assert "does not notice, and goes on with float[12]: what follows from it may be refused" in finding.got
+    if perm == "0":
+        session(model.SerializeToString())
+    else:
+        with pytest.raises(Fail, match="perm"):
+            session(model.SerializeToString())
+
+
+@pytest.mark.parametrize("sizes", ["2,2", "7,7", "4,6", "5,8"])
+@pytest.mark.parametrize("window", [(1, 2, 0), (2, 3, 0), (2, 3, 1), (3, 4, 1), (1, 4, 0)])
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
+def test_pooling_that_rounds_sizes_up(tmp_path: Path, operator: str, window: tuple[int, int, int], sizes: str) -> None:
+    """No window begins behind the data. Of a chain, each gets what the one before gives."""
+    length, step, pad = window
+    pool = f"{operator} <kernel_shape = [{length}, {length}], strides = [{step}, {step}], pads = [{', '.join([str(pad)] * 4)}], "
+    text = f"agraph (float[1,1,{sizes}] x) => (y) {{ a = {pool} ceil_mode = 1> (x) y = {pool} ceil_mode = 1> (a) }}"
+    (value,) = session(stating(text).SerializeToString()).run(None, fed(stating(text)))
+    for shape, holds in ((value.shape, True), ((1, 1, *(size + 1 for size in value.shape[2:])), False)):
+        model = stating(text.replace("(y)", f"(float[{','.join(map(str, shape))}] y)"))
+        found = contents_of(model, tmp_path).contradictions
+        assert [each.follows.shape for each in found] == ([] if holds else [value.shape])
 
 
 @pytest.mark.parametrize("size", ["4", "N"])

@@ -62,6 +62,18 @@ def test_a_slice_backwards_from_before_the_first_element() -> None:
     assert judged.verdict is Verdict.TAKEN
 
 
+def test_a_size_of_one_that_is_not_the_smallest_input() -> None:
+    """Of mod(N, 4) batches, level 2_1 takes 1, with N = 5; the smallest N of two components is 2."""
+    rng = random.Random(8947982392377279187)
+    node = random_node(rng)
+    assert node.inputs[0].type.shape == ("mod(N, 4)", "floor(N/2)", "3*M*N", "M", "N")
+    judged = judge(node, FeatureLevel.parse("2_1"), expressions()[0], {})
+    told = told_sizes(judged.findings)
+    assert judged.verdict is Verdict.REFUSED
+    assert told is not None
+    assert told["N"] % 4 > 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_models(tmp_path: Path, part: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.scopes import Scope
@@ -68,7 +68,7 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> Results | None:
     limit, goes_on = (scope.value(name) if name else None for name in node.input[:2])
     most = MOST_ITERATIONS + 1 if limit is None else _number(limit)
     going = True if goes_on is None else _number(goes_on)
-    scanned: list[list[Value]] = []
+    iterations: list[list[Value]] = []
     scanned_types: list[list[PartialType]] = []
     names = [value.name for value in body.input]
     for number in range(most or 0):
@@ -81,14 +81,17 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> Results | None:
         results, found = [inner.value(name) for name in inner.results], [inner.type(name) for name in inner.results[1:]]
         going, carried = _number(results[0]), results[1 : 1 + len(carried)]
         types = found[: len(types)]
-        scanned.append(results[1 + len(carried) :])
+        iterations.append(results[1 + len(carried) :])
         scanned_types.append(found[len(types) :])
     if most is None or going is None:
         return None
-    if not scanned:
+    if not iterations:
         return _without_scans(node, carried), [*types, *[NOTHING] * (len(node.output) - len(types))]
     rows = [reduce(PartialType.joined, each) for each in zip(*scanned_types, strict=True)]
-    return [*carried, *map(_stacked, zip(*scanned, strict=True))], [*types, *(_rows(row, len(scanned)) for row in rows)]
+    return [*carried, *map(_stacked, zip(*iterations, strict=True))], [
+        *types,
+        *(_with_axis(row, 0, len(iterations)) for row in rows),
+    ]
 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
@@ -108,9 +111,65 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
         found = [before.outside(inner.type(name)) for name in inner.results[1:]]
         wider = [one.joined(two) for one, two in zip(types, found, strict=False)]
         if wider == types:
-            return [*types, *(_rows(row, None) for row in found[len(types) :])]
+            return [*types, *(_with_axis(row, 0, None) for row in found[len(types) :])]
         types = wider
     return None
+
+
+def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
+    """The types of a Scan's outputs; None where they are not found out, or the node is none. Its states keep their shapes."""
+    body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
+    types = None if body is None or node.op_type != "Scan" else scanned(node, body, scope.type)
+    if body is None or types is None or len(body.output) != len(node.output):
+        return None
+    names, before = [value.name for value in body.input], scope.reader.names.snapshot()
+    inner = run(body, dict.fromkeys(names, Unknown("another value in each iteration")), dict(zip(names, types, strict=True)))
+    if inner is None:
+        return None
+    count = _scans(node)
+    states, data = len(types) - count, node.input[len(types) - count :]
+    found = [before.outside(inner.type(name)) for name in inner.results]
+    shapes = [(scope.type(name).shape, axis) for name, axis in zip(data, _axes(node, "scan_input_axes", count), strict=True)]
+    length = next((shape[axis] for shape, axis in shapes if shape is not None and -len(shape) <= axis < len(shape)), None)
+    axes = _axes(node, "scan_output_axes", len(found) - states)
+    return [*found[:states], *(_with_axis(row, axis, length) for row, axis in zip(found[states:], axes, strict=True))]
+
+
+def scanned(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
+    """The types of what a Scan hands to its body; None where that does not fit, as in opset 8. type_of: of a name."""
+    types, count = list(map(type_of, node.input)), _scans(node)
+    if len(body.input) != len(types) or count > len(types):
+        return None
+    states = len(types) - count
+    axes = _axes(node, "scan_input_axes", count)
+    return [*types[:states], *(_without_axis(known, axis) for known, axis in zip(types[states:], axes, strict=True))]
+
+
+def _scans(node: NodeProto) -> int:
+    """The number of inputs that a Scan goes through."""
+    return next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
+
+
+def _axes(node: NodeProto, name: str, count: int) -> list[int]:
+    """An attribute of a Scan with so many axes, which are 0 where it is left out."""
+    axes = next((list(each.ints) for each in node.attribute if each.name == name), [])
+    return axes if len(axes) == count else [0] * count
+
+
+def _without_axis(known: PartialType, axis: int) -> PartialType:
+    """The type of a tensor's slices along an axis."""
+    if known.shape is None or not -len(known.shape) <= axis < len(known.shape):
+        return known.sized(None)
+    at = axis % len(known.shape)
+    return known.sized((*known.shape[:at], *known.shape[at + 1 :]))
+
+
+def _with_axis(row: PartialType, axis: int, size: Size) -> PartialType:
+    """The type of values of one type along a new axis."""
+    if row.shape is None or not -len(row.shape) <= axis + (axis < 0) <= len(row.shape):
+        return row.sized(None)
+    at = axis % (len(row.shape) + 1)
+    return row.sized((*row.shape[:at], size, *row.shape[at:]))
 
 
 def _body(node: NodeProto) -> GraphProto | None:
@@ -120,11 +179,6 @@ def _body(node: NodeProto) -> GraphProto | None:
         return None
     fits = len(bodies[0].input) == len(node.input) and len(bodies[0].output) == 1 + len(node.output)
     return bodies[0] if fits and len(node.output) >= len(node.input) - 2 else None
-
-
-def _rows(row: PartialType, count: int | None) -> PartialType:
-    """The type of values of one type along a new first axis."""
-    return row if row.shape is None else row.sized((count, *row.shape))
 
 
 def _number(value: Value) -> int | None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlgather.onnx.problems.partial_types import PartialType, type_of_value, value_of_type
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_value, value_of_type
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimits
-from dmlgather.onnx_checking.reading.shape_inference import copies_sizes
+from dmlgather.onnx_checking.reading.shape_inference import right_type
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Value, is_known
 
 if TYPE_CHECKING:
@@ -36,8 +36,17 @@ class NodeRequests:
     limits: InferenceLimits
     ir_version: int
 
-    def ask(self, node: NodeProto, opset: int, types: Sequence[PartialType], values: Sequence[Value | None]) -> NodeAnswer:
-        """The outputs of a node of ONNX's own domain, whose attributes hold no graphs. types, values: of its inputs.
+    def ask(
+        self,
+        node: NodeProto,
+        opset: int,
+        types: Sequence[PartialType],
+        values: Sequence[Value | None],
+        *,
+        evaluates: bool = True,
+    ) -> NodeAnswer:
+        """The outputs of a node of ONNX's own domain, whose attributes hold no graphs. types, values: of its inputs. evaluates:
+        whether values are wanted as well as types.
 
         Nothing where ONNX refuses the node, or passes a limit.
         """
@@ -46,7 +55,9 @@ class NodeRequests:
         if self.limits.used_up:
             return NodeAnswer()
         graph = GraphProto(node=[node])
-        computes = row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
+        computes = (
+            evaluates and row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
+        )
         for name, known, value in {
             name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
         }.values():
@@ -62,13 +73,8 @@ class NodeRequests:
             answer = ModelProto.FromString(self.limits.ask_node(model.SerializeToString(), KEPT_ELEMENTS if computes else 0))
         except InferenceFailedError:
             return NodeAnswer()
-        found = {value.name: type_of_value(value) for value in answer.graph.value_info}
-        if copies_sizes(node, opset):
-            found = {
-                name: known.sized([None if isinstance(size, str) else size for size in known.shape or ()])
-                for name, known in found.items()
-                if known.shape is not None
-            }
+        data = types[0] if types else NOTHING
+        found = {value.name: right_type(node, opset, data, type_of_value(value)) for value in answer.graph.value_info}
         return NodeAnswer(
             found,
             {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, check_by_schema, in_family
 from dmlgather.onnx.problems.operator_versions import DOMAINS
-from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, PartialType
+from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import integers_of, operator_name, place_of, subgraphs
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
-from dmlgather.onnx_checking.following.control_flow import taken_branch
+from dmlgather.onnx_checking.following.control_flow import scanned, taken_branch
 from dmlgather.onnx_checking.following.kept_types import learn_kept, refuses
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import row_of
@@ -42,14 +42,24 @@ MOST_ROUNDS = 8
 
 
 def learn_ranks(graph: GraphProto, scope: Scope) -> None:
-    """Keep the ranks of a graph's own values that follow from other ranks in it."""
+    """Keep the ranks of a graph's own values that follow from other ranks in it: first from those that are sure."""
     lacking = {name for name in (*scope.values, *scope.types) if scope.type(name).shape is None}
+    found = _ranks(graph, scope, lacking, scope.unconfirmed)
+    believed = _ranks(graph, scope, lacking - found.keys(), set()) if scope.unconfirmed else {}
+    for name, number in (found | believed).items():
+        if name in lacking:
+            scope.learn_rank(name, number, name in believed)
+
+
+def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str]) -> dict[str, int]:
+    """The ranks that follow for values that lack them. unsure: values whose ranks are not used."""
+    lacking |= unsure
     found: dict[str, int] = {}
 
     def rank(name: str) -> int | None:
         if name in found:
             return found[name]
-        shape = scope.type(name).shape if name else None
+        shape = scope.type(name).shape if name and name not in unsure else None
         return None if shape is None else len(shape)
 
     ruled = ((node, rule) for node in graph.node if node.input and (rule := row_of(node).rank) is not None)
@@ -62,8 +72,7 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
                     found[name] = number
         if len(found) == before:
             break
-    for name, number in found.items():
-        scope.learn_type(name, PartialType(shape=(None,) * number))
+    return found
 
 
 CHANGING = "another value in each iteration of the"
@@ -172,7 +181,7 @@ class _Visitor:
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
-        self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version))
+        self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
         """Why no run reaches the graph that is visited: calls in it do not count, unless there are no others."""
@@ -204,6 +213,8 @@ class _Visitor:
     def _outermost(self, graph: GraphProto, path: str, scope: Scope, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
         """A graph that is in no other one. remark: why its shapes could not be inferred."""
         before = len(self.contents.sites)
+        for value in graph.input:
+            self.names.note_origin(scope.types[value.name].shape, value.name)
         self._graph(graph, path, scope, _opsets(imports, self.model.ir_version))
         if self.unreached is None and not remark and any(site.lacks_types for site in self.contents.sites[before:]):
             remark = infer(self.file, graph, imports, strict=True).remark
@@ -219,7 +230,7 @@ class _Visitor:
                 self._check_room(node, path, opset)
                 unique, inputs = self._unique(place, index), _values(node.input, scope)
                 self.propagation.visit(node, opset, scope, {})
-                learn_kept(node, opset, scope, {}, self.propagation.requests)
+                learn_kept(node, opset, scope, {}, self.propagation)
                 self._note_contradictions(node, unique, node.output, path, scope)
                 outputs = _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
@@ -237,7 +248,7 @@ class _Visitor:
                 self._call(key, node, scope)
             inside = self._inside(node, place, scope, opsets)
             self.propagation.visit(node, opset, scope, inside)
-            learn_kept(node, opset, scope, inside, self.propagation.requests)
+            learn_kept(node, opset, scope, inside, self.propagation)
             self._note_contradictions(node, place, node.output, path, scope)
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
@@ -247,7 +258,8 @@ class _Visitor:
                 self.contents.kept[path, name] = scope.kept[name]
             if name in scope.contradicted:
                 stated, follows = scope.contradicted[name]
-                types, refused = (stated, follows, scope.kept.get(name, follows)), refuses(node, name, scope)
+                kept, refused = scope.kept.get(name, follows), refuses(node, name, scope)
+                types = stated, follows, kept, scope.first.get(name, kept)
                 found = Contradiction(place, path, name, printable(operator_name(node)), *types, refused=refused)
                 self.contents.contradictions.append(found)
 
@@ -283,15 +295,24 @@ class _Visitor:
 
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
         """Compare what is stated of the inputs of a graph inside a node, and keep what follows where anything is stated in it."""
+        assert inner.outer is not None
         if node.op_type == "Scan":
-            found = {value.name: inner.follows(value.name) for value in graph.input}
+            names = [value.name for value in graph.input]
+            handed = scanned(node, graph, inner.outer.type) or [NOTHING] * len(names)
+            found = {
+                name: inner.follows(name).merged(known, inner.reader.names.joined)
+                for name, known in zip(names, handed, strict=True)
+            }
             inner.check_inputs(found)
+            inner.merged |= zip(names, scanned(node, graph, inner.outer.taken_type) or (), strict=False)
             for name, known in found.items():
                 inner.learn_input(name, known)
-        elif node.op_type == "Loop" and inner.states and opset is not None:  # ONNX infers no shapes of what it carries
-            assert inner.outer is not None
+        elif node.op_type == "Loop" and inner.unconfirmed and opset is not None:  # ONNX infers no shapes of what it carries
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
+            inner.merged |= {
+                name: inner.outer.taken_type(given).sized(None) for name, given in zip(names, node.input[2:], strict=False)
+            }
             for name, known in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
                 inner.learn_input(name, known)
 
@@ -302,9 +323,7 @@ class _Visitor:
         return place
 
     def _call(self, key: Key, node: NodeProto, scope: Scope) -> None:
-        inputs = _values(node.input, scope)
-        attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
-        call = FunctionCall(tuple(each.type for each in inputs), tuple(map(scope.value, node.input)), attributes)
+        call = FunctionCall.of(node, *scope.inputs(node))
         calls = self.calls if self.unreached is None else self.idle_calls
         calls[key] = calls[key].joined(call) if key in calls else call
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dmlgather.onnx.problems.operator_versions import DOMAINS
+from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.following import size_rules
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run, fold, moved_shapes
-from dmlgather.onnx_checking.following.control_flow import Run, join_branches, loop_results, loop_types, taken_branch
+from dmlgather.onnx_checking.following.control_flow import Run, join_branches, loop_results, loop_types, scan_types, taken_branch
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operator_rows import KnownNode, SizeRule, following_shapes, following_types, tensor
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
+from dmlgather.onnx_checking.reading.file import ModelFile, infer
+from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
+from dmlgather.onnx_checking.reading.shape_inference import MISTAKEN
+from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
 
 if TYPE_CHECKING:
@@ -25,14 +30,19 @@ MOST_STEPS = 4_000
 compute; as many again for the types that they keep.
 """
 
+STEPS_OF_CALL = 20
+"""What shape inference of a function counts as."""
+
 NO_TYPES: Mapping[str, PartialType] = {}
 
 
 class Propagation:
-    """Finds out what is known of the outputs of a model's nodes, each after those before it. requests: asks ONNX about a node."""
+    """Finds out what is known of the outputs of a model's nodes, each after those before it. requests: asks ONNX about a node.
+    file: the model's.
+    """
 
-    def __init__(self, requests: NodeRequests) -> None:
-        self.requests = requests
+    def __init__(self, requests: NodeRequests, file: ModelFile) -> None:
+        self.requests, self.file = requests, file
         self.steps = self._steps_for_types = MOST_STEPS
         self._finds_types = False
 
@@ -45,6 +55,7 @@ class Propagation:
             scope.doubt(name)
         if opset is None or node.domain not in DOMAINS:
             _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
+            self._call(node, scope)
         elif node.op_type == "If" and inside:
             join_branches(node, scope, inside)
         elif any(True for _ in subgraphs(node)):
@@ -76,13 +87,20 @@ class Propagation:
                     scope.learn_type(name, known)
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
-        """As `loop_types`. Its steps are counted apart from those for values, of which a loop may take all."""
-        run = self._runner(opset, scope)
+        """As `loop_types` and `scan_types`. Its steps are counted apart from those for values, of which a loop may take all."""
+        run, types = self._runner(opset, scope), scan_types if node.op_type == "Scan" else loop_types
+        with self._types_alone():
+            return types(node, scope, run)
+
+    @contextmanager
+    def _types_alone(self) -> Iterator[None]:
+        """Count the steps for types."""
         if self._finds_types:
-            return loop_types(node, scope, run)
+            yield
+            return
         values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
         try:
-            return loop_types(node, scope, run)
+            yield
         finally:
             self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
 
@@ -108,16 +126,47 @@ class Propagation:
         for name, known in types.items():
             scope.learn_input(name, known)
             scope.retyped = True
+        return scope if self._visit_all(graph, opset, scope) else None
+
+    def _visit_all(self, graph: GraphProto, opset: int, scope: Scope) -> bool:
+        """Visit the nodes of a graph; whether that takes no more steps than are left."""
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:
-                return None
-            taken = taken_branch(node, scope)
-            inside = {name: self._run(branch, opset, scope, {}) for name, branch in subgraphs(node) if name == taken}
+                return False
+            taken, branches = taken_branch(node, scope), subgraphs(node) if node.op_type == "If" else ()
+            inside = {name: self._run(branch, opset, scope, {}) for name, branch in branches if taken in (None, name)}
             if None in inside.values():
-                return None
+                return False
             self.visit(node, opset, scope, {name: inner for name, inner in inside.items() if inner is not None})
-        return scope
+        return True
+
+    def _call(self, node: NodeProto, scope: Scope) -> None:
+        """Keep the types of what a local function gives, where these may be others than ONNX found: it infers no more of a
+        function than what it finds of a whole model, of whose calls it may know less.
+        """
+        key = self.file.functions.called(node)
+        lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
+        if key is None or not (_is_open(node, scope) and (lacks_shape or _helps(node, scope))):
+            return
+        with self._types_alone():
+            self._visit_function(key, node, scope)
+
+    def _visit_function(self, key: Key, node: NodeProto, scope: Scope) -> None:
+        """Keep the types of what a function gives to a node."""
+        self.steps -= STEPS_OF_CALL
+        if self.steps < 0:
+            return
+        functions = self.file.functions
+        call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
+        function, before = functions.unstated(key), names.snapshot()
+        graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
+        given = dict(zip(function.input, call.values, strict=False))
+        inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), given=given)
+        if self._visit_all(graph, own_opset(function.opset_import), inner):
+            for name, result in zip(node.output, inner.results, strict=False):
+                if name:
+                    scope.learn_type(name, before.outside(inner.type(result)))
 
     def _node_call(
         self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
@@ -139,8 +188,7 @@ class Propagation:
             return
         row = row_of(node)
         self._learn_shapes(node, scope, call, row.sizes)
-        helps = scope.retyped or any(map(scope.is_better, node.input)) or any(map(scope.is_stated, node.output))
-        if helps and _is_open(node, scope):
+        if _helps(node, scope) and _is_open(node, scope):
             for name, known in call.ask(values).types.items():
                 scope.learn_type(name, known)
         if all(scope.types.get(name, NOTHING).shape is None for name in node.output if name):  # ONNX does not know the operator
@@ -153,6 +201,16 @@ class Propagation:
 
 def _is_open(node: NodeProto, scope: Scope) -> bool:
     return any(scope.is_open(name) for name in node.output if name)
+
+
+def _helps(node: NodeProto, scope: Scope) -> bool:
+    """Whether more may follow for a node's outputs than shape inference of the whole graph found."""
+    return (
+        scope.retyped
+        or node.op_type in MISTAKEN
+        or any(map(scope.is_better, node.input))
+        or any(map(scope.is_stated, node.output))
+    )
 
 
 def _learn(node: NodeProto, scope: Scope, values: Iterable[Value]) -> None:

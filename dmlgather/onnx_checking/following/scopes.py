@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -53,11 +53,12 @@ class Scope:
         """What is stated of names, and what follows, where these contradict each other."""
         self.kept: dict[str, PartialType] = {}
         """What onnxruntime takes the types of names to be, where that is not what follows."""
+        self.first: dict[str, PartialType] = {}
+        """What it takes the types of names that are contradicted to be before it folds constants and inlines functions."""
+        self.merged: dict[str, PartialType] = {}
+        """What onnxruntime merges with what is stated of names."""
         self.results = [value.name for value in graph.output]
         self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
-        if outer is None:
-            for name, known in self.types.items():
-                reader.names.note_origin(known.shape, name)
         values = (value for value in (*graph.value_info, *graph.output) if value.HasField("type"))
         found = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = found | self.types
@@ -87,7 +88,8 @@ class Scope:
             self.values[tensor.name] = default if replaceable else constant(tensor)
 
         self._inferred = dict(self.types)
-        self._folded: dict[str, bool] = {}
+        self._folded: dict[tuple[str, int], bool] = {}
+        self._believed_ranks: set[str] = set()
 
     @cached_property
     def _givers(self) -> dict[str, NodeProto]:
@@ -149,7 +151,7 @@ class Scope:
 
     def doubt(self, name: str) -> None:
         """Forget what is known of an output by statements alone, until it is settled."""
-        if name in self._own.stated or self.statements.misled:
+        if name in self._own.stated or name in self._believed_ranks or self.statements.misled:
             known = self.types.get(name, NOTHING)
             sure = sure_part(known, self.follows(name))
             if sure != known:
@@ -187,9 +189,14 @@ class Scope:
                 self.statements.misled = self.statements.misled or self.types[name] != believed
 
     @property
-    def states(self) -> bool:
-        """Whether anything is stated of a value that shape inference alone does not confirm."""
-        return bool(self._own.stated)
+    def unconfirmed(self) -> Set[str]:
+        """The values of which something is stated that shape inference alone does not confirm."""
+        return self._own.stated.keys()
+
+    def learn_rank(self, name: str, rank: int, believed: bool) -> None:
+        """Keep the rank of a value that follows from other ranks. believed: whether some of these are stated alone."""
+        self.learn_type(name, PartialType(shape=(None,) * rank))
+        self._believed_ranks |= {name} if believed else set()
 
     def declared(self, name: str) -> PartialType:
         """The type that the graph states of a name, where onnxruntime reads that."""
@@ -212,23 +219,26 @@ class Scope:
             return self.kept.get(name) or self._inferred.get(name, NOTHING)
         return self.outer.taken_type(name)
 
-    def folded(self, name: str) -> Value:
-        """The value of a name, where onnxruntime computes it before it runs the model."""
-        return self.value(name) if self._folds(name, MOST_FOLDED) else Unknown("not folded")
+    def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
+        """The value of a name, where onnxruntime computes it before it runs the model. most: the nodes in a row that it folds for
+        it; with 1, only constants and shapes.
+        """
+        return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
         """Whether onnxruntime computes a value before it runs the model, by at most so many nodes in a row."""
         if name not in self.types and name not in self.values and self.outer is not None:
             return self.outer._folds(name, most)
-        if name not in self._folded:
+        if (name, most) not in self._folded:
             value, node = self.value(name), self._givers.get(name)
-            self._folded[name] = not isinstance(value, Unknown) and not has_names(value) and most > 0
-            if self._folded[name] and node is not None and node.op_type in ("Shape", "Size"):
+            folds = not isinstance(value, Unknown) and not has_names(value) and most > 0
+            if folds and node is not None and node.op_type in ("Shape", "Size"):
                 sizes = self.taken_type(node.input[0]).shape
-                self._folded[name] = sizes is not None and all(isinstance(size, int) for size in sizes)
-            elif self._folded[name] and node is not None:
-                self._folded[name] = all(self._folds(each, most - 1) for each in node.input if each)
-        return self._folded[name]
+                folds = sizes is not None and all(isinstance(size, int) for size in sizes)
+            elif folds and node is not None:
+                folds = all(self._folds(each, most - 1) for each in node.input if each)
+            self._folded[name, most] = folds
+        return self._folded[name, most]
 
     def learn_value(self, name: str, value: Value) -> None:
         """Keep the value of an output, and the type that it has by it."""

@@ -375,7 +375,7 @@ def _statements(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[
     """What a graph of the model states of its values, and a remark as `inferred` gives it. model: the graph with its functions,
     which loses the statements.
     """
-    if not without_statements(model):
+    if not without_statements(model.graph):
         return Statements(), ""
     try:
         plain, remark = inferred(model, file.limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import zip_longest
@@ -14,6 +14,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, value_of_type
 from dmlgather.onnx.problems.subgraphs import all_nodes
+from dmlgather.onnx_checking.reading.statements import unstated
 from dmlgather.onnx_checking.sizes.values import Unknown, Value, is_known, same
 from dmlgather.wording import counted, printable
 
@@ -50,6 +51,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
         except CycleError as error:
             circle = " by ".join(map(function_name, error.args[1]))
             raise FileError(f"has local functions that call each other in a circle: {circle}") from None
+        self._unstated: dict[Key, FunctionProto] = {}
         self._size: dict[Key, int] = {}
         for key in reversed(self._functions):
             self._size[key] = self.inlined_size(unordered[key].node)
@@ -82,7 +84,13 @@ class Functions(Mapping[Key, "FunctionProto"]):
             if key not in keys:
                 keys[key] = None
                 fresh += self._calls(self[key].node)
-        return [self[key] for key in keys]
+        return [self.unstated(key) for key in keys]
+
+    def unstated(self, key: Key) -> FunctionProto:
+        """A function as its calls see it: without what it states of its values."""
+        if key not in self._unstated:
+            self._unstated[key] = unstated(self[key])
+        return self._unstated[key]
 
     def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
         """Give every call in these nodes, and in the graphs inside them, the defaults of the attributes that it leaves out, while
@@ -124,6 +132,12 @@ class FunctionCall:
     types: tuple[PartialType, ...] = ()
     values: tuple[Value, ...] = ()
     attributes: Mapping[str, AttributeProto | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, node: NodeProto, types: Sequence[PartialType], values: Sequence[Value | None]) -> FunctionCall:
+        """Of the call by a node. types, values: of its inputs."""
+        attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
+        return cls(tuple(types), tuple(Unknown("left out") if value is None else value for value in values), attributes)
 
     @property
     def sizes(self) -> set[str]:

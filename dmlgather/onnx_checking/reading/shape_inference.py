@@ -7,16 +7,19 @@ passes a limit is tried again, with the nodes that read such tensors kept from i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
+from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size, type_of_value
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+Shape = Sequence[Size]
 
 HIDDEN = "dmlgather.hidden"
 """The domain of nodes that inference is kept from: it has no operators."""
@@ -28,34 +31,81 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
     strict: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
     """
     graph, remark = _within_limits(model, limits, strict)
-    if _hide_slices(model, graph):
+    if _hide_mistaken(model, graph):
         graph, remark = _within_limits(model, limits, strict)
         _show(graph)
     return graph, remark
 
 
-def copies_sizes(node: NodeProto, opset: int) -> bool:
-    """Whether ONNX infers wrong sizes for a node: for a slice of opset 10, those of its data, where they have names."""
-    return node.op_type == "Slice" and opset == 10 and node.domain in DOMAINS
+def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
+    """Nothing for the sizes with names that ONNX gives a slice: it may have copied them from the data."""
+    return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
-def _hide_slices(model: ModelProto, typed: GraphProto) -> bool:
-    """Hide the slices for which ONNX inferred sizes with names, of which it may have copied each; whether there are any."""
+def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
+    """One less where ONNX gives a pooling that rounds sizes up a last window that begins behind the data; nothing where a size of
+    the data was cleared.
+    """
+    ints = {each.name: list(each.ints) or [each.i] for each in node.attribute}
+    rank = len(data) - 2
+    steps, before = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
+    if ints.get("ceil_mode") != [1] or len(result) != len(data) or len(steps) != rank or len(before) < rank:
+        return {}
+    axes = zip(range(2, len(data)), data[2:], result[2:], steps, before, strict=False)
+    return {
+        axis: count - 1 if isinstance(size, int) else None
+        for axis, size, count, step, pad in axes
+        if isinstance(count, int) and (not isinstance(size, int) or (count - 1) * step >= size + pad)
+    }
+
+
+MISTAKEN = {
+    "Slice": (range(10, 11), _copied),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _beyond)),
+}
+"""The operators for which ONNX infers wrong sizes, with the opsets, and rules that give the right ones by axes, from the node
+and the shapes of its first input and of an output.
+"""
+
+
+def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
+    """The type that ONNX infers for an output of a node, mended. data: the type of its first input."""
+    opsets, rule = MISTAKEN.get(node.op_type, ((), _copied))
+    if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
+        return result
+    right = rule(node, data.shape or (), result.shape)
+    return result.sized([right.get(axis, size) for axis, size in enumerate(result.shape)]) if right else result
+
+
+def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
+    """Hide the nodes for which ONNX inferred wrong sizes, and state the others; whether there are any."""
     opset, found = own_opset(model.opset_import), False
     for graph, known in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
-        types = {value.name: value for value in _values(known)}
-        for node in graph.node:
-            value = types.get(node.output[0]) if node.output and copies_sizes(node, opset) else None
-            if value is not None and any(dim.dim_param for dim in value.type.tensor_type.shape.dim):
-                for dim in value.type.tensor_type.shape.dim:
-                    dim.ClearField("dim_param")
-                declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
-                for each in declared or [graph.value_info.add()]:
-                    each.CopyFrom(value)
+        nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
+        types = {value.name: value for value in _values(known)} if nodes else {}
+        for node in nodes:
+            data = type_of_value(types[node.input[0]]) if node.input[0] in types else NOTHING
+            values = [types[name] for name in node.output if name in types]
+            right = [right_type(node, opset, data, type_of_value(value)).shape or () for value in values]
+            wrong = [_clear_others(value, shape) for value, shape in zip(values, right, strict=True)]
+            if any(wrong):
                 node.domain, found = HIDDEN, True
+                for value in values:
+                    declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
+                    for each in declared or [graph.value_info.add()]:
+                        each.CopyFrom(value)
     if found:
         model.opset_import.add(domain=HIDDEN, version=1)
     return found
+
+
+def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
+    """Clear the sizes of a value that are not those of a shape; whether there are any."""
+    known = type_of_value(value).shape or ()
+    wrong = [dim for dim, one, two in zip(value.type.tensor_type.shape.dim, known, shape, strict=False) if one != two]
+    for dim in wrong:
+        dim.Clear()
+    return bool(wrong)
 
 
 def _within_limits(model: ModelProto, limits: InferenceLimits, strict: bool) -> tuple[GraphProto, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableSequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,7 @@ from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
 from dmlgather.onnx_checking.reading.shape_inference import graphs_in
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, ValueInfoProto
+    from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 REPEATED = ("Loop", "Scan")
 """The operators whose graphs run several times, with other inputs; their types follow from those of the node."""
@@ -43,7 +43,7 @@ class GraphStatements:
 
     def follows(self, name: str) -> PartialType:
         """The type of a value that follows without statements; None for the sizes that have no name in the inputs."""
-        return _of_given(type_of_value(self.plain[name]), self.given) if name in self.plain else NOTHING
+        return of_given(type_of_value(self.plain[name]), self.given) if name in self.plain else NOTHING
 
 
 class Statements:
@@ -61,19 +61,31 @@ class Statements:
         return self._graphs[int(graph.doc_string)] if self._graphs else GraphStatements()
 
 
-def without_statements(model: ModelProto) -> bool:
-    """Drop what a model states of values that are no inputs of the model; whether there was anything."""
-    found = False
-    for graph in graphs_in(model.graph):
-        bodies = chain.from_iterable(subgraphs(node) for node in graph.node if node.op_type in REPEATED)
-        values = [*graph.output, *chain.from_iterable(body.input for _, body in bodies)]
-        found = found or bool(graph.value_info) or any(value.HasField("type") for value in values)
-        del graph.value_info[:]
-        for value in values:
-            value.ClearField("type")
-    for function in model.functions:
-        if hasattr(function, "value_info"):  # ONNX 1.17 brought it
-            del function.value_info[:]
+def without_statements(graph: GraphProto) -> bool:
+    """Drop what a graph states of values that are no inputs of it; whether there was anything."""
+    found = [_without(inside.node, inside.output, inside.value_info) for inside in graphs_in(graph)]
+    return any(found)
+
+
+def unstated(function: FunctionProto) -> FunctionProto:
+    """Return a copy of a function without what it states of its values."""
+    plain = type(function)()
+    plain.CopyFrom(function)
+    _without(plain.node, (), getattr(plain, "value_info", []))  # ONNX 1.17 brought it
+    for node in plain.node:
+        for _, graph in subgraphs(node):
+            without_statements(graph)
+    return plain
+
+
+def _without(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value_info: MutableSequence[ValueInfoProto]) -> bool:
+    """Drop what is stated in a graph with these nodes, and of the inputs of graphs in them; whether there was anything."""
+    bodies = chain.from_iterable(subgraphs(node) for node in nodes if node.op_type in REPEATED)
+    values = [*outputs, *chain.from_iterable(body.input for _, body in bodies)]
+    found = bool(value_info) or any(value.HasField("type") for value in values)
+    del value_info[:]
+    for value in values:
+        value.ClearField("type")
     return found
 
 
@@ -110,7 +122,7 @@ def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozense
     return found
 
 
-def _of_given(known: PartialType, given: frozenset[str]) -> PartialType:
+def of_given(known: PartialType, given: Set[str]) -> PartialType:
     """The type without the names of sizes that are not among those given."""
     if known.shape is None:
         return known

@@ -153,6 +153,8 @@ class _Search:
         """Values that together meet each constraint that can be met: the first as many as possible, and so on."""
         found: list[dict[str, int]] = []
         wanted = [*self._several(), *chain.from_iterable(axis.constraints(self.node.sizes) for axis in self.node.axes)]
+        smallest = self.first()
+        wanted += [each for each in self._single() if smallest is None or not each.by(smallest)]
         wanted = [each for each in wanted if each.symbols and self._small(self.first(each))]
         for one in wanted:
             if any(one.by(values) for values in found):
@@ -174,6 +176,14 @@ class _Search:
         """More than one element, or block, in each dimension."""
         for size in self.node.dimensions:
             yield self._at_least(size, 2 * self.node.units.get(size, 1))
+
+    def _single(self) -> Iterator[Constraint]:
+        """One element, or block, in each dimension, which the smallest values of symbols need not give."""
+        sizes = self.node.sizes
+        for size in self.node.dimensions:
+            unit = self.node.units.get(size, 1)
+            met = partial(_is_at_most, sizes, size, unit)
+            yield Constraint(sizes.symbols(size), met, (Crossing((size,), (), unit),))
 
     def _at_least(self, size: KnownSize, least: int) -> Constraint:
         sizes = self.node.sizes
@@ -202,6 +212,10 @@ class _Search:
         return values is not None and all(
             math.prod(self.node.concrete(shape, values)) <= ELEMENT_LIMIT for shape in self.node.shapes.values()
         )
+
+
+def _is_at_most(sizes: Sizes, size: KnownSize, most: int, values: Values) -> bool:
+    return sizes.at(size, values) <= most
 
 
 def _is_multiple(sizes: Sizes, size: KnownSize, unit: int, values: Values) -> bool:
