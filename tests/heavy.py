@@ -155,7 +155,8 @@ CHECKS = (
     Check(
         "gpu",
         "CuPy as pip installs it, on a simulated GPU (`tests/simcuda/`): the tests marked `gpu`, the blocks of "
-        "[Run on a GPU](gpu.md), the self-test. All work is done as late as CUDA allows, and in random orders. Whole, also with "
+        "[Run on a GPU](gpu.md) and [Streams](streams.md), the self-test. All work is done as late as CUDA allows, and in random "
+        "orders. Whole, also with "
         "the oldest CuPy, for CUDA 12; with one GPU, a stream for each thread, buffers of exact size, three compute "
         "capabilities; `ci/gpu` from first to last line; and CuPy without a driver: messages, compiler and disk cache",
         25,
