@@ -357,7 +357,9 @@ def check_model(
     return CheckedModel(
         str(path),
         opsets=contents.opsets,
-        nodes=tuple(_checked(site, each, found.nodes.get(site.place) if found else None) for site, each in judged),
+        nodes=tuple(
+            _checked(site, _with_makers(each, contents), found.nodes.get(site.place) if found else None) for site, each in judged
+        ),
         others=dict(sorted(contents.others.items())),
         relatives=relatives_among(contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
@@ -421,6 +423,13 @@ def _stated(judged: Iterable[tuple[NodeSite, Judged]], sizes: Sizes) -> Iterator
 def _bounds(value: NodeValue) -> Iterator[KnownSize]:
     if isinstance(value.elements, np.ndarray) and has_names(value.elements):
         yield from value.elements.flat
+
+
+def _with_makers(judged: Judged, contents: ModelContents) -> Judged:
+    """The verdict, with the nodes that give the sizes in its conditions."""
+    named = ({name: maker for name in each.symbols if (maker := contents.makers.get(name))} for each in judged.conditions)
+    conditions = (each.model_copy(update={"makers": makers}) for each, makers in zip(judged.conditions, named, strict=True))
+    return replace(judged, conditions=tuple(conditions))
 
 
 def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> CheckedNode:

@@ -140,7 +140,7 @@ def check_lines(
 
 def _places(checked: CheckedFile) -> set[int | None]:
     """The lines that findings and problems are about."""
-    return {each.line for each in (*checked.findings, *checked.problems)}
+    return {finding.line for finding in checked.findings} | {problem.line for problem in checked.problems}
 
 
 def _shown(raw: bytes) -> str:

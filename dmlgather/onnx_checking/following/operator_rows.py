@@ -53,7 +53,7 @@ class KnownNode:
     def arithmetic(self, dtype: np.dtype[Any] | None = None) -> Arithmetic:
         """Computes with elements. dtype: of these."""
         integers = dtype is None or dtype.kind in "iu"
-        return Arithmetic(self.names.sizes, self.names.decided_by, integers=integers, attributes=self.integers)
+        return Arithmetic(self.names.sizes, self.names.unknown, integers=integers, attributes=self.integers)
 
     def shape(self, at: int) -> Shape | None:
         """The shape of an input; None where it is not known, or the input is left out."""
