@@ -126,9 +126,9 @@ def check(
     once. Nothing is run, and no weights are read.
 
     Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
-    sizes are as stated. undecided: the model does not specify enough. refused: not taken; findings say why. host: only computes
-    shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too. unreached: no run of
-    the model reaches it.
+    sizes are as stated; on data: where only a run shows such a size. undecided: the model does not specify enough. refused: not
+    taken; findings say why. host: only computes shapes, bounds and conditions, which DirectML's caller does on the CPU;
+    --include-host judges it too. unreached: no run of the model reaches it.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if one of its first lines is a descriptor; otherwise it is one model or descriptor.
@@ -257,12 +257,12 @@ def _summary(report: CheckReport) -> str:
     from dmlgather.report.finding_status import FindingStatus
     from dmlgather.wording import counted
 
-    summary, verdicts = report.summary, report.verdicts.counts
+    summary, verdicts = report.summary, report.verdicts
     parts = [f"{counted(summary.files, 'file')} checked"]
     if descriptors := sum(file.descriptors for file in report.files):
         parts.append(counted(descriptors, "descriptor"))
-    if nodes := sum(verdicts.values()):
-        found = ", ".join(f"{number} {name}" for name, number in verdicts.items() if number or name != "unreached")
+    if nodes := sum(verdicts.counts.values()):
+        found = ", ".join(verdicts.told(name) for name, number in verdicts.counts.items() if number or name != "unreached")
         parts.append(f"{counted(nodes, 'node')} ({found})")
     open_causes = [cause for file in report.files for cause in file.causes if cause.standing is FindingStatus.OPEN]
     severities = {Severity.ERROR: summary.errors, Severity.WARNING: summary.warnings, Severity.NOTE: summary.notes}
