@@ -86,13 +86,15 @@ FORMATS = (
 """The first whose test holds counts."""
 
 
-def recognised(path: Path) -> str | None:
-    """Return what a file is and what to do with it, for a message; None where it has none of the formats, or cannot be read."""
+def recognised(path: Path, but: Format | None = None) -> str | None:
+    """Return what a file is and what to do with it, for a message; None where it has no format, that of `but`, or cannot
+    be read.
+    """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
         fields = _fields(file, size)
         for each in FORMATS:
-            if each.test(head, fields):
+            if each is not but and each.test(head, fields):
                 renamed = "" if each is not ONNX or path.suffix.lower() == ".onnx" else ", once its name ends in .onnx"
                 return f"is {each.what}: {each.remedy.format(repr(str(path)))}{renamed}"
     return None

@@ -117,7 +117,7 @@ def compare(
     file, given = _sorted_out(files, inputs or [])
     alone = (*_files(against), *(Path(item.partition("=")[2] or item) for item in given))
     made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), alone)
-    written = JsonOutput(as_json, output, made_from)
+    written = JsonOutput(as_json, output, made_from, (save and save / NAME,))
     if against is not None and with_model:
         for option, value in (("--devices", devices), ("--trials", trials), ("--save", save), ("--inputs", inputs)):
             if value is not None:

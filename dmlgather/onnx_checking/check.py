@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,16 @@ from dmlgather.files import FileError
 from dmlgather.onnx.problems.export import broken_rule
 from dmlgather.onnx.problems.node_reading import INPUTS
 from dmlgather.onnx.problems.operator_versions import BOUNDS, since_of
-from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor, Provider, ProviderNode, Verdict
+from dmlgather.onnx_checking.checked_model import (
+    CheckedModel,
+    CheckedNode,
+    CheckedTensor,
+    Provider,
+    ProviderNode,
+    SizeCondition,
+    SizeMaker,
+    Verdict,
+)
 from dmlgather.onnx_checking.conflicts import conflicts, reconciled
 from dmlgather.onnx_checking.contradictions import finding_of
 from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
@@ -68,7 +76,7 @@ def check_model(
         str(path),
         opsets=contents.opsets,
         nodes=tuple(
-            _checked(site, _with_makers(each, contents), found.nodes.get(site.place) if found else None) for site, each in judged
+            _checked(site, each, found.nodes.get(site.place) if found else None, contents.makers) for site, each in judged
         ),
         others=dict(sorted(contents.others.items())),
         relatives=relatives_among(contents.others),
@@ -100,14 +108,15 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         yield each.place, finding_of(each, contents.sizes)
 
 
-def _with_makers(judged: Judged, contents: ModelContents) -> Judged:
-    """The verdict, with the nodes that give the sizes in its conditions."""
-    named = ({name: maker for name in each.symbols if (maker := contents.makers.get(name))} for each in judged.conditions)
-    conditions = (each.model_copy(update={"makers": makers}) for each, makers in zip(judged.conditions, named, strict=True))
-    return replace(judged, conditions=tuple(conditions))
+def _made_by(conditions: Iterable[SizeCondition], makers: Mapping[str, SizeMaker | None]) -> Iterator[SizeCondition]:
+    """Yield conditions with the nodes that give the sizes in them."""
+    for each in conditions:
+        yield each.model_copy(update={"makers": {name: maker for name in each.symbols if (maker := makers.get(name))}})
 
 
-def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> CheckedNode:
+def _checked(
+    site: NodeSite, judged: Judged, provider: ProviderNode | None, makers: Mapping[str, SizeMaker | None]
+) -> CheckedNode:
     return CheckedNode(
         place=site.place,
         graph=site.graph,
@@ -124,7 +133,7 @@ def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> C
         lowest=judged.lowest,
         missing=tuple(finding.path for finding in judged.findings) if judged.verdict is Verdict.UNKNOWN else (),
         provided=judged.provided,
-        conditions=judged.conditions,
+        conditions=tuple(_made_by(judged.conditions, makers)),
         reason=site.unreached if judged.verdict is Verdict.UNREACHED else None,
         provider=provider,
     )

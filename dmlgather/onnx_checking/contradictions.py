@@ -79,23 +79,26 @@ def lenient(stated: PartialType, inferred: PartialType) -> PartialType:
         return known.sized(inferred.shape if stated.shape is None else stated.shape)
     if len(stated.shape) != len(inferred.shape):
         return known.sized(None)
-    differ = any(_numbers(*pair) and pair[0] != pair[1] for pair in _pairs(stated, inferred))
-    return known.sized([_kept(*pair, differ) for pair in _pairs(stated, inferred)])
+    pairs = _pairs(stated, inferred)
+    first = next((at for at, (one, two) in enumerate(pairs) if _numbers(one, two) and one != two), None)
+    if first is None:
+        return known.sized([_filled(*pair) for pair in pairs])
+    # Sizes before the first one that differs are filled before it is met; then only what is equal stays.
+    merged = [_filled(*pair) if at < first else pair[0] for at, pair in enumerate(pairs)]
+    return known.sized([one if one == two else None for one, (_, two) in zip(merged, pairs, strict=True)])
 
 
 def _numbers(*sizes: Size) -> bool:
     return all(isinstance(size, int) for size in sizes)
 
 
-def _kept(stated: Size, inferred: Size, differ: bool) -> Size:
-    if differ:
-        return stated if stated == inferred else None
+def _filled(stated: Size, inferred: Size) -> Size:
     return inferred if stated is None or isinstance(inferred, int) else stated
 
 
 UNNOTICED = (
-    "what follows from it may be refused or fail, and the DirectML provider, which compares the model's sizes with its own, "
-    "ends with 0x80070057"
+    "what follows from it may be refused or fail, and the DirectML provider ends with 0x80070057 if it runs the node, because it "
+    "compares the model's sizes with its own"
 )
 """What becomes of a stated size that is wrong and that onnxruntime does not notice."""
 

@@ -157,7 +157,7 @@ _OTHERS: Rows = {
     **each(OperatorRow(host=(1,)), "SequenceAt", "SequenceErase"),  # position
     "SequenceInsert": OperatorRow(host=(2,)),  # position
     "SplitToSequence": OperatorRow(host=(1,)),  # split
-    "TopK": OperatorRow(host=(1,), rank=alike(1, 2)),  # K
+    "TopK": OperatorRow(sizes=size_rules.top_k, host=(1,), rank=alike(1, 2)),  # K
     "Trilu": OperatorRow(host=(1,), rank=SAME),  # k
     **each(OperatorRow(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }

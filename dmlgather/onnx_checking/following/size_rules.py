@@ -258,6 +258,15 @@ def _scaled(call: KnownNode, size: Size, scale: Element) -> Size:
     return call.size("multiply", size, int(scale)) if isinstance(scale, int | float) and float(scale).is_integer() else None
 
 
+def top_k(call: KnownNode) -> list[Shape | None] | None:
+    """Those of data, and K along the axis. The second output has another data type."""
+    data, count = call.shape(0), call.elements(1) if call.has(1) else [call.integers.get("k", Unknown(""))]
+    if data is None:
+        return None
+    axis = call.integers.get("axis", -1) % len(data)
+    return [[size_of(count[0]) if count and at == axis else None if at == axis else size for at, size in enumerate(data)], None]
+
+
 def split(call: KnownNode) -> list[Shape | None] | None:
     """The parts along the axis."""
     data = call.sizes(0)

@@ -9,7 +9,6 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.windows import window as onnx_window
 from dmlgather.directml import FeatureLevel, Finding, validate
 from dmlgather.directml.rules.rule import Fault
-from dmlgather.onnx.problems.export import index_out_of_range
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict, typed
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
@@ -128,6 +127,11 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
         return  # the provider does nothing for an empty tensor
     if any(len(tensor.shape) > MOST_DIMENSIONS for tensor in problem.tensors):
         return
+    for role, size in ((role, max(shape, default=0)) for role, shape in _shapes(problem)):
+        if size >= 2**32:
+            expected = "sizes of at most 4294967295, which DirectML's descriptors can state"
+            yield Fault(f"{role}.shape", expected=expected, got=f"{size}; {case.failure}", remedy="split the tensor")
+            return
     for finding in _errors(problem, case.level):
         if finding.code not in OWN:
             yield Fault(
@@ -137,6 +141,10 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
                 remedy=finding.remedy,
                 level=finding.level,
             )
+
+
+def _shapes(problem: Problem) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from ((role, getattr(problem, role).shape) for role in (*problem.inputs, "output"))
 
 
 OWN = ("DML401",)
@@ -150,9 +158,7 @@ def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
 
 
 def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
-    indices = case.site.numbers.get("indices")
-    wrong = None if indices is None or case.problem is None else index_out_of_range(case.problem, indices)
-    if wrong is not None:
+    for wrong in (finding for finding in case.judged.findings if finding.code == "EXP111"):
         yield Fault(
             wrong.path,
             expected=wrong.expected,

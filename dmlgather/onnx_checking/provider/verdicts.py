@@ -9,6 +9,7 @@ from typing import Any
 
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.problems.partial_types import PartialType
+from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.checked_model import Certainty, Provider, ProviderNode, ProviderSummary, ProviderVerdict
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite
@@ -55,10 +56,11 @@ def provided(
         for spot in [placed[site.graph, site.index]]
     }
     numbers = _parts(placed, cases)
+    refused = next((each for each in contents.contradictions if each.refused), None)
     nodes: dict[str, ProviderNode] = {}
     findings: list[tuple[str, Finding]] = []
     for key, case in cases.items():
-        nodes[case.site.place], own = _verdict(case, numbers.get(key))
+        nodes[case.site.place], own = _verdict(case, numbers.get(key), refused)
         findings += [(case.site.place, finding) for finding in own]
     places = {site.place for site in contents.sites}
     findings += _others((each for each in contents.contradictions if each.place not in places), contents.kept, placed)
@@ -77,8 +79,17 @@ def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) 
     return numbered(parts(placed.values(), fused), [key for key, case in cases.items() if case.runs_on_device])
 
 
-def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
-    """The verdict on a node, and the findings about it. part: the one that it belongs to on DirectML."""
+def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None) -> tuple[ProviderNode, list[Finding]]:
+    """Return the verdict on a node, and the findings about it. part: the one that it belongs to on DirectML. refused: why
+    onnxruntime does not load the model.
+    """
+    if refused is not None:
+        text = (
+            f"the session cannot be created: of {printable(refused.tensor)!r} the model states another type than follows (EXP307)"
+        )
+        return _said(_V.FAILS, text, _INFERRED, "[ORT-HELPER]", codes=("EXP307",)), []
+    if any(finding.code == "EXP101" for finding in case.judged.findings) and not case.since:
+        return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=("EXP101",)), []
     certainty = _INFERRED if ":" in case.site.graph else _READ  # calls of functions are replaced by their nodes beforehand
     if case.placed.home is Home.FOLDED:
         return _said(_V.FOLDED, "computed beforehand: all that it reads is constant", _INFERRED, "[ORT-FOLD]"), []
@@ -97,8 +108,7 @@ def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[F
         part = None if rule.verdict is _V.FAILS else part
         return _said(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
     if any(finding.code == "EXP101" for finding in case.judged.findings):
-        refused = ("EXP101", *codes)
-        return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=refused), findings
+        return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=("EXP101", *codes)), findings
     way = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
     if case.asked:
         other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
@@ -150,7 +160,7 @@ def _others(
     makers = {(each.key[0], name): each for each in placed.values() for name in each.node.output}
     for each in contradictions:
         maker = makers.get((each.graph, each.tensor))
-        if maker is None or maker.home is not Home.DEVICE:
+        if maker is None or maker.home is not Home.DEVICE or any(True for _ in subgraphs(maker.node)):
             continue
         inputs = zip(maker.node.input, maker.inputs, strict=True)
         if all(kept_types.get((each.graph, name), known).numbers is not None for name, known in inputs if name):

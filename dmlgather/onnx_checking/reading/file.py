@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import available_memory
-from dmlgather.model_formats import recognised
+from dmlgather.model_formats import ONNX, recognised
 from dmlgather.onnx_checking.following.scopes import constant, left_out
 from dmlgather.onnx_checking.reading.inference_process import MEGABYTE, InferenceFailedError, InferenceLimitError, InferenceLimits
 from dmlgather.onnx_checking.reading.local_functions import MOST_NODES, Functions
@@ -409,7 +409,7 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
         model = None
         with suppress(DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
             model = onnx.load_model_from_string(kept.read())
-    if (model is None or not model.HasField("graph")) and (known := recognised(path)):
+    if (model is None or not model.HasField("graph")) and (known := recognised(path, but=ONNX)):
         raise FileError(known)
     if model is None:
         raise FileError("is no ONNX model, or a damaged one: it cannot be decoded as protobuf")
