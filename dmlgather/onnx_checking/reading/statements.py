@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableSequence, Set
+from collections.abc import Iterable, MutableSequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -24,18 +24,23 @@ REPEATED = ("Loop", "Scan")
 class GraphStatements:
     """What is stated of the values of one graph.
 
-    all: every statement, as value_info. plain: what inference finds of each value without statements. given: the names of sizes
-    that the inputs have; it made the others up. stated: the types of those values that it does not confirm without statements.
+    all: every statement, as value_info of a GraphProto that is serialised, because most models contradict themselves nowhere.
+    plain: what inference finds of each value without statements, likewise. given: the names of sizes that the inputs have; it
+    made the others up. stated: the types of those values that it does not confirm without statements.
     """
 
-    all: GraphProto | None = None
-    plain: Mapping[str, ValueInfoProto] = field(default_factory=dict)
+    all: bytes = b""
+    plain: bytes = b""
     given: frozenset[str] = frozenset()
     stated: dict[str, PartialType] = field(default_factory=dict)
 
     @cached_property
     def _declared(self) -> dict[str, ValueInfoProto]:
-        return {value.name: value for value in self.all.value_info} if self.all else {}
+        return _values_of(self.all)
+
+    @cached_property
+    def _plain(self) -> dict[str, ValueInfoProto]:
+        return _values_of(self.plain)
 
     def declared(self, name: str) -> PartialType:
         """The type that is stated of a value, whether it is confirmed or not."""
@@ -43,7 +48,14 @@ class GraphStatements:
 
     def follows(self, name: str) -> PartialType:
         """The type of a value that follows without statements; None for the sizes that have no name in the inputs."""
-        return of_given(type_of_value(self.plain[name]), self.given) if name in self.plain else NOTHING
+        return of_given(type_of_value(self._plain[name]), self.given) if name in self._plain else NOTHING
+
+
+def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
+    """The value_info of a serialised GraphProto."""
+    from onnx import GraphProto
+
+    return {value.name: value for value in GraphProto.FromString(graph).value_info}
 
 
 class Statements:
@@ -107,12 +119,14 @@ def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozense
     values = [*graph.value_info, *graph.output, *(graph.input if number else ())]
     values = [value for value in values if value.HasField("type")]
     known = {value.name: value for value in (*plain.input, *plain.output, *plain.value_info) if value.HasField("type")}
-    found = GraphStatements(GraphProto(value_info=values), known, given)
+    every, alone = (GraphProto(value_info=each).SerializeToString() for each in (values, known.values()))
+    found = GraphStatements(every, alone, given)
     inputs = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input if not number}
     for value in values:
         if value.name in inputs or (value.name in known and known[value.name].type == value.type):
             continue
-        own, follows = type_of_value(value), found.follows(value.name)
+        own = type_of_value(value)
+        follows = of_given(type_of_value(known[value.name]), given) if value.name in known else NOTHING
         holds = uncontradicted(own, follows, _is_or_open)
         if own != holds:
             found.stated[value.name] = own
