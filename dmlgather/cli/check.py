@@ -257,12 +257,12 @@ def _summary(report: CheckReport) -> str:
     from dmlgather.report.finding_status import FindingStatus
     from dmlgather.wording import counted
 
-    summary, verdicts = report.summary, report.verdicts.counts
+    summary, verdicts = report.summary, report.verdicts
     parts = [f"{counted(summary.files, 'file')} checked"]
     if descriptors := sum(file.descriptors for file in report.files):
         parts.append(counted(descriptors, "descriptor"))
-    if nodes := sum(verdicts.values()):
-        found = ", ".join(f"{number} {name}" for name, number in verdicts.items() if number or name != "unreached")
+    if nodes := sum(verdicts.counts.values()):
+        found = ", ".join(verdicts.told(name) for name, number in verdicts.counts.items() if number or name != "unreached")
         parts.append(f"{counted(nodes, 'node')} ({found})")
     open_causes = [cause for file in report.files for cause in file.causes if cause.standing is FindingStatus.OPEN]
     severities = {Severity.ERROR: summary.errors, Severity.WARNING: summary.warnings, Severity.NOTE: summary.notes}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,9 @@ def check_model(
     return CheckedModel(
         str(path),
         opsets=contents.opsets,
-        nodes=tuple(_checked(site, each, found.nodes.get(site.place) if found else None) for site, each in judged),
+        nodes=tuple(
+            _checked(site, _with_makers(each, contents), found.nodes.get(site.place) if found else None) for site, each in judged
+        ),
         others=dict(sorted(contents.others.items())),
         relatives=relatives_among(contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
@@ -95,6 +98,13 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         yield place, broken_rule(node, opset, printable(reason))
     for each in contents.contradictions:
         yield each.place, finding_of(each, contents.sizes)
+
+
+def _with_makers(judged: Judged, contents: ModelContents) -> Judged:
+    """The verdict, with the nodes that give the sizes in its conditions."""
+    named = ({name: maker for name in each.symbols if (maker := contents.makers.get(name))} for each in judged.conditions)
+    conditions = (each.model_copy(update={"makers": makers}) for each, makers in zip(judged.conditions, named, strict=True))
+    return replace(judged, conditions=tuple(conditions))
 
 
 def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> CheckedNode:

@@ -125,6 +125,24 @@ class DirectMLForm(Record):
     """
 
 
+class SizeMaker(Record):
+    """The node that gives a size which no input of the model states."""
+
+    place: str
+    """Its place, as that of a node that is judged."""
+
+    operator: str
+    """Its operator."""
+
+    text: str
+    """What the size is: "the number of elements that NonZero 'found' finds"."""
+
+    from_data: bool
+    """Whether the size depends on data, so that only a run shows it: the node counts elements, or takes a shape or a size that
+    depends on data.
+    """
+
+
 class SizeCondition(Record):
     """A condition on unknown sizes: that a size, or a sum of sizes, lies in a range."""
 
@@ -145,6 +163,14 @@ class SizeCondition(Record):
 
     terms: dict[str, int] | None
     """By the name of each unknown size, its factor in the sum; none where the size is no such sum."""
+
+    makers: dict[str, SizeMaker] = Field({})
+    """By the name of an unknown size that no input of the model states, the node that gives it."""
+
+    @property
+    def from_data(self) -> bool:
+        """Whether a size in it depends on data."""
+        return any(maker.from_data for maker in self.makers.values())
 
 
 class ProviderNode(Record):

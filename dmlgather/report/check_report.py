@@ -134,11 +134,19 @@ class Verdicts(Record):
     unknown: int
     """As `undecided`: their models do not specify enough to tell."""
 
+    from_data: int
+    """Those of `conditional` with a condition on a size that depends on data: only a run shows whether it holds."""
+
     @property
     def counts(self) -> dict[str, int]:
         """The nodes by what reports call them, each node once."""
         counted = self.model_dump()
         return {name: counted[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
+
+    def told(self, name: str) -> str:
+        """The number of nodes that reports call so: "14 conditional (2 on data)"."""
+        apart = f" ({self.from_data} on data)" if name == "conditional" and self.from_data else ""
+        return f"{self.counts[name]} {name}{apart}"
 
 
 class CheckReport(Record):
@@ -226,11 +234,13 @@ class CheckReport(Record):
 
 def verdicts(nodes: Iterable[CheckedNode]) -> Verdicts:
     """How many of these nodes have which verdict."""
+    nodes = tuple(nodes)
     found = Counter((node.verdict, bool(node.provided)) for node in nodes)
     number = {verdict: found[verdict, False] + found[verdict, True] for verdict in Verdict}
     return Verdicts(
         decided=found[Verdict.TAKEN, False],
         conditional=found[Verdict.TAKEN, True],
+        from_data=sum(node.verdict is Verdict.TAKEN and any(each.from_data for each in node.conditions) for node in nodes),
         undecided=number[Verdict.UNKNOWN],
         **{str(verdict): count for verdict, count in number.items()},
     )

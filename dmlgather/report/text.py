@@ -12,7 +12,15 @@ from typing import TextIO, TypeVar
 
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Provider, Verdict, typed
+from dmlgather.onnx_checking.checked_model import (
+    CheckedNode,
+    CheckedTensor,
+    DirectMLForm,
+    Provider,
+    SizeCondition,
+    Verdict,
+    typed,
+)
 from dmlgather.output import put
 from dmlgather.report import snippets
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
@@ -46,12 +54,14 @@ def heading(file: FileReport) -> str:
     """
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
-    found = ", ".join(f"{number} {name}" for name, number in verdicts(file.nodes).counts.items() if number)
+    counts = verdicts(file.nodes)
+    found = ", ".join(counts.told(name) for name, number in counts.counts.items() if number)
     judged = f"{family}: {found} at {file.level}" if operators else "nothing to judge"
     related = sum(relative.count for relative in file.relatives)
     others = sum(file.others.values()) - related
     relatives = f"{counted(related, 'related node')}, " if related else ""
-    return f"ONNX model, opset {_opsets(file)}; {judged}; {relatives}{counted(others, 'other node')}"
+    apart = counted(others, "other node") + (" not judged" if others else "")
+    return f"ONNX model, opset {_opsets(file)}; {judged}; {relatives}{apart}"
 
 
 def _opsets(file: FileReport) -> str:
@@ -237,6 +247,7 @@ class _ModelText:
         self.file, self.listed, self.width, self.names = file, listed, width, names
         self.nodes_by_place = {node.place: node for node in file.nodes}
         self.source = file.source()
+        self._made: list[SizeCondition] = []
 
     def heading(self) -> Iterator[str]:
         """The model in a line, and a line for each operator that is close to the family, and for a provider."""
@@ -256,16 +267,21 @@ class _ModelText:
         sentences = dict.fromkeys(text for node in taken for text in node.provided)
         for condition in of_sizes:
             sentences.pop(condition.text, None)
-        found = [*(condition.text for condition in strongest(of_sizes)), *sentences]
+        stated = strongest(of_sizes)
+        found = [*(condition.text for condition in stated), *sentences]
+        self._made = stated[:CONDITIONS] if self.listed is NodeListing.WRONG else stated
         if self.listed is NodeListing.WRONG and found:
             more = len(found) - CONDITIONS
             rest = [f"{counted(more, 'other condition')} (--verbose lists them)"] if more > 0 else []
             yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, found[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """What the short names of sizes stand for."""
+        """What the short names of sizes stand for, and what the sizes are that nodes give, in the conditions that are named."""
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
+        makers = {name: maker for condition in self._made for name, maker in condition.makers.items()}
+        for name, maker in makers.items():
+            yield from self.wrapped(f"{shortened(self.names.text(printable(name)))} = {shortened(maker.text)}")
 
     def findings(self) -> Iterator[str]:
         """Each cause once, but those that are ignored."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
+import onnx
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +15,8 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.onnx_checking.checked_model import CheckedNode, DirectMLForm, Verdict
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
 from dmlgather.report.text import NodeListing, model_lines
+from tests.cli.command import Command
+from tests.onnx_checking.modelling import parsed
 
 LEVEL = FeatureLevel.parse("6_4")
 FORM = DirectMLForm(level=LEVEL, operators=("GATHER",))
@@ -75,3 +80,21 @@ def test_each_node_is_counted_once(drawn: list[tuple[Verdict, bool]]) -> None:
     assert (counted.host, counted.refused, counted.unreached) == tuple(
         found[verdict] for verdict in (Verdict.HOST, Verdict.REFUSED, Verdict.UNREACHED)
     )
+
+
+COUNTED = "the number of elements that NonZero 'maker' finds"
+
+
+def test_nodes_whose_conditions_depend_on_data_are_counted_apart(folder: Path, command: Command) -> None:
+    onnx.save(parsed("agraph (float[N] x) => (int64 y) { [maker] m = NonZero(x) [last] y = Gather<axis = 1>(m, m) }"), "a.onnx")
+    ended = command("check", "a.onnx")
+    heading, provided, legend = ended.out.splitlines()
+    assert heading.endswith("1 conditional (1 on data) at 6_4; 1 other node not judged")
+    size = provided.removeprefix("  taken, provided that ").removesuffix(" >= 1")
+    assert legend == f"  {size} = {COUNTED}"
+    assert "1 conditional (1 on data), 0 undecided" in ended.err
+    assert legend in command("check", "--verbose", "a.onnx").out.splitlines()
+    report = json.loads(command("check", "--json", "a.onnx").out)
+    assert report["verdicts"]["from_data"] == 1
+    maker = report["files"][0]["nodes"][0]["conditions"][0]["makers"][size]
+    assert maker == {"place": "maker", "operator": "NonZero", "text": COUNTED, "from_data": True}

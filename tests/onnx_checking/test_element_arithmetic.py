@@ -26,7 +26,7 @@ def size_array(sizes: Sequence[Any]) -> Any:
 
 
 def _arithmetic(sizes: Sizes) -> Arithmetic:
-    return Arithmetic(sizes, lambda *_: None)
+    return Arithmetic(sizes, lambda reason, *_: Unknown(reason))
 
 
 @st.composite

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,10 +77,12 @@ def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on
     """Why the outputs of a node are not known. passes_on: whether it would be known if its inputs were."""
     found = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in found if why.decided_by), None)
+    of_sizes = bool(found) and all(why.of_sizes for _, why in found)
     if not passes_on or not found:
-        return Unknown(f"computed when the model runs, by {operator_name(node)}", decided_by, computed=True)
+        reason = f"computed when the model runs, by {operator_name(node)}"
+        return Unknown(reason, decided_by, computed=True, of_sizes=of_sizes)
     name, why = found[0]
-    return why.computed_from(printable(name), decided_by)
+    return replace(why.computed_from(printable(name), decided_by), of_sizes=of_sizes)
 
 
 def _may_be_partly(call: KnownNode) -> bool:

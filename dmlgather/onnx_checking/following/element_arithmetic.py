@@ -66,12 +66,12 @@ def applied(operation: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Computes with elements of one node. decided_by: names an input of the model that decides sizes. integers: whether the
+    """Computes with elements of one node. unknown: what is not known for a reason that sizes have. integers: whether the
     elements are integers. attributes: of the node, as far as they are one number.
     """
 
     sizes: Sizes
-    decided_by: Callable[..., str | None]
+    unknown: Callable[..., Unknown]
     integers: bool = True
     attributes: Mapping[str, float] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class Arithmetic:
             return int(exact) if exact.denominator == 1 else float(exact)
         result = self.sizes.compute(operation, *numbers)
         if result is None:
-            return Unknown("no expression of sizes, as far as it is understood", self.decided_by(*operands))
+            return self.unknown("no expression of sizes, as far as it is understood", *operands)
         return result
 
     def fold(self, operation: str, operands: Sequence[Element]) -> Element:
@@ -107,7 +107,7 @@ class Arithmetic:
             return numbers
         answer = self.sizes.compare(numbers[0], relation, numbers[1])
         if answer is None:
-            return Unknown(f"whether {left} {relation} {right}, which is not known", self.decided_by(left, right))
+            return self.unknown(f"whether {left} {relation} {right}, which is not known", left, right)
         return answer
 
     def _plain(self, operands: Sequence[Element]) -> list[KnownSize | Fraction] | Unknown:

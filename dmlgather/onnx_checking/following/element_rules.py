@@ -134,5 +134,5 @@ def _sizes(call: KnownNode) -> list[Element] | Unknown:
     if known.shape is None:
         why = call.values[0]
         decided_by = why.decided_by if isinstance(why, Unknown) else None
-        return Unknown(f"the shape of {call.node.input[0]!r}, which is not known", decided_by, computed=True)
+        return Unknown(f"the shape of {call.node.input[0]!r}, which is not known", decided_by, computed=True, of_sizes=True)
     return [Unknown("a size") if size is None else size for size in known.shape]

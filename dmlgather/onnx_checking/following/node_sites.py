@@ -12,6 +12,7 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, check_by_schema
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import integers_of, operator_name, place_of, subgraphs
+from dmlgather.onnx_checking.checked_model import SizeMaker
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.control_flow import scanned, taken_branch
@@ -20,6 +21,7 @@ from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.propagation import Propagation
 from dmlgather.onnx_checking.following.scopes import Scope
+from dmlgather.onnx_checking.following.size_makers import note_given, note_made
 from dmlgather.onnx_checking.host_arithmetic import DataFlow
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
@@ -148,9 +150,9 @@ class ModelContents:
     others: the number of nodes outside the family, by operator. remarks: why shapes are missing, by graph. undefined: nodes
     outside the family that read a name that is not defined before: place, name and reason. malformed: nodes outside the family
     that do not have the form of their operator: place, node, opset and reason. sizes: what the names of sizes in the types and
-    elements stand for. origins: the input of the model that decides a symbol of these. contradictions: tensors of which the model
-    states another type than follows. kept: what onnxruntime takes types to be in such a model where that is not what follows, by
-    the path of the graph and the tensor.
+    elements stand for. origins: the input of the model that decides a symbol of these. makers: the node that gives one, as
+    `ModelSizes` has it. contradictions: tensors of which the model states another type than follows. kept: what onnxruntime takes
+    types to be in such a model where that is not what follows, by the path of the graph and the tensor.
     """
 
     opsets: dict[str, int]
@@ -161,6 +163,7 @@ class ModelContents:
     malformed: list[tuple[str, NodeProto, int, str]] = field(default_factory=list)
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
+    makers: Mapping[str, SizeMaker | None] = field(default_factory=dict)
     contradictions: list[Contradiction] = field(default_factory=list)
     kept: dict[tuple[str, str], PartialType] = field(default_factory=dict)
 
@@ -186,7 +189,7 @@ class _Visitor:
         self.unreached: str | None = None
         """Why no run reaches the graph that is visited: calls in it do not count, unless there are no others."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
-        self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins)
+        self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers)
 
     def visit_model(self) -> None:
         reader, statements = GraphNames(self.names, ""), self.file.statements
@@ -223,6 +226,8 @@ class _Visitor:
 
     def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
         learn_ranks(graph, scope)
+        if scope.outer is None:
+            note_given([value.name for value in graph.input], scope)
         for index, node in enumerate(graph.node):
             place, key = place_of(path, node, index), self.functions.called(node)
             opset = opsets.get("") if key is None else None
@@ -231,6 +236,7 @@ class _Visitor:
                 unique, inputs = self._unique(place, index), _values(node.input, scope)
                 self.propagation.visit(node, opset, scope, {})
                 learn_kept(node, opset, scope, {}, self.propagation)
+                note_made(node, unique, list(node.output), scope)
                 self._note_contradictions(node, unique, node.output, path, scope)
                 outputs = _values(node.output, scope)
                 self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
@@ -249,6 +255,7 @@ class _Visitor:
             inside = self._inside(node, place, scope, opsets)
             self.propagation.visit(node, opset, scope, inside)
             learn_kept(node, opset, scope, inside, self.propagation)
+            note_made(node, place, list(node.output), scope)
             self._note_contradictions(node, place, node.output, path, scope)
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
@@ -288,6 +295,7 @@ class _Visitor:
             reader = scope.reader.inside(f"{place}.{attribute}")
             inside[attribute] = inner = Scope(graph, reader, scope, overridable=self.overridable, given=given)
             self._check_inputs(node, graph, inner, opsets.get(""))
+            note_made(node, place, [value.name for value in graph.input], inner)
             self._note_contradictions(node, place, given, f"{place}.{attribute}", inner)
             self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
             self.unreached = unreached

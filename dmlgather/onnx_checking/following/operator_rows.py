@@ -55,7 +55,7 @@ class KnownNode:
         """Computes with elements. dtype: of these."""
         integers = dtype is None or dtype.kind in "iu"
         floats = {each.name: each.f for each in self.node.attribute if each.HasField("f")}
-        return Arithmetic(self.names.sizes, self.names.decided_by, integers=integers, attributes={**self.integers, **floats})
+        return Arithmetic(self.names.sizes, self.names.unknown, integers=integers, attributes={**self.integers, **floats})
 
     def shape(self, at: int) -> Shape | None:
         """The shape of an input; None where it is not known, or the input is left out."""

@@ -11,7 +11,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import PartialType, Size
+from dmlgather.onnx_checking.checked_model import SizeMaker
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.values import Unknown
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -34,6 +36,8 @@ class ModelSizes:
         self.sizes = Sizes()
         self.origins: dict[str, str] = {}
         """The input of the model that decides a symbol."""
+        self.makers: dict[str, SizeMaker | None] = {}
+        """The first node that gives a symbol; None where an input states it."""
         self._follows: dict[str, KnownSize] = {}
         self._taken: set[str] = set()
         self._symbols_so_far: set[str] = set()
@@ -71,6 +75,12 @@ class ModelSizes:
         """An input of the model that decides one of the sizes."""
         symbols = (symbol for size in sizes if isinstance(size, str) for symbol in sorted(self.sizes.symbols(size)))
         return next((self.origins[symbol] for symbol in symbols if symbol in self.origins), None)
+
+    def unknown(self, reason: str, *sizes: object) -> Unknown:
+        """Return what is not known for a reason that these sizes have."""
+        symbols = [symbol for size in sizes if isinstance(size, str) for symbol in self.sizes.symbols(size)]
+        from_data = any(maker is not None and maker.from_data for maker in map(self.makers.get, symbols))
+        return Unknown(reason, self.decided_by(*sizes), of_sizes=not from_data)
 
     def is_open(self, size: Size) -> bool:
         """Whether a size may turn out to follow from others."""

@@ -16,17 +16,18 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 class Unknown:
     """Why a value is not known before the model runs: "an input of the graph". decided_by: an input of the model that it
     depends on; None where it is not known which. computed: whether it is computed, and the reason says by what or from what: then
-    all that is computed from it has the same reason.
+    all that is computed from it has the same reason. of_sizes: whether sizes alone decide it, none of which depends on data.
     """
 
     reason: str
     decided_by: str | None = None
     computed: bool = False
+    of_sizes: bool = False
 
     def computed_from(self, name: str, decided_by: str | None = None) -> Unknown:
         """Why a value is not known that is computed from this one, which the model calls `name`."""
         reason = self.reason if self.computed else f"computed from {name!r}, {self.reason}"
-        return Unknown(reason, decided_by, computed=True)
+        return Unknown(reason, decided_by, computed=True, of_sizes=self.of_sizes)
 
 
 Array = np.ndarray[Any, Any]
