@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from data import MAGIKA, SILERO, DataFile
 
+from dmlgather.directml import FeatureLevel
 from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import Verdict
 from tests.cli.command import process
@@ -19,6 +20,21 @@ REPORTS = {block.splitlines()[0]: block.splitlines()[1:] for block in re.findall
 def _unnumbered(lines: list[str]) -> list[str]:
     """The lines without the numbers in names that shape inference makes up, which differ between versions of ONNX."""
     return [re.sub(r"unk__\d+", "unk__", line) for line in lines]
+
+
+def test_the_levels_are_those_of_the_table_of_versions() -> None:
+    rows = re.findall(
+        r"^\| [^|]+ \| (1\.\d+\.\d+)(?: to (1\.\d+\.\d+))? \| (\d_\d)( or more)? \| ([^|]+) \|$", TEXT, re.MULTILINE
+    )
+    assert len(rows) >= 8
+    for first, last, level, more, source in rows:
+        for version in filter(None, (first, last)):
+            if more:
+                with pytest.raises(ValueError, match="unknown version of DirectML"):
+                    FeatureLevel.parse(f"DirectML {version}")
+                assert "no document has its level" in source
+            else:
+                assert str(FeatureLevel.parse(f"DirectML {version}")) == level
 
 
 @pytest.mark.data

@@ -39,9 +39,10 @@ def note_made(node: NodeProto, place: str, names: list[str], scope: Scope) -> No
     made = list(_new(names, scope))
     if made:
         depends, operator = _depends_on_data(node, scope), printable(operator_name(node))
+        label = printable(node.name) or place.rpartition("/")[2]
         for axis, symbol in made:
             counted, text = COUNTS.get(operator, (None, ANY_SIZE))
-            said = (text if counted in (None, axis) else ANY_SIZE).format(f"{operator} {place.rpartition('/')[2]!r}")
+            said = (text if counted in (None, axis) else ANY_SIZE).format(f"{operator} {label!r}")
             scope.reader.names.makers[symbol] = SizeMaker(place=place, operator=operator, text=said, from_data=depends)
 
 
