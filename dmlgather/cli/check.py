@@ -126,9 +126,9 @@ def check(
     once. Nothing is run, and no weights are read.
 
     Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
-    sizes are as stated; on data: where only a run shows such a size. undecided: the model does not specify enough. refused: not taken; findings say why. host: only computes
-    shapes, bounds and conditions, which DirectML's caller does on the CPU; --include-host judges it too. unreached: no run of
-    the model reaches it.
+    sizes are as stated; on data: only a run shows some of these. undecided: the model does not specify enough. refused: not
+    taken; findings say why. host: only computes shapes, bounds and conditions, which DirectML's caller does on the CPU;
+    --include-host judges it too. unreached: no run of the model reaches it.
 
     A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
     if one of its first lines is a descriptor; otherwise it is one model or descriptor.
