@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,16 @@ from dmlgather.files import FileError
 from dmlgather.onnx.problems.export import broken_rule
 from dmlgather.onnx.problems.node_reading import INPUTS
 from dmlgather.onnx.problems.operator_versions import BOUNDS, since_of
-from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor, Provider, ProviderNode, Verdict
+from dmlgather.onnx_checking.checked_model import (
+    CheckedModel,
+    CheckedNode,
+    CheckedTensor,
+    Provider,
+    ProviderNode,
+    SizeCondition,
+    SizeMaker,
+    Verdict,
+)
 from dmlgather.onnx_checking.conflicts import conflicts, reconciled
 from dmlgather.onnx_checking.contradictions import finding_of
 from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
@@ -68,7 +76,7 @@ def check_model(
         str(path),
         opsets=contents.opsets,
         nodes=tuple(
-            _checked(site, _with_makers(each, contents), found.nodes.get(site.place) if found else None) for site, each in judged
+            _checked(site, each, contents.makers, found.nodes.get(site.place) if found else None) for site, each in judged
         ),
         others=dict(sorted(contents.others.items())),
         relatives=relatives_among(contents.others),
@@ -100,14 +108,9 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         yield each.place, finding_of(each, contents.sizes)
 
 
-def _with_makers(judged: Judged, contents: ModelContents) -> Judged:
-    """The verdict, with the nodes that give the sizes in its conditions."""
-    named = ({name: maker for name in each.symbols if (maker := contents.makers.get(name))} for each in judged.conditions)
-    conditions = (each.model_copy(update={"makers": makers}) for each, makers in zip(judged.conditions, named, strict=True))
-    return replace(judged, conditions=tuple(conditions))
-
-
-def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> CheckedNode:
+def _checked(
+    site: NodeSite, judged: Judged, makers: Mapping[str, SizeMaker | None], provider: ProviderNode | None
+) -> CheckedNode:
     return CheckedNode(
         place=site.place,
         graph=site.graph,
@@ -124,9 +127,16 @@ def _checked(site: NodeSite, judged: Judged, provider: ProviderNode | None) -> C
         lowest=judged.lowest,
         missing=tuple(finding.path for finding in judged.findings) if judged.verdict is Verdict.UNKNOWN else (),
         provided=judged.provided,
-        conditions=judged.conditions,
+        conditions=tuple(_with_makers(each, makers) for each in judged.conditions),
         reason=site.unreached if judged.verdict is Verdict.UNREACHED else None,
         provider=provider,
+    )
+
+
+def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None]) -> SizeCondition:
+    """The condition with the nodes that give its sizes. makers: of the symbols of the model."""
+    return condition.model_copy(
+        update={"makers": {name: maker for name in condition.symbols if (maker := makers.get(name)) is not None}}
     )
 
 
