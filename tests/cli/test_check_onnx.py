@@ -235,7 +235,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
         "missing": [],
         "provided": ["N >= 1"],
         "conditions": [
-            {"text": "N >= 1", "size": "N", "at_least": 1, "at_most": None, "symbols": ["N"], "terms": {"N": 1}},
+            {"text": "N >= 1", "size": "N", "at_least": 1, "at_most": None, "symbols": ["N"], "terms": {"N": 1}, "makers": {}},
         ],
         "reason": None,
     }
