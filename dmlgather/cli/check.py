@@ -126,7 +126,7 @@ def check(
     once. Nothing is run, and no weights are read.
 
     Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
-    sizes are as stated; on data: where only a run shows such a size. undecided: the model does not specify enough. refused: not
+    sizes are as stated; on data: only a run shows some of these. undecided: the model does not specify enough. refused: not
     taken; findings say why. host: only computes shapes, bounds and conditions, which DirectML's caller does on the CPU;
     --include-host judges it too. unreached: no run of the model reaches it.
 

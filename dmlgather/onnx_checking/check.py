@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +76,7 @@ def check_model(
         str(path),
         opsets=contents.opsets,
         nodes=tuple(
-            _checked(site, each, found.nodes.get(site.place) if found else None, contents.makers) for site, each in judged
+            _checked(site, each, contents.makers, found.nodes.get(site.place) if found else None) for site, each in judged
         ),
         others=dict(sorted(contents.others.items())),
         relatives=relatives_among(contents.others),
@@ -108,14 +108,8 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         yield each.place, finding_of(each, contents.sizes)
 
 
-def _made_by(conditions: Iterable[SizeCondition], makers: Mapping[str, SizeMaker | None]) -> Iterator[SizeCondition]:
-    """Yield conditions with the nodes that give the sizes in them."""
-    for each in conditions:
-        yield each.model_copy(update={"makers": {name: maker for name in each.symbols if (maker := makers.get(name))}})
-
-
 def _checked(
-    site: NodeSite, judged: Judged, provider: ProviderNode | None, makers: Mapping[str, SizeMaker | None]
+    site: NodeSite, judged: Judged, makers: Mapping[str, SizeMaker | None], provider: ProviderNode | None
 ) -> CheckedNode:
     return CheckedNode(
         place=site.place,
@@ -133,9 +127,16 @@ def _checked(
         lowest=judged.lowest,
         missing=tuple(finding.path for finding in judged.findings) if judged.verdict is Verdict.UNKNOWN else (),
         provided=judged.provided,
-        conditions=tuple(_made_by(judged.conditions, makers)),
+        conditions=tuple(_with_makers(each, makers) for each in judged.conditions),
         reason=site.unreached if judged.verdict is Verdict.UNREACHED else None,
         provider=provider,
+    )
+
+
+def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None]) -> SizeCondition:
+    """The condition with the nodes that give its sizes. makers: of the symbols of the model."""
+    return condition.model_copy(
+        update={"makers": {name: maker for name in condition.symbols if (maker := makers.get(name)) is not None}}
     )
 
 

@@ -108,7 +108,7 @@ def test_text_of_the_hosts_arithmetic(folder: Path, command: Command) -> None:
     """It is counted, and listed with the other nodes that are fine."""
     path = _save(folder, HOST).relative_to(folder)
     ended = command("check", "--level", "2_1", path)
-    heading = f"{path}: ONNX model, opset 17; 2 Gather: 1 conditional, 1 host at 2_1; 2 other nodes"
+    heading = f"{path}: ONNX model, opset 17; 2 Gather: 1 conditional, 1 host at 2_1; 2 other nodes not judged"
     assert (ended.out.splitlines()[0], len(ended.out.splitlines())) == (heading, 2)
     assert ended.err == "1 file checked, 2 nodes (0 decided, 1 conditional, 0 undecided, 1 host, 0 refused), no findings\n"
     node = command("check", "--verbose", "--level", "2_1", path).out.splitlines()[1]
@@ -134,7 +134,7 @@ def test_text_of_an_unknown_node(tmp_path: Path, command: Command) -> None:
     path = _save(tmp_path, UNKNOWN)
     ended = command("check", "--output-format", "concise", path)
     heading, starts, node, ends, again = ended.out.splitlines()
-    assert heading.endswith("1 Slice: 1 undecided at 6_4; 1 other node")
+    assert heading.endswith("1 Slice: 1 undecided at 6_4; 1 other node not judged")
     assert node == again
     assert node.endswith("unknown: starts, ends")
     for name, line in (("starts", starts), ("ends", ends)):
@@ -162,7 +162,7 @@ def test_findings_about_a_whole_graph_stand_before_the_nodes(tmp_path: Path, com
 def test_a_model_with_nothing_to_judge(folder: Path, command: Command) -> None:
     path = _save(folder, "agraph (float[4] X) => (float[4] Z) { Z = Relu(X) }").relative_to(folder)
     ended = command("check", path)
-    assert ended.out == f"{path}: ONNX model, opset 17; nothing to judge; 1 other node\n"
+    assert ended.out == f"{path}: ONNX model, opset 17; nothing to judge; 1 other node not judged\n"
     assert (ended.code, ended.err) == (0, "1 file checked, no findings\n")
 
 
@@ -172,7 +172,8 @@ def test_the_heading_names_the_operator_sets_of_the_nodes(folder: Path, command:
     imports = f'<ir_version: 8, opset_import: ["" : 17, "com.example" : 3, "com" : 1, {unused}]>'
     model = parse_model(f"{imports} agraph (float[4] X) => (float[4] Z) {{ Z = com.example.Foo(X) }}")
     onnx.save(model, folder / "m.onnx")
-    assert command("check", "m.onnx").out == "m.onnx: ONNX model, opset 17, com.example 3; nothing to judge; 1 other node\n"
+    heading = "m.onnx: ONNX model, opset 17, com.example 3; nothing to judge; 1 other node not judged\n"
+    assert command("check", "m.onnx").out == heading
     model.graph.node[0].domain = "com.example.of a long name"
     model.opset_import.add(domain=model.graph.node[0].domain, version=1)
     model.graph.node.extend(onnx.helper.make_node("Foo", ["X"], [], domain=f"org.pytorch.unused{number}") for number in range(12))
@@ -199,6 +200,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
         "unreached": 0,
         "taken": 1,
         "unknown": 1,
+        "from_data": 0,
     }
     assert report["summary"] == {
         "files": 4,
@@ -233,7 +235,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
         "missing": [],
         "provided": ["N >= 1"],
         "conditions": [
-            {"text": "N >= 1", "size": "N", "at_least": 1, "at_most": None, "symbols": ["N"], "terms": {"N": 1}},
+            {"text": "N >= 1", "size": "N", "at_least": 1, "at_most": None, "symbols": ["N"], "terms": {"N": 1}, "makers": {}},
         ],
         "reason": None,
     }

@@ -62,7 +62,7 @@ def test_files_outside_are_refused(
     file = _reading(model, source(model))
     ended = command(*command_line, file)
     assert (ended.code, ended.out) == (2, "")
-    (said,) = [line for line in ended.err.splitlines() if "sourcePath" in line]
+    (said,) = [line for line in ended.err.splitlines() if line.startswith(f"{file}:")]
     name = json.loads(file.read_text())["resources"]["table"]["initialValues"]["sourcePath"]
     line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "sourcePath" in text)
     assert said.startswith(f"{file}:{line}:")

@@ -28,13 +28,13 @@ def test_the_levels_are_those_of_the_table_of_versions() -> None:
     )
     assert len(rows) >= 8
     for first, last, level, more, source in rows:
-        for version in filter(None, (first, last)):
+        for each in filter(None, (first, last)):
             if more:
                 with pytest.raises(ValueError, match="unknown version of DirectML"):
-                    FeatureLevel.parse(f"DirectML {version}")
+                    FeatureLevel.parse(f"DirectML {each}")
                 assert "no document has its level" in source
             else:
-                assert str(FeatureLevel.parse(f"DirectML {version}")) == level
+                assert str(FeatureLevel.parse(f"DirectML {each}")) == level
 
 
 @pytest.mark.data
