@@ -19,16 +19,6 @@ Shape = tuple[Size, ...]
 Bound = int | str
 
 
-def bounds(site: NodeSite) -> dict[str, tuple[Bound, ...]]:
-    """Those of starts, ends, axes and steps of a Slice that are known: inputs, or before opset 10 attributes."""
-    given = {each.name: tuple(each.ints) for each in site.node.attribute if each.name in BOUNDS and not each.ref_attr_name}
-    found: dict[str, tuple[Bound, ...]] = dict(given)
-    for role, value in site.roles.items():
-        if role in BOUNDS and not isinstance(value.elements, Unknown):
-            found[role] = tuple(each if isinstance(each, str) else int(each) for each in value.elements.flat)
-    return found
-
-
 class SlicedBounds(NamedTuple):
     """What a Slice does along one axis of data. Bounds that are computed from sizes are names."""
 
@@ -40,9 +30,14 @@ class SlicedBounds(NamedTuple):
 
 def sliced(site: NodeSite, rank: int) -> list[SlicedBounds] | None:
     """The axes that a Slice has bounds for; None where not all of them are known, or they do not fit together."""
-    known = bounds(site)
-    stated = {role for role, value in site.roles.items() if role in BOUNDS and value.name}
-    if not stated <= known.keys() or not {"starts", "ends"} <= known.keys():
+    known: dict[str, tuple[Bound, ...]] = {}
+    known |= {each.name: tuple(each.ints) for each in site.node.attribute if each.name in BOUNDS and not each.ref_attr_name}
+    stated = {role: value.elements for role, value in site.roles.items() if role in BOUNDS and value.name}
+    for role, elements in stated.items():
+        if isinstance(elements, Unknown):
+            return None
+        known[role] = tuple(each if isinstance(each, str) else int(each) for each in elements.flat)
+    if not {"starts", "ends"} <= known.keys():
         return None
     starts, ends = known["starts"], known["ends"]
     axes = known.get("axes") or tuple(range(len(starts)))

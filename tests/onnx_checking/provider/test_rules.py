@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnxruntime
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
 
 from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
 from dmlgather.onnx_checking.provider import rules
 from dmlgather.onnx_checking.provider.case import NUMBER
 from dmlgather.onnx_checking.provider.rules import RULES
+from tests.onnx_checking.modelling import parsed
 from tests.onnx_checking.provider.asking import asked, codes, only
 from tests.onnx_checking.provider.test_findings_page import MODELS
 
@@ -142,7 +145,22 @@ def test_when_it_fails(tmp_path: Path) -> None:
     assert only(asked(tmp_path, text.format("N"))).text == f"the run fails: {NUMBER} (ORT106)"
 
 
-def test_what_onnx_refuses_is_no_verdict_of_the_providers_own(tmp_path: Path) -> None:
-    found = asked(tmp_path, "g (float[4] x, int32[2] i) => (float[2] z) { z = Gather<axis = 3>(x, i) }")
+ILL_FORMED = {
+    "an axis behind the last": "g (float[4] x, int32[2] i) => (float[2] z) { z = Gather<axis = 3>(x, i) }",
+    "more batches than dimensions": "g (float[4] x, int64[2,1] i) => (float[2] z) { z = GatherND<batch_dims = 2>(x, i) }",
+    "an end too many": "g (float[4] x) => (float[A] z) <int64[1] s = {0}, int64[2] e = {1, 2}> { z = Slice(x, s, e) }",
+    "bounds of an axis behind the last": (
+        "g (float[4] x) => (float[A] z) <int64[1] s = {0}, int64[1] e = {2}, int64[1] a = {1}> { z = Slice(x, s, e, a) }"
+    ),
+    "blocks of three dimensions": "g (float[4,2,2] x) => (float[A,B,C] z) { z = DepthToSpace<blocksize = 2>(x) }",
+}
+
+
+@pytest.mark.parametrize("text", ILL_FORMED.values(), ids=ILL_FORMED)
+def test_what_onnx_refuses_is_no_verdict_of_the_providers_own(tmp_path: Path, text: str) -> None:
+    """onnxruntime is the judge that ONNX refuses it."""
+    with pytest.raises((Fail, InvalidGraph, InvalidArgument, RuntimeException)):
+        onnxruntime.InferenceSession(parsed(text).SerializeToString())
+    found = asked(tmp_path, text)
     assert (only(found).verdict, only(found).codes) == (V.FAILS, ("EXP101",))
     assert not codes(found)
