@@ -12,12 +12,12 @@ from typing import TextIO, TypeVar
 
 from dmlgather.directml.findings import Finding
 from dmlgather.directml.types import FeatureLevel
-from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Provider, Verdict, typed
+from dmlgather.onnx_checking.checked_model import CheckedNode, CheckedTensor, DirectMLForm, Provider, Verdict
 from dmlgather.output import put
 from dmlgather.report import snippets
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
-from dmlgather.wording import braces, counted, printable, shortened
+from dmlgather.wording import braces, counted, printable, shortened, typed
 
 
 class NodeListing(enum.Enum):
