@@ -32,6 +32,12 @@ def braces(sizes: Sequence[int | str]) -> str:
     return "{" + ",".join(printable(str(size)) for size in sizes) + "}"
 
 
+def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
+    """A data type with its sizes: "f32[2,?]", "?[...]" where neither type nor rank is known."""
+    sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
+    return f"{data_type or '?'}[{sizes}]"
+
+
 def alternatives(names: Iterable[object]) -> str:
     """Alternatives in words: "INT64, INT32 or UINT32"."""
     *first, last = map(str, names)

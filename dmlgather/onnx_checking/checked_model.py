@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.onnx_checking.relatives import Relative
 from dmlgather.record import Record
-from dmlgather.wording import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,12 +84,6 @@ class Certainty(enum.StrEnum):
     """Only a run on Windows can tell."""
 
 
-def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
-    """A data type with its sizes: "f32[2,?]", "?[...]" where neither type nor rank is known."""
-    sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
-    return f"{data_type or '?'}[{sizes}]"
-
-
 class CheckedTensor(Record):
     """One input or output of a node, as far as it is known before the model runs."""
 
@@ -101,7 +94,7 @@ class CheckedTensor(Record):
     """The model's name for it; empty for an attribute."""
 
     type: str | None
-    """The data type, by the dialect's own name: "float", "int64"; none where it is not known."""
+    """ONNX's name of the data type: "float", "int64"; none where it is not known."""
 
     shape: tuple[int | str | None, ...] | None
     """Size of each dimension: a number, a symbolic name, or none where it is not known. None where the rank is not known."""
@@ -253,7 +246,7 @@ class CheckedNode(Record):
     """Its position in the graph, counted from 0."""
 
     operator: str
-    """The dialect's operator: "Slice"."""
+    """ONNX's operator: "Slice"."""
 
     opset: int
     """The version of the operator set."""
@@ -311,7 +304,7 @@ class KnownCall:
 class CheckedModel:
     """The content of a model file, and what is wrong with it.
 
-    opsets: the version of each operator set that it imports, by domain ("" is the dialect's own). others: the number of nodes of
+    opsets: the version of each operator set that it imports, by domain ("" is ONNX's own). others: the number of nodes of
     each other operator, which are not judged. relatives: those of the others that are close to the family. calls: what the nodes
     compute that are known well enough, by place. provider: what the provider does that the check is about.
     """

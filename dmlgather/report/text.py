@@ -19,13 +19,12 @@ from dmlgather.onnx_checking.checked_model import (
     Provider,
     SizeCondition,
     Verdict,
-    typed,
 )
 from dmlgather.output import put
 from dmlgather.report import snippets
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding
-from dmlgather.wording import braces, counted, printable, shortened
+from dmlgather.wording import braces, counted, printable, shortened, typed
 
 
 class NodeListing(enum.Enum):

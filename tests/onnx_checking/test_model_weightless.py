@@ -25,7 +25,8 @@ from onnx import (
 )
 
 from dmlgather.files import FileError
-from dmlgather.onnx_checking.reading import file as model_file
+from dmlgather.onnx_checking.reading import weightless
+from dmlgather.onnx_checking.reading.file import strip
 from tests.onnx_checking.large_models import MEMORY, measured, write_large
 from tests.onnx_checking.wire import BYTES, FIXED32, FIXED64, VARINT, field, random_model, varint
 
@@ -34,7 +35,7 @@ def _made_of(data: bytes) -> bytes | str:
     """The model that `data` decodes to, without large and damaged constants, or what is wrong."""
     try:
         model = onnx.load_model_from_string(data)
-        model_file.strip(model)
+        strip(model)
     except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
         return "cannot be decoded"
     except FileError as error:
@@ -43,7 +44,7 @@ def _made_of(data: bytes) -> bytes | str:
 
 
 def _kept(data: bytes) -> bytes:
-    parts = model_file.without_weights(io.BytesIO(data), len(data))
+    parts = weightless.without_weights(io.BytesIO(data), len(data))
     kept = parts.read()
     assert parts.size == len(kept)
     return kept
@@ -61,9 +62,9 @@ def test_random_files(seed: int, large: int, chunk: int, fields: int) -> None:
     """Also damaged ones, and ones with more than the walk looks at."""
     data = random_model(random.Random(seed))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_file, "LARGE", large)
-        patch.setattr(model_file, "_CHUNK", chunk)
-        patch.setattr(model_file, "MOST_FIELDS", fields)
+        patch.setattr(weightless, "LARGE", large)
+        patch.setattr(weightless, "_CHUNK", chunk)
+        patch.setattr(weightless, "MOST_FIELDS", fields)
         kept = _kept(data)
     assert len(kept) <= len(data)
     assert _made_of(kept) == _made_of(data)
@@ -194,7 +195,7 @@ class _Counted(io.BytesIO):
 def test_elements_are_not_even_looked_at(form: str) -> None:
     data = _initializers(*[_tensor(form)] * 10)
     file = _Counted(data)
-    model_file.without_weights(file, len(data)).read()
+    weightless.without_weights(file, len(data)).read()
     assert file.count < 3000 < len(data) // 50
 
 
@@ -233,9 +234,9 @@ def test_damage_is_kept(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"\x08\x01" * 300_000, _initializers(TENSOR + b"\x28\x05\x25abcd" * 100_000)])
 def test_many_tiny_fields(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_file, "MOST_FIELDS", 1000)
+    monkeypatch.setattr(weightless, "MOST_FIELDS", 1000)
     file = _Counted(data)
-    parts = model_file.without_weights(file, len(data))
+    parts = weightless.without_weights(file, len(data))
     assert file.count < 100_000
     assert parts.read() == data
 
@@ -244,7 +245,7 @@ def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(_initializers(TENSOR))
     with path.open("rb+") as file:
-        parts = model_file.without_weights(file, path.stat().st_size)
+        parts = weightless.without_weights(file, path.stat().st_size)
         file.truncate(10)
         with pytest.raises(FileError, match="became shorter while it was read: check it again"):
             parts.read()

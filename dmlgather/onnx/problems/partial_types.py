@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlgather.onnx.problems.data_types import data_type, type_name, type_number
-from dmlgather.wording import printable
+from dmlgather.wording import typed
 
 if TYPE_CHECKING:
     from onnx import SparseTensorProto, TensorProto, ValueInfoProto
@@ -52,8 +52,7 @@ class PartialType:
     def __str__(self) -> str:
         if self.excessive:
             return f"{self.name or '?'}[more than {MOST_DIMENSIONS} dimensions, which are not read]"
-        sizes = "..." if self.shape is None else ",".join("?" if size is None else printable(str(size)) for size in self.shape)
-        return f"{self.name or '?'}[{sizes}]"
+        return typed(self.name, self.shape)
 
     def sized(self, shape: Sequence[Size] | None) -> PartialType:
         """The type with another shape."""

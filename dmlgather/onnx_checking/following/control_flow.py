@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
-from dmlgather.onnx.problems.subgraphs import subgraphs
+from dmlgather.onnx.problems.subgraphs import integers_of, subgraphs
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
 from dmlgather.onnx_checking.following.scopes import Scope
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, is_known, same
@@ -38,7 +38,7 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
     if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
         return None
     condition = scope.value(node.input[0])
-    if isinstance(condition, Unknown) or not is_known(condition) or condition.size != 1:
+    if not is_known(condition) or condition.size != 1:
         return None
     return BRANCHES[bool(condition.reshape(-1)[0])]
 
@@ -90,7 +90,7 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> Results | None:
     rows = [reduce(PartialType.joined, each) for each in zip(*scanned_types, strict=True)]
     return [*carried, *map(_stacked, zip(*iterations, strict=True))], [
         *types,
-        *(_with_axis(row, 0, len(iterations)) for row in rows),
+        *(with_axis(row, 0, len(iterations)) for row in rows),
     ]
 
 
@@ -111,7 +111,7 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
         found = [before.outside(inner.type(name)) for name in inner.results[1:]]
         wider = [one.joined(two) for one, two in zip(types, found, strict=False)]
         if wider == types:
-            return [*types, *(_with_axis(row, 0, None) for row in found[len(types) :])]
+            return [*types, *(with_axis(row, 0, None) for row in found[len(types) :])]
         types = wider
     return None
 
@@ -132,7 +132,7 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
     shapes = [(scope.type(name).shape, axis) for name, axis in zip(data, _axes(node, "scan_input_axes", count), strict=True)]
     length = next((shape[axis] for shape, axis in shapes if shape is not None and -len(shape) <= axis < len(shape)), None)
     axes = _axes(node, "scan_output_axes", len(found) - states)
-    return [*found[:states], *(_with_axis(row, axis, length) for row, axis in zip(found[states:], axes, strict=True))]
+    return [*found[:states], *(with_axis(row, axis, length) for row, axis in zip(found[states:], axes, strict=True))]
 
 
 def scanned(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
@@ -147,7 +147,7 @@ def scanned(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialT
 
 def _scans(node: NodeProto) -> int:
     """The number of inputs that a Scan goes through."""
-    return next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
+    return integers_of(node).get("num_scan_inputs", 0)
 
 
 def _axes(node: NodeProto, name: str, count: int) -> list[int]:
@@ -164,7 +164,7 @@ def _without_axis(known: PartialType, axis: int) -> PartialType:
     return known.sized((*known.shape[:at], *known.shape[at + 1 :]))
 
 
-def _with_axis(row: PartialType, axis: int, size: Size) -> PartialType:
+def with_axis(row: PartialType, axis: int, size: Size) -> PartialType:
     """The type of values of one type along a new axis."""
     if row.shape is None or not -len(row.shape) <= axis + (axis < 0) <= len(row.shape):
         return row.sized(None)
@@ -182,7 +182,7 @@ def _body(node: NodeProto) -> GraphProto | None:
 
 
 def _number(value: Value) -> int | None:
-    return int(value.reshape(-1)[0]) if isinstance(value, np.ndarray) and is_known(value) and value.size == 1 else None
+    return int(value.reshape(-1)[0]) if is_known(value) and value.size == 1 else None
 
 
 def _stacked(values: Sequence[Value]) -> Value:

@@ -13,7 +13,9 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_value
+from dmlgather.onnx.problems.subgraphs import integers_of
 from dmlgather.onnx_checking.contradictions import lenient, numbers_may_be, same_type, uncontradicted
+from dmlgather.onnx_checking.following.control_flow import with_axis
 from dmlgather.onnx_checking.following.operator_rows import KnownNode, following_types
 from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.scopes import MOST_FOLDED, Scope
@@ -79,16 +81,11 @@ def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
     elif node.op_type == "Loop":
         states = len(node.input) - 2
         yield from (known.sized(None) for known in results[0][1 : 1 + states])
-        yield from (_rows(known) for known in results[0][1 + states :])
+        yield from (with_axis(known, 0, None) for known in results[0][1 + states :])
     elif node.op_type == "Scan":
-        scanned = next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
-        states = len(node.input) - scanned
+        states = len(node.input) - integers_of(node).get("num_scan_inputs", 0)
         yield from results[0][:states]
-        yield from (_rows(known) for known in results[0][states:])
-
-
-def _rows(known: PartialType) -> PartialType:
-    return known if known.shape is None else known.sized((None, *known.shape))
+        yield from (with_axis(known, 0, None) for known in results[0][states:])
 
 
 def _of_call(call: FunctionCall, node: NodeProto, file: ModelFile) -> Iterable[PartialType]:
@@ -112,6 +109,4 @@ def _of_node(call: KnownNode) -> Iterable[PartialType]:
 
 def _static(known: PartialType) -> PartialType:
     """A type without the names of its sizes."""
-    if known.shape is None:
-        return known
-    return known.sized([size if isinstance(size, int) else None for size in known.shape])
+    return known.each_size(lambda size: size if isinstance(size, int) else None)

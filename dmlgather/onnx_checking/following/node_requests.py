@@ -61,7 +61,7 @@ class NodeRequests:
         for name, known, value in {
             name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
         }.values():
-            if isinstance(value, np.ndarray) and is_known(value):
+            if is_known(value):
                 graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
             elif known.dtype is None:
                 return NodeAnswer()

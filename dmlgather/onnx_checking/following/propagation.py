@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
@@ -11,7 +12,7 @@ from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.following import size_rules
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run, fold, moved_shapes
-from dmlgather.onnx_checking.following.control_flow import Run, join_branches, loop_results, loop_types, scan_types, taken_branch
+from dmlgather.onnx_checking.following.control_flow import join_branches, loop_results, loop_types, scan_types, taken_branch
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operator_rows import KnownNode, SizeRule, following_shapes, following_types, tensor
 from dmlgather.onnx_checking.following.operators import row_of
@@ -34,6 +35,7 @@ STEPS_OF_CALL = 20
 """What shape inference of a function counts as."""
 
 NO_TYPES: Mapping[str, PartialType] = {}
+NO_VALUES: Mapping[str, Value] = {}
 
 
 class Propagation:
@@ -51,20 +53,20 @@ class Propagation:
         function. inside: the scopes of the graphs in its attributes that were visited, by attribute.
         """
         types, values = scope.inputs(node)
+        call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
         for name in node.output:
             scope.doubt(name)
-        if opset is None or node.domain not in DOMAINS:
+        if call is None or node.domain not in DOMAINS:
             _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
             self._call(node, scope)
         elif node.op_type == "If" and inside:
             join_branches(node, scope, inside)
         elif any(True for _ in subgraphs(node)):
-            self._repeat(node, opset, scope, values)
+            self._repeat(call, scope)
         else:
-            self._follow(node, opset, scope, types, values)
+            self._follow(call, scope)
         row = row_of(node)
-        if opset is not None and row.types is not None and _is_open(node, scope):
-            call = self._node_call(node, opset, scope, types, values)
+        if call is not None and row.types is not None and _is_open(node, scope):
             for name, known in zip((*node.output, *node.input), following_types(row.types, call), strict=False):
                 if name in scope.types or name in scope.values:  # not one of a graph around it
                     scope.learn_type(name, known)
@@ -75,11 +77,12 @@ class Propagation:
                 scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
         scope.visited(node)
 
-    def _repeat(self, node: NodeProto, opset: int, scope: Scope, values: Sequence[Value | None]) -> None:
-        """Keep what follows for the outputs of a node with graphs that run several times. values: of its inputs."""
-        run = self._runner(opset, scope)
-        lasting = self.lasting(node, opset, scope) if _is_open(node, scope) else None
-        found, types = loop_results(node, scope, run) or ([computed_when_run(node, values)] * len(node.output), [])
+    def _repeat(self, call: KnownNode, scope: Scope) -> None:
+        """Keep what follows for the outputs of a node with graphs that run several times."""
+        node = call.node
+        lasting = self.lasting(node, call.opset, scope) if _is_open(node, scope) else None
+        results = loop_results(node, scope, partial(self._run, call.opset, scope))
+        found, types = results or ([computed_when_run(node, call.values)] * len(node.output), [])
         _learn(node, scope, found)
         for each in (types, lasting or ()):
             for name, known in zip(node.output, each, strict=False):
@@ -88,9 +91,9 @@ class Propagation:
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
         """As `loop_types` and `scan_types`. Its steps are counted apart from those for values, of which a loop may take all."""
-        run, types = self._runner(opset, scope), scan_types if node.op_type == "Scan" else loop_types
+        types = scan_types if node.op_type == "Scan" else loop_types
         with self._types_alone():
-            return types(node, scope, run)
+            return types(node, scope, partial(self._run, opset, scope))
 
     @contextmanager
     def _types_alone(self) -> Iterator[None]:
@@ -104,18 +107,12 @@ class Propagation:
         finally:
             self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
 
-    def _runner(self, opset: int, scope: Scope) -> Run:
-        def run(graph: GraphProto, given: Mapping[str, Value], types: Mapping[str, PartialType]) -> Scope | None:
-            return self._run(graph, opset, scope, given, types)
-
-        return run
-
     def _run(
         self,
-        graph: GraphProto,
         opset: int,
         outer: Scope,
-        given: Mapping[str, Value],
+        graph: GraphProto,
+        given: Mapping[str, Value] = NO_VALUES,
         types: Mapping[str, PartialType] = NO_TYPES,
     ) -> Scope | None:
         """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
@@ -135,7 +132,7 @@ class Propagation:
             if self.steps < 0:
                 return False
             taken, branches = taken_branch(node, scope), subgraphs(node) if node.op_type == "If" else ()
-            inside = {name: self._run(branch, opset, scope, {}) for name, branch in branches if taken in (None, name)}
+            inside = {name: self._run(opset, scope, branch) for name, branch in branches if taken in (None, name)}
             if None in inside.values():
                 return False
             self.visit(node, opset, scope, {name: inner for name, inner in inside.items() if inner is not None})
@@ -168,35 +165,24 @@ class Propagation:
                 if name:
                     scope.learn_type(name, before.outside(inner.type(result)))
 
-    def _node_call(
-        self, node: NodeProto, opset: int, scope: Scope, types: Sequence[PartialType], values: Sequence[Value | None]
-    ) -> KnownNode:
-        return KnownNode(node, opset, types, values, scope.reader.names, self.requests)
-
-    def _follow(
-        self,
-        node: NodeProto,
-        opset: int,
-        scope: Scope,
-        types: Sequence[PartialType],
-        values: Sequence[Value | None],
-    ) -> None:
-        call = self._node_call(node, opset, scope, types, values)
+    def _follow(self, call: KnownNode, scope: Scope) -> None:
+        """Keep what follows for the outputs of a node of ONNX's own domain without graphs."""
+        node, row = call.node, row_of(call.node)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
         _learn(node, scope, fold(call) if unknown is None else [unknown] * len(node.output))
         if unknown is not None or not _is_open(node, scope):
             return
-        row = row_of(node)
-        self._learn_shapes(node, scope, call, row.sizes)
+        _learn_shapes(scope, call, row.sizes)
         if _helps(node, scope) and _is_open(node, scope):
-            for name, known in call.ask(values).types.items():
+            for name, known in call.ask(call.values).types.items():
                 scope.learn_type(name, known)
         if all(scope.types.get(name, NOTHING).shape is None for name in node.output if name):  # ONNX does not know the operator
-            self._learn_shapes(node, scope, call, size_rules.broadcast if row.elements else moved_shapes)
+            _learn_shapes(scope, call, size_rules.broadcast if row.elements else moved_shapes)
 
-    def _learn_shapes(self, node: NodeProto, scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
-        for name, shape in zip(node.output, following_shapes(rule, call) or (), strict=False):
-            scope.learn_type(name, tensor(row_of(node).dtype_of(call), shape))
+
+def _learn_shapes(scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
+    for name, shape in zip(call.node.output, following_shapes(rule, call) or (), strict=False):
+        scope.learn_type(name, tensor(row_of(call.node).dtype_of(call), shape))
 
 
 def _is_open(node: NodeProto, scope: Scope) -> bool:

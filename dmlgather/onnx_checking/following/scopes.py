@@ -233,8 +233,7 @@ class Scope:
             value, node = self.value(name), self._givers.get(name)
             folds = not isinstance(value, Unknown) and not has_names(value) and most > 0
             if folds and node is not None and node.op_type in ("Shape", "Size"):
-                sizes = self.taken_type(node.input[0]).shape
-                folds = sizes is not None and all(isinstance(size, int) for size in sizes)
+                folds = self.taken_type(node.input[0]).numbers is not None
             elif folds and node is not None:
                 folds = all(self._folds(each, most - 1) for each in node.input if each)
             self._folded[name, most] = folds

@@ -10,13 +10,13 @@ from dmlgather.dialects.windows import window as onnx_window
 from dmlgather.directml import FeatureLevel, Finding, validate
 from dmlgather.directml.rules.rule import Fault
 from dmlgather.onnx.problems.partial_types import PartialType
-from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict, typed
+from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
 from dmlgather.onnx_checking.provider.kernels import MOST_DIMENSIONS
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, window
-from dmlgather.wording import braces, printable
+from dmlgather.wording import braces, printable, typed
 
 INT64_HIGHEST = 2**63 - 1
 

@@ -178,7 +178,7 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
     graph = GraphProto(name=function.name, node=_nodes_of(function, call.attributes))
     inputs = zip_longest(function.input, call.types, call.values)
     for name, known, value in list(inputs)[: len(function.input)]:
-        if isinstance(value, np.ndarray) and is_known(value) and value.dtype.kind in "iu":
+        if is_known(value) and value.dtype.kind in "iu":
             graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
         else:
             graph.input.append(value_of_type(name, known or NOTHING))

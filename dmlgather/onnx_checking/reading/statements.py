@@ -138,9 +138,7 @@ def _compared(number: int, graph: GraphProto, plain: GraphProto, given: frozense
 
 def of_given(known: PartialType, given: Set[str]) -> PartialType:
     """The type without the names of sizes that are not among those given."""
-    if known.shape is None:
-        return known
-    return known.sized([size if isinstance(size, int) or size in given else None for size in known.shape])
+    return known.each_size(lambda size: size if isinstance(size, int) or size in given else None)
 
 
 def _reduce(value: ValueInfoProto, holds: PartialType) -> None:
