@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from dmlgather.onnx_checking.reading.file import ModelFile
 
 
+UNFOLDED = ("Compress", "Dropout", "NonZero")
+"""Operators that onnxruntime does not fold, even where all that they read is constant."""
+
+
 class Home(enum.Enum):
     """Where a node is computed."""
 
@@ -145,7 +149,7 @@ class _Graph:
 
     def _is_folded(self, node: NodeProto) -> bool:
         """Whether all that a node reads is known: constants, and of Shape the shape."""
-        if node.domain not in DOMAINS:
+        if node.domain not in DOMAINS or node.op_type in UNFOLDED:
             return False
         names = [name for name in node.input if name]
         if node.op_type == "Shape" and names and self._type(names[0]).numbers is not None:

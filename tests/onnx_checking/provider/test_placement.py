@@ -121,6 +121,8 @@ FOLDED = {
     "constants, behind another node": ("u = Neg(table) w = Gather(u, i)", True),
     "an element of a shape of numbers": ("s = Shape(x) t = Gather(s, i) w = Cast<to = 1>(t)", True),
     "an element of a shape with a name": ("s = Shape(y) t = Gather(s, i) w = Cast<to = 1>(t)", False),
+    "behind elements that are counted": ("n = NonZero(table) s = Shape(n) t = Gather(s, i) w = Cast<to = 1>(t)", False),
+    "behind elements that are chosen": ("b = Cast<to = 9>(table) n = Compress<axis = 0>(table, b) w = Gather(n, i)", False),
     "an input": ("w = Gather(x, i)", False),
     "an initializer that is an input": ("w = Gather(default, i)", False),
 }
