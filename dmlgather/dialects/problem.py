@@ -155,16 +155,16 @@ def check_axes(name: str, values: Sequence[Any], rank: int, what: str) -> tuple[
     return axes
 
 
-class UnequalBatchError(ValueError):
-    """Batch dimensions of data and indices that differ."""
+UNEQUAL_BATCH = "batch dimension"
+"""The start of the message about batch dimensions of data and indices that differ."""
 
 
 def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
-    """UnequalBatchError unless the first `batch` dimensions of both are equal. shown: how the caller wrote `batch`."""
+    """ValueError unless the first `batch` dimensions of both are equal. shown: how the caller wrote `batch`."""
     for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
         if size != other:
-            raise UnequalBatchError(
-                f"batch dimension {dimension} has size {size} in data and {other} in indices, but batch_dims is {shown}: "
+            raise ValueError(
+                f"{UNEQUAL_BATCH} {dimension} has size {size} in data and {other} in indices, but batch_dims is {shown}: "
                 "expected equal sizes; repeat or slice one of them, or lower batch_dims"
             )
 

@@ -77,7 +77,7 @@ def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[st
     except (UnknownTypeError, UnknownValueError) as error:
         return Judged(Verdict.UNKNOWN, tuple(missing(site, sizes, origins)) or (reference(error),))
     except (TypeError, ValueError) as error:
-        return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error)), error),))
+        return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
     judged = _judged(trials, found.provided, level)
     call = None if node.symbols else KnownCall(trials[0][1], site.numbers)
     wrong = _index_out_of_range(site, node, *trials[0], apart=apart)

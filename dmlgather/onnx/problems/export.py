@@ -21,7 +21,7 @@ from dmlgather.dialects.exporter import (
     slice_form,
     views,
 )
-from dmlgather.dialects.problem import Problem, TensorType, UnequalBatchError, whole
+from dmlgather.dialects.problem import UNEQUAL_BATCH, Problem, TensorType, whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx.problems.data_types import data_type
@@ -182,12 +182,12 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
             remedy="state both, with a number for each size; sizes that change from run to run need a descriptor for each",
         )
     except (TypeError, ValueError) as error:
-        return broken_rule(node, opset, str(error), error)
+        return broken_rule(node, opset, str(error))
 
 
-def broken_rule(node: Any, opset: int, message: str, error: Exception | None = None) -> Finding:
-    """The finding that a node breaks a rule of its operator. message: which rule. error: that says so, if there is one."""
-    remark = UNEQUAL_BATCHES if isinstance(error, UnequalBatchError) else "ONNX itself refuses it"
+def broken_rule(node: Any, opset: int, message: str) -> Finding:
+    """The finding that a node breaks a rule of its operator. message: which rule."""
+    remark = UNEQUAL_BATCHES if message.startswith(UNEQUAL_BATCH) else "ONNX itself refuses it"
     return CODES["EXP101"].finding(
         "",
         expected=f"a node that {_operator(node, opset)} allows",
