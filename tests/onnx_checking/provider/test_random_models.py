@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from dmlgather.onnx_checking.checked_model import ProviderVerdict
 from tests import seeds
@@ -38,6 +39,7 @@ def test_true_models_have_no_stale_sizes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_computed_beforehand_is_folded(tmp_path: Path) -> None:
     met: Counter[ProviderVerdict] = Counter()
+    compared = 0
     for seed in seeds.rng().sample(range(10**9), DRAWN):
         model = random_shape_graph(seed)
         found = asked(tmp_path, model)
@@ -45,9 +47,14 @@ def test_what_is_computed_beforehand_is_folded(tmp_path: Path) -> None:
         met.update(node.verdict for node in nodes.values())
         results = _results(model)
         folded = {results[place] for place, node in nodes.items() if node.verdict is V.FOLDED and place in results}
-        left = {name for node in optimised(model, "extended").graph.node for name in node.output}
+        try:
+            left = {name for node in optimised(model, "extended").graph.node for name in node.output}
+        except Fail:  # its inference refuses what the draw did not
+            continue
+        compared += 1
         assert not folded & left, seed
         on_device = [node for node in nodes.values() if node.part is not None]
         assert counts.parts == len({node.part for node in on_device}) == max((node.part or 0 for node in on_device), default=0)
         assert sum((counts.directml, counts.either, counts.cpu, counts.folded, counts.fails, counts.unknown)) == len(nodes)
     assert met.keys() >= {V.SHAPE, V.ADAPTER}
+    assert compared > DRAWN // 2
