@@ -122,8 +122,7 @@ class ComputeMemory(Record):
     """The blocks of the result, which the scheduler keeps until all of them are there."""
 
     join_bytes: int
-    """The array that `compute` copies the blocks into. The task of a single block still holds its rows
-    then."""
+    """The array that `compute` copies the blocks into. The task of a single block still holds its rows then."""
 
     tasks_bytes: int
     """What tasks in this process hold beside the blocks: the rows of one group, and for each thread a chunk and the rows that are

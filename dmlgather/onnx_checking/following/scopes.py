@@ -86,10 +86,12 @@ class Scope:
             self.types[tensor.name] = type_of_tensor(tensor)
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
-
         self._inferred = dict(self.types)
+        """What shape inference of the whole model found."""
         self._folded: dict[tuple[str, int], bool] = {}
+        """Whether onnxruntime folds a value, by its name and the nodes in a row that it folds."""
         self._believed_ranks: set[str] = set()
+        """Names whose rank follows from ranks that are stated alone."""
 
     @cached_property
     def _givers(self) -> dict[str, NodeProto]:

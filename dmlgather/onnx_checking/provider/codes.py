@@ -18,6 +18,7 @@ SOURCES = {
     "ORT-FALLBACK": f"which nodes stay on the CPU, {_TREE}core/framework/fallback_cpu_capability.cc",
     "ORT-FOLD": f"what is computed beforehand, {_TREE}core/optimizer/constant_folding.cc",
     "ORT-GATHER": f"the descriptors of gathers, {_TREE}{_OPERATORS}DmlOperatorGather.cpp",
+    "ORT-GRAPH": f"which models are loaded, {_TREE}core/graph/graph.cc",
     "ORT-HELPER": f"sizes and bounds, {_TREE}{_DML}OperatorAuthorHelper/OperatorHelper.cpp",
     "ORT-PARTITION": f"what is fused, {_TREE}{_DML}DmlExecutionProvider/src/GraphPartitioner.cpp",
     "ORT-REG": f"the table of kernels, {_TREE}{_OPERATORS}OperatorRegistration.cpp",

@@ -87,9 +87,10 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
         text = (
             f"the session cannot be created: of {printable(refused.tensor)!r} the model states another type than follows (EXP307)"
         )
-        return _said(_V.FAILS, text, _INFERRED, "[ORT-HELPER]", codes=("EXP307",)), []
-    if any(finding.code == "EXP101" for finding in case.judged.findings) and not case.since:
-        return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=("EXP101",)), []
+        return _said(_V.FAILS, text, _INFERRED, "[ORT-GRAPH]", codes=("EXP307",)), []
+    breaks_onnx = any(finding.code == "EXP101" for finding in case.judged.findings)
+    if breaks_onnx and not case.since:
+        return _refused_by_onnx(), []
     certainty = _INFERRED if ":" in case.site.graph else _READ  # calls of functions are replaced by their nodes beforehand
     if case.placed.home is Home.FOLDED:
         return _said(_V.FOLDED, "computed beforehand: all that it reads is constant", _INFERRED, "[ORT-FOLD]"), []
@@ -107,8 +108,8 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
         text = rule.text.format(failure=case.failure, codes=", ".join(codes))
         part = None if rule.verdict is _V.FAILS else part
         return _said(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
-    if any(finding.code == "EXP101" for finding in case.judged.findings):
-        return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-HELPER]", codes=("EXP101", *codes)), findings
+    if breaks_onnx:
+        return _refused_by_onnx(*codes), findings
     way = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
     if case.asked:
         other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
@@ -119,6 +120,10 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
 
 def _said(verdict: ProviderVerdict, text: str, certainty: Certainty, source: str, **more: Any) -> ProviderNode:
     return ProviderNode(verdict=verdict, text=text, certainty=certainty, source=source, **more)
+
+
+def _refused_by_onnx(*codes: str) -> ProviderNode:
+    return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-GRAPH]", codes=("EXP101", *codes))
 
 
 def _without_kernel(case: ProviderCase) -> tuple[ProviderNode, list[Finding]]:
