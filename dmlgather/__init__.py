@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dmlgather.calls.arguments import Fill
     from dmlgather.calls.operator import BoundOperator, CompiledOperator, compile  # noqa: A004 - the word users know
     from dmlgather.comparing.comparison import Comparison, compare
+    from dmlgather.diagram.explanation import Explanation
     from dmlgather.differential.agreement import Agreement
     from dmlgather.directml import (
         BufferTensorDesc,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     )
     from dmlgather.fusion import Fused, fuse
     from dmlgather.numpy.index_expression import index
-    from dmlgather.picture.explanation import Explanation
     from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise
     from dmlgather.plan.compose import compose
     from dmlgather.plan.walk import CompositionError
@@ -111,7 +111,7 @@ __getattr__, __dir__ = lazy_names(
         "CompiledOperator": "calls.operator",
         "CompositionError": "plan.walk",
         "DeviceError": "backends.cuda.driver",
-        "Explanation": "picture.explanation",
+        "Explanation": "diagram.explanation",
         "Fill": "calls.arguments",
         "Fused": "fusion",
         "IndexPlan": "plan",

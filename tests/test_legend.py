@@ -9,10 +9,10 @@ import dmlgather as dg
 from ci.pages.legend_tables import CPU_LOOPS
 from dmlgather.backends.cpu import CpuProgram
 from dmlgather.backends.cuda.describe import describe, name_legend
-from dmlgather.picture.explanation import TERMS, legend
+from dmlgather.diagram.explanation import TERMS, legend
 from dmlgather.plan import IndexPlan, IndexType, Lookup
+from tests.diagram.test_diagrams import rows
 from tests.directml.examples import EXAMPLES
-from tests.picture.test_pictures import rows
 
 SOURCES = Path(__file__).parents[1] / "cuda_kernels"
 

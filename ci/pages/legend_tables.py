@@ -6,7 +6,7 @@ from ci.pages.blocks import table
 from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.backends.cuda.describe import LETTERS, WORDS
 from dmlgather.backends.cuda.families import FAMILIES
-from dmlgather.picture.explanation import TERMS
+from dmlgather.diagram.explanation import TERMS
 
 _NAMES = [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())]
 

@@ -12,7 +12,7 @@ from benchmarks.bench_report import BenchReport
 from ci.pages import dump_header
 from ci.pages.benchmark_tables import markdown
 from ci.pages.blocks import replaced, table
-from ci.pages.graph_picture import example
+from ci.pages.graph_diagram import example
 from ci.pages.legend_tables import legend_tables
 from ci.pages.model_tables import checked_models
 from ci.pages.script_tables import script_tables

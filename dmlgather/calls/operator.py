@@ -25,7 +25,7 @@ from dmlgather.directml import FeatureLevel, OperatorDesc, validate
 from dmlgather.plan import IndexPlan, Layout
 
 if TYPE_CHECKING:
-    from dmlgather.picture.explanation import Explanation
+    from dmlgather.diagram.explanation import Explanation
 
 
 def compile(  # noqa: A001 - the word users know for preparing an operator
@@ -232,7 +232,7 @@ class CompiledOperator:
 
     def explain(self) -> Explanation:
         """Plan, canonical plan, what each device would run, bytes moved, lowest feature level."""
-        from dmlgather.picture.explanation import explain
+        from dmlgather.diagram.explanation import explain
 
         return explain(self.desc, self.plan)
 

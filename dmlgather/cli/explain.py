@@ -15,10 +15,10 @@ from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 
 if TYPE_CHECKING:
+    from dmlgather.diagram import Subject
+    from dmlgather.diagram.explanation import Explanation
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
     from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor
-    from dmlgather.picture import Subject
-    from dmlgather.picture.explanation import Explanation
 
 
 # What `dmlgather explain` says of the nodes of an ONNX model.
@@ -62,7 +62,7 @@ def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[Explain
 
 def subject_of(model: CheckedModel, found: ExplainedNode) -> Subject | None:
     """What a node's picture is drawn from, with the constants of the model; None for a node that is not explained."""
-    from dmlgather.picture.subject import MOST_VALUES
+    from dmlgather.diagram.subject import MOST_VALUES
     from dmlgather.wording import printable
 
     if found.explanation is None:
@@ -83,9 +83,9 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
 
 
 def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
+    from dmlgather.diagram.explanation import explain_problem
     from dmlgather.onnx_checking.checked_model import Verdict
     from dmlgather.onnx_checking.sizes.expressions import WORD
-    from dmlgather.picture.explanation import explain_problem
 
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
@@ -228,8 +228,8 @@ def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path 
 
 def _write(blocks: list[str], legend: bool) -> None:
     """Blocks of text, apart from each other, and what their words mean."""
-    from dmlgather.picture.explanation import legend as legend_of
-    from dmlgather.picture.explanation import printed
+    from dmlgather.diagram.explanation import legend as legend_of
+    from dmlgather.diagram.explanation import printed
 
     text = "\n\n".join(blocks)
     blocks = [*blocks, printed(legend_of(text))] if legend and blocks else blocks
@@ -249,7 +249,7 @@ def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explana
 
 
 def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], target: Path) -> None:
-    from dmlgather.picture.subject import with_initial_values
+    from dmlgather.diagram.subject import with_initial_values
     from dmlgather.wording import printable
 
     if not explanations:
@@ -265,9 +265,9 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
     """Write the picture of what `file` holds."""
+    from dmlgather.diagram import draw
     from dmlgather.files import writing
     from dmlgather.input_files import InputFiles
-    from dmlgather.picture import draw
 
     with writing(target, InputFiles((file,))) as stream:
         stream.write(draw(*subjects).encode())

@@ -32,7 +32,7 @@ from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
-    from dmlgather.picture.explanation import FusedExplanation
+    from dmlgather.diagram.explanation import FusedExplanation
 
 
 # Running a graph on arrays: those of NumPy, CuPy and PyTorch by what is prepared for their signatures, others are adopted first.
@@ -319,7 +319,7 @@ class Fused:
 
     def explain(self) -> FusedExplanation:
         """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
-        from dmlgather.picture.explanation import FusedExplanation, explain_problem
+        from dmlgather.diagram.explanation import FusedExplanation, explain_problem
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
         found = [explain_problem(problems[each.step], f"one launch for {', '.join(each.holds)}", "") for each in self.launches]

@@ -26,11 +26,11 @@ from dmlgather.onnx_checking.checked_model import (
 )
 from dmlgather.onnx_checking.conflicts import conflicts, reconciled
 from dmlgather.onnx_checking.contradictions import finding_of
-from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite, NodeValue, find_nodes
+from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNode, NodeValue, find_nodes
 from dmlgather.onnx_checking.provider.kernels import check_level
 from dmlgather.onnx_checking.provider.verdicts import provided
 from dmlgather.onnx_checking.reading.file import read_model
-from dmlgather.onnx_checking.relatives import relatives_among
+from dmlgather.onnx_checking.related_operators import relatives_among
 from dmlgather.onnx_checking.unknown_inputs import undefined_name
 from dmlgather.onnx_checking.verdicts import Judged, judge, of_host
 from dmlgather.package import missing_extra
@@ -109,7 +109,7 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
 
 
 def _checked(
-    site: NodeSite, judged: Judged, makers: Mapping[str, SizeMaker | None], provider: ProviderNode | None
+    site: ModelNode, judged: Judged, makers: Mapping[str, SizeMaker | None], provider: ProviderNode | None
 ) -> CheckedNode:
     return CheckedNode(
         place=site.place,
@@ -140,7 +140,7 @@ def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None
     )
 
 
-def _inputs(site: NodeSite) -> Iterator[CheckedTensor]:
+def _inputs(site: ModelNode) -> Iterator[CheckedTensor]:
     roles = INPUTS[site.node.op_type]
     for number, value in enumerate(site.inputs):
         if value.name:

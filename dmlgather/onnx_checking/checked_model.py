@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
-from dmlgather.onnx_checking.relatives import Relative
+from dmlgather.onnx_checking.related_operators import Relative
 from dmlgather.record import Record
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import chain
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.onnx_checking.checked_model import Verdict
-from dmlgather.onnx_checking.following.node_sites import NodeSite
+from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.ranges import Range
 from dmlgather.onnx_checking.verdicts import Judged
@@ -19,14 +19,14 @@ MOST_COMPARED = 16
 
 BRANCHES = {"then_branch", "else_branch"}
 
-Verdicts = list[tuple[NodeSite, Judged]]
+Verdicts = list[tuple[ModelNode, Judged]]
 """The nodes of a model, each with its verdict."""
 
 Claim = tuple[str, Range]
 """The place of a node, and what it states of a symbol."""
 
 
-def reconciled(verdicts: Verdicts, sizes: Sizes, wider: Callable[[NodeSite], Judged]) -> Verdicts:
+def reconciled(verdicts: Verdicts, sizes: Sizes, wider: Callable[[ModelNode], Judged]) -> Verdicts:
     """The verdicts without conflicts, as far as that can be. wider: the verdict on a node of which bounds may be cut off, as ONNX
     does; it replaces that on a node in a conflict which DirectML takes so.
     """

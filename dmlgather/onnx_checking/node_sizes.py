@@ -13,7 +13,7 @@ from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.export import TO_THE_FRONT
 from dmlgather.onnx.problems.node_reading import UnknownValueError, problem_of
 from dmlgather.onnx.problems.slice import Slice
-from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
+from dmlgather.onnx_checking.following.model_nodes import ModelNode, NodeValue
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis
 from dmlgather.onnx_checking.sizes.unknown_sizes import Named, NodeSizes, named
@@ -23,7 +23,7 @@ NUMBERS = ("axes", "steps")
 """The inputs of Slice that must be numbers; its bounds may be sizes."""
 
 
-def shape_of(site: NodeSite, role: str, value: NodeValue) -> Named | None:
+def shape_of(site: ModelNode, role: str, value: NodeValue) -> Named | None:
     """The shape with names for unknown sizes; None where too little is known."""
     shape = value.type.shape
     if shape is None or value.type.dtype is None:
@@ -33,7 +33,7 @@ def shape_of(site: NodeSite, role: str, value: NodeValue) -> Named | None:
     return named(role, shape)
 
 
-def node_sizes(site: NodeSite, sizes: Sizes) -> NodeSizes:
+def node_sizes(site: ModelNode, sizes: Sizes) -> NodeSizes:
     """What is known of a node's sizes. sizes: of its model. TypeError and ValueError as `problem_of`."""
     shapes = {role: shape for role, value in site.arrays.items() if (shape := shape_of(site, role, value)) is not None}
     axes = tuple(_sliced_axes(site, shapes["data"])) if site.node.op_type == "Slice" and "data" in shapes else ()
@@ -41,7 +41,7 @@ def node_sizes(site: NodeSite, sizes: Sizes) -> NodeSizes:
     return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), units, _least(site, shapes, sizes))
 
 
-def problem_with(site: NodeSite, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
+def problem_with(site: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
     """The node's problem with those shapes of its arrays, by role. number: makes a number of each bound. TypeError and ValueError
     as `problem_of`.
     """
@@ -64,7 +64,7 @@ def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[An
     return value.elements if is_known(value.elements) else None
 
 
-def _sliced_axes(site: NodeSite, data: Named) -> Iterator[SlicedAxis]:
+def _sliced_axes(site: ModelNode, data: Named) -> Iterator[SlicedAxis]:
     """The axes that a Slice has bounds for."""
     named_bounds = {role: value.elements.flat for role, value in site.roles.items() if is_partly(value.elements)}
     for role in NUMBERS:
@@ -77,7 +77,7 @@ def _sliced_axes(site: NodeSite, data: Named) -> Iterator[SlicedAxis]:
         yield SlicedAxis(data[axis], start, max(TO_THE_FRONT) if step < 0 and end in TO_THE_FRONT else end, step)
 
 
-def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
+def _orders(site: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
     """Pairs of sizes of which the operator requires that the first is at most the second."""
     if "data" not in shapes or "indices" not in shapes:
         return
@@ -90,7 +90,7 @@ def _orders(site: NodeSite, shapes: Mapping[str, Named]) -> Iterator[tuple[Known
             yield from ((small, large), (large, small))
 
 
-def _least(site: NodeSite, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
+def _least(site: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
     """How large the unknown sizes of data must be, so that constant indices are in range, unless they cannot be so large."""
     indices = site.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
@@ -107,7 +107,7 @@ def _least(site: NodeSite, shapes: Mapping[str, Named], sizes: Sizes) -> dict[Kn
     return {size: needed for size, needed in least.items() if (most := sizes.most(size)) is None or needed <= most}
 
 
-def _block_units(site: NodeSite, data: Named) -> dict[KnownSize, int]:
+def _block_units(site: ModelNode, data: Named) -> dict[KnownSize, int]:
     """What the unknown sizes of data must be multiples of, where the operator moves blocks."""
     operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(site.node.op_type)
     blocksize = site.integers.get("blocksize", 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError
-from dmlgather.onnx_checking.following.node_sites import CHANGING, NodeSite, NodeValue
+from dmlgather.onnx_checking.following.model_nodes import CHANGING, ModelNode, NodeValue
 from dmlgather.onnx_checking.following.scopes import NOWHERE
 from dmlgather.onnx_checking.node_sizes import NUMBERS, shape_of
 from dmlgather.onnx_checking.sizes.expressions import Sizes
@@ -36,7 +36,7 @@ def no_sizes(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
     )
 
 
-def missing(site: NodeSite, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
+def missing(site: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
     """What the model does not say about a node's inputs."""
     for role, value in site.roles.items():
         name, is_array, origin = printable(value.name), role in site.arrays, _origin(value)

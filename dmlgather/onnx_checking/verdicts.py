@@ -13,7 +13,7 @@ from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_range
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError
 from dmlgather.onnx_checking.checked_model import DirectMLForm, KnownCall, SizeCondition, Verdict
-from dmlgather.onnx_checking.following.node_sites import NodeSite
+from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.node_sizes import node_sizes, problem_with
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import Sizes
@@ -56,7 +56,7 @@ def of_host(judged: Judged) -> Judged:
     return judged if any(finding.code in WRONG for finding in judged.findings) else Judged(Verdict.HOST, call=judged.call)
 
 
-def judge(site: NodeSite, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, cut: bool = False) -> Judged:
+def judge(site: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, cut: bool = False) -> Judged:
     """Whether DirectML takes the node at a feature level, and why not. sizes: of the node's model. origins: the input of the
     model that decides a symbol of these. cut: as of `trial_sizes`.
     """
@@ -88,7 +88,7 @@ Trial = tuple[Mapping[str, int], Problem]
 """Values of the symbols in a node's sizes, and the node's problem with them."""
 
 
-def _trials(site: NodeSite, node: NodeSizes, found: TrialSizes) -> Iterator[Trial]:
+def _trials(site: ModelNode, node: NodeSizes, found: TrialSizes) -> Iterator[Trial]:
     """The node's trials. TypeError and ValueError as `problem_of`; those about sizes name them."""
     for values in found.values:
         shapes = {role: node.concrete(shape, values) for role, shape in node.shapes.items()}
@@ -154,7 +154,7 @@ def _lowest(problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
 
 
 def _index_out_of_range(
-    site: NodeSite, node: NodeSizes, values: Mapping[str, int], problem: Problem, *, apart: bool
+    site: ModelNode, node: NodeSizes, values: Mapping[str, int], problem: Problem, *, apart: bool
 ) -> Finding | None:
     """The first constant index that is out of range whatever the unknown sizes are. values: of the symbols in these, with which
     `problem` is the node's. apart: whether the indices are in range for some sizes each, but not together.

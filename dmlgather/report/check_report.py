@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, computed_field
 from dmlgather.directml.findings import FileProblem, Severity
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.onnx_checking.checked_model import CheckedNode, Provider, ProviderSummary, Verdict, left_out
-from dmlgather.onnx_checking.relatives import Relative
+from dmlgather.onnx_checking.related_operators import Relative
 from dmlgather.record import Record
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore, causes
 from dmlgather.report.snippets import SourceLines

@@ -134,7 +134,7 @@ def test_a_narrow_terminal_shows_fewer_peers_and_cuts_nothing() -> None:
 
 
 @pytest.mark.parametrize("draw", [plot, roofline])
-def test_pictures(draw: Any, tmp_path: Path) -> None:
+def test_diagrams(draw: Any, tmp_path: Path) -> None:
     draw(REPORT, tmp_path / "a.png")
     draw(REPORT, tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.command import EXAMPLES, Command, process
+from tests.diagram.parsed import SVG, Picture
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
-from tests.picture.parsed import SVG, Picture
 
 
 def test_a_descriptors_picture(tmp_path: Path, command: Command) -> None:

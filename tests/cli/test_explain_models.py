@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.command import ROOT, Command, process
+from tests.diagram.parsed import Picture
 from tests.onnx_checking.modelling import parsed
-from tests.picture.parsed import Picture
 
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) / 2
 ROWS = np.array([2, 0, -1])

@@ -10,19 +10,19 @@ import pytest
 
 from dmlgather.directml import FeatureLevel
 from tests.cli.command import ROOT, Command
+from tests.diagram.parsed import Picture
 from tests.directml.pages import PAGES
-from tests.picture.parsed import Picture
 
 DOCS = ROOT / "docs"
 PAGES_OF_PICTURES = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("index.md", "explain.md"))
 COMMANDS = re.findall(r"^`?dmlgather (explain [^`\n]+ --picture [^`\n]+)", PAGES_OF_PICTURES, re.MULTILINE)
-PICTURES = re.findall(r"^!\[.+\]\((pictures/.*)\)$", PAGES_OF_PICTURES, re.MULTILINE)
+PICTURES = re.findall(r"^!\[.+\]\((diagrams/.*)\)$", PAGES_OF_PICTURES, re.MULTILINE)
 
 
 def test_every_picture_is_shown_beside_its_command() -> None:
     targets = [shlex.split(command)[-1] for command in COMMANDS]
     assert targets == [f"docs/{picture}" for picture in PICTURES]
-    assert sorted(path.name for path in (DOCS / "pictures").glob("*.svg")) == sorted(Path(name).name for name in PICTURES)
+    assert sorted(path.name for path in (DOCS / "diagrams").glob("*.svg")) == sorted(Path(name).name for name in PICTURES)
     assert len(PICTURES) == 4
 
 

@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeValue, find_nodes
+from dmlgather.onnx_checking.following.model_nodes import ModelContents, NodeValue, find_nodes
 from dmlgather.onnx_checking.reading.file import read_model
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown

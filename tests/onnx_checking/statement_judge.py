@@ -14,7 +14,7 @@ from onnx import ModelProto
 from dmlgather.directml.findings import LocatedFinding
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.check import check_model
-from dmlgather.onnx_checking.following.node_sites import find_nodes
+from dmlgather.onnx_checking.following.model_nodes import find_nodes
 from dmlgather.onnx_checking.reading.file import read_model
 from tests.onnx_checking.stated_models import FAILURES, Change, StatedModel, changed, random_stated, session_of
 

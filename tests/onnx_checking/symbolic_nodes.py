@@ -15,7 +15,7 @@ from onnx import helper
 from dmlgather.directml import FeatureLevel, Finding
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Verdict
-from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
+from dmlgather.onnx_checking.following.model_nodes import ModelNode, NodeValue
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown, has_names
 from dmlgather.onnx_checking.verdicts import judge
@@ -63,7 +63,7 @@ def expressions() -> tuple[Sizes, tuple[KnownSize, ...]]:
     return sizes, tuple(known)
 
 
-def random_node(rng: random.Random) -> NodeSite:
+def random_node(rng: random.Random) -> ModelNode:
     """A node of the family. Its sizes are those of `expressions`."""
     operator = rng.choice(("Gather", "GatherElements", "GatherND", "Slice", "Slice", "Slice", "DepthToSpace", "SpaceToDepth"))
     opset = rng.choice((7, 9, 10, 12, 17, 21)) if operator in ("Gather", "Slice") else 17
@@ -97,7 +97,7 @@ def random_node(rng: random.Random) -> NodeSite:
     if indices is not None:
         values["indices"] = NodeValue("indices", PartialType(np.dtype("int64"), tuple(indices)), Unknown("an input"))
     node = helper.make_node(operator, [value.name for value in values.values()], ["output"], **attributes)
-    return NodeSite("node", "", 0, node, opset, tuple(values.values()), ())
+    return ModelNode("node", "", 0, node, opset, tuple(values.values()), ())
 
 
 def _size(rng: random.Random) -> KnownSize:
@@ -124,7 +124,7 @@ def _constant(role: str, elements: Sequence[KnownSize]) -> NodeValue:
     return NodeValue(role, PartialType(np.dtype("int64"), array.shape), array)
 
 
-def with_numbers(site: NodeSite, values: Mapping[str, int]) -> NodeSite | None:
+def with_numbers(site: ModelNode, values: Mapping[str, int]) -> ModelNode | None:
     """The node with numbers for its symbols; None where a size has none there, or is negative."""
     sizes, _ = expressions()
     inputs = []
@@ -160,7 +160,7 @@ def told_sizes(findings: Iterable[Finding]) -> dict[str, int] | None:
     return None if found is None else {name: int(size) for name, size in (pair.split(" = ") for pair in found.split(", "))}
 
 
-def disagreement(site: NodeSite, level: FeatureLevel, rng: random.Random, count: int = 8) -> str | None:
+def disagreement(site: ModelNode, level: FeatureLevel, rng: random.Random, count: int = 8) -> str | None:
     """How the verdict on a node differs from those on the node with numbers; None where it does not."""
     sizes, _ = expressions()
     judged = judge(site, level, sizes, {})
@@ -190,6 +190,6 @@ def _number(rng: random.Random) -> int:
     return rng.choice((rng.randint(0, 4), rng.randint(0, 12), rng.randint(0, 70)))
 
 
-def _exact(site: NodeSite) -> bool:
+def _exact(site: ModelNode) -> bool:
     """Whether conditions state exactly when no tensor is empty: where bounds are numbers."""
     return all(isinstance(each.elements, Unknown) or not has_names(each.elements) for each in site.inputs)

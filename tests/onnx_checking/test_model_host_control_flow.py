@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from dmlgather.onnx_checking.following.node_sites import find_nodes
+from dmlgather.onnx_checking.following.model_nodes import find_nodes
 from dmlgather.onnx_checking.reading.file import read_model
 from tests.onnx_checking.flow_traces import FlowTrace
 from tests.onnx_checking.modelling import hosts, parsed

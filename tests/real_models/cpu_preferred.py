@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from dmlgather.onnx_checking.following.node_sites import NodeSite, find_nodes
+from dmlgather.onnx_checking.following.model_nodes import ModelNode, find_nodes
 from dmlgather.onnx_checking.provider.placement import Home, place
 from dmlgather.onnx_checking.reading.file import read_model
 
@@ -19,7 +19,7 @@ HOMES = {Home.CPU: "on the CPU", Home.FOLDED: "folded", Home.DEVICE: "left to Di
 """What onnxruntime does with a node, in words."""
 
 
-def difference(site: NodeSite, home: Home) -> str:
+def difference(site: ModelNode, home: Home) -> str:
     """What dmlgather and onnxruntime do with a node."""
     if ":" in site.graph:
         return "not compared: in a local function"

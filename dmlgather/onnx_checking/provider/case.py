@@ -11,7 +11,7 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.problems.operator_versions import since_of
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
-from dmlgather.onnx_checking.following.node_sites import NodeSite, NodeValue
+from dmlgather.onnx_checking.following.model_nodes import ModelNode, NodeValue
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES, KERNELS, Kernel
 from dmlgather.onnx_checking.provider.placement import Home, PlacedNode
 from dmlgather.onnx_checking.provider.sizes import SlicedBounds, output_sizes, sliced
@@ -40,7 +40,7 @@ class ProviderCase:
     they are not those that follow.
     """
 
-    site: NodeSite
+    site: ModelNode
     placed: PlacedNode
     level: FeatureLevel
     judged: Judged

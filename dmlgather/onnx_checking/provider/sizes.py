@@ -9,7 +9,7 @@ from dmlgather.directml.shapes import depth_sizes, space_sizes
 from dmlgather.onnx.problems.node_reading import ARRAYS
 from dmlgather.onnx.problems.operator_versions import BOUNDS
 from dmlgather.onnx.problems.partial_types import PartialType, Size
-from dmlgather.onnx_checking.following.node_sites import NodeSite
+from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -28,7 +28,7 @@ class SlicedBounds(NamedTuple):
     step: Bound
 
 
-def sliced(site: NodeSite, rank: int) -> list[SlicedBounds] | None:
+def sliced(site: ModelNode, rank: int) -> list[SlicedBounds] | None:
     """The axes that a Slice has bounds for; None where not all of them are known, or they do not fit together."""
     known: dict[str, tuple[Bound, ...]] = {}
     known |= {each.name: tuple(each.ints) for each in site.node.attribute if each.name in BOUNDS and not each.ref_attr_name}
@@ -70,36 +70,36 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
     return SliceWindow(first, length, -(-length // abs(step)))
 
 
-def output_sizes(site: NodeSite) -> Shape | None:
+def output_sizes(site: ModelNode) -> Shape | None:
     """The sizes that the provider computes for a node's output, as far as they follow; None where the rank does not."""
     shapes = [value.type.shape for value in site.arrays.values()]
     missing = len(shapes) < len(ARRAYS[site.node.op_type]) or None in shapes
     return None if missing else _SIZES[site.node.op_type](site, *shapes)
 
 
-def _gather(site: NodeSite, data: Shape, indices: Shape) -> Shape | None:
+def _gather(site: ModelNode, data: Shape, indices: Shape) -> Shape | None:
     axis = _axis(site, data)
     return None if axis is None else data[:axis] + indices + data[axis + 1 :]
 
 
-def _axis(site: NodeSite, data: Shape) -> int | None:
+def _axis(site: ModelNode, data: Shape) -> int | None:
     axis = site.integers.get("axis", 0)
     axis += len(data) if axis < 0 else 0
     return axis if 0 <= axis < len(data) else None
 
 
-def _gather_elements(_: NodeSite, __: Shape, indices: Shape) -> Shape | None:
+def _gather_elements(_: ModelNode, __: Shape, indices: Shape) -> Shape | None:
     return indices
 
 
-def _gather_nd(site: NodeSite, data: Shape, indices: Shape) -> Shape | None:
+def _gather_nd(site: ModelNode, data: Shape, indices: Shape) -> Shape | None:
     batch, length = site.integers.get("batch_dims", 0), indices[-1] if indices else None
     if not isinstance(length, int) or not 0 <= batch < min(len(data), len(indices)) or batch + length > len(data):
         return None
     return data[:batch] + indices[batch:-1] + data[batch + length :]
 
 
-def _slice(site: NodeSite, data: Shape) -> Shape | None:
+def _slice(site: ModelNode, data: Shape) -> Shape | None:
     axes = sliced(site, len(data))
     found: list[Size] = list(data) if axes is not None else [None] * len(data)
     for axis, start, end, step in axes or ():
@@ -109,8 +109,8 @@ def _slice(site: NodeSite, data: Shape) -> Shape | None:
     return tuple(found)
 
 
-def _blocks(sizes: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Callable[[NodeSite, Shape], Shape | None]:
-    def computed(site: NodeSite, data: Shape) -> Shape | None:
+def _blocks(sizes: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Callable[[ModelNode, Shape], Shape | None]:
+    def computed(site: ModelNode, data: Shape) -> Shape | None:
         numbers, block = PartialType(shape=data).numbers, site.integers.get("blocksize", 0)
         return sizes(numbers, block) if numbers is not None and len(numbers) == 4 and block > 0 else None
 

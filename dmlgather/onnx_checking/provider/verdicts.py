@@ -12,7 +12,7 @@ from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.checked_model import Certainty, Provider, ProviderNode, ProviderSummary, ProviderVerdict
 from dmlgather.onnx_checking.contradictions import Contradiction
-from dmlgather.onnx_checking.following.node_sites import ModelContents, NodeSite
+from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNode
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES
@@ -40,7 +40,7 @@ class Provided:
 def provided(
     file: ModelFile,
     contents: ModelContents,
-    judged: Iterable[tuple[NodeSite, Judged]],
+    judged: Iterable[tuple[ModelNode, Judged]],
     level: FeatureLevel,
 ) -> Provided:
     """What the provider does with a model at a feature level.

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlgather as dg
+from dmlgather.diagram import ShownTensor, Subject, draw
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.lax.problems import gather as lax
 from dmlgather.onnx.problems import gather as onnx
 from dmlgather.openvino.problems import gather as openvino
-from dmlgather.picture import ShownTensor, Subject, draw
 from dmlgather.plan import OutOfBounds
 from tests import strategies
+from tests.diagram.parsed import SVG, Box, Cell, Join, Picture
 from tests.directml.buffers import logical
 from tests.directml.examples import EXAMPLES, Example
-from tests.picture.parsed import SVG, Box, Cell, Join, Picture
 
 MOST_CELLS = 14 * 8 + 8 * 8 + 10 * 8
 

@@ -8,7 +8,7 @@ from math import prod
 
 import svg
 
-from dmlgather.picture.canvas import (
+from dmlgather.diagram.canvas import (
     ALERT,
     DIGIT,
     INK,
@@ -26,7 +26,7 @@ from dmlgather.picture.canvas import (
     text,
     wrapped,
 )
-from dmlgather.picture.scene import MOST_PADDING, Cell, Cutout, Scene
+from dmlgather.diagram.scene import MOST_PADDING, Cell, Cutout, Scene
 from dmlgather.plan import packed_strides, unravel
 from dmlgather.plan.interpreter import IndexOutcome, ResolvedIndex
 from dmlgather.wording import braces, counted, spelled

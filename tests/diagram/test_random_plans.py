@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlgather.backends import reference
-from dmlgather.picture import draw, of_plan
+from dmlgather.diagram import draw, of_plan
 from dmlgather.plan import IndexPlan, OutOfBounds, overlaps
 from dmlgather.selftest.random_plans import random_indices, random_plan
-from tests.picture.parsed import Picture
+from tests.diagram.parsed import Picture
 
 FILL = -1
 

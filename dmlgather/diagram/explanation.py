@@ -17,7 +17,7 @@ from dmlgather.directml import OperatorDesc, minimum_level
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 
 if TYPE_CHECKING:
-    from dmlgather.picture import Subject
+    from dmlgather.diagram import Subject
 
 
 WIDTH = 120
@@ -151,14 +151,14 @@ class Explanation:
         for a few examples. data: the elements of InputTensor, likewise; None to show only addresses. TypeError for indices that
         are no integers, ValueError for another shape.
         """
-        from dmlgather.picture import draw
+        from dmlgather.diagram import draw
 
         subject = self.subject()
         subject = subject if indices is None else subject.with_values(indices)
         return draw(subject if data is None else subject.with_elements(data))
 
     def subject(self, name: str = "") -> Subject:
-        """What a picture is drawn from, for `dmlgather.picture.draw`. name: of the operator in its model, for the title."""
+        """What a picture is drawn from, for `dmlgather.diagram.draw`. name: of the operator in its model, for the title."""
         return self._subject(f"{name}: {self._title}" if name else self._title)
 
     @property
@@ -214,13 +214,13 @@ def _explained(operator: str, level: str | None, plan: IndexPlan, subject: Calla
 
 
 def _of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str) -> Subject:
-    from dmlgather.picture import of_descriptor
+    from dmlgather.diagram import of_descriptor
 
     return of_descriptor(desc, plan, title)
 
 
 def _of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
-    from dmlgather.picture import of_problem
+    from dmlgather.diagram import of_problem
 
     return of_problem(problem, plan, title)
 
@@ -250,7 +250,7 @@ class FusedExplanation:
 
     def picture(self) -> str:
         """An SVG document with a picture of each launch: what each output cell reads. ValueError where there is no launch."""
-        from dmlgather.picture import draw
+        from dmlgather.diagram import draw
 
         return draw(*(each.subject() for each in self.launches))
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 import svg
 
-from dmlgather.picture.canvas import (
+from dmlgather.diagram.canvas import (
     ALERT,
     BOLD,
     DIGIT,
@@ -30,9 +30,9 @@ from dmlgather.picture.canvas import (
     tip,
     wrapped,
 )
-from dmlgather.picture.grids import LABELS, Grid, at, data_style, heading, index_style, output_style
-from dmlgather.picture.scene import MOST_COLUMNS, Cell, Cutout, Scene
-from dmlgather.picture.subject import Subject
+from dmlgather.diagram.grids import LABELS, Grid, at, data_style, heading, index_style, output_style
+from dmlgather.diagram.scene import MOST_COLUMNS, Cell, Cutout, Scene
+from dmlgather.diagram.subject import Subject
 from dmlgather.plan import IndexPlan, OutOfBounds, bytes_moved, canonicalise
 from dmlgather.plan.interpreter import IndexOutcome
 from dmlgather.wording import counted

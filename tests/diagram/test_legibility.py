@@ -22,13 +22,13 @@ from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.picture import draw, of_descriptor, of_plan
+from dmlgather.diagram import draw, of_descriptor, of_plan
 from dmlgather.selftest.random_plans import random_indices
 from tests import strategies
+from tests.diagram.parsed import SVG, Box, Label, Picture
+from tests.diagram.test_diagrams import rows
+from tests.diagram.test_random_plans import runnable
 from tests.directml.examples import EXAMPLES, Example
-from tests.picture.parsed import SVG, Box, Label, Picture
-from tests.picture.test_pictures import rows
-from tests.picture.test_random_plans import runnable
 
 TELEPHONE = 390
 """Pixels across a telephone's screen."""

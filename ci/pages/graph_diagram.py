@@ -14,8 +14,8 @@ import dask.array as da
 import numpy as np
 import svg
 
+from dmlgather.diagram.canvas import INK, RULE, SHADE, SOFT, box, document, hue, path, text
 from dmlgather.distributed import gather
-from dmlgather.picture.canvas import INK, RULE, SHADE, SOFT, box, document, hue, path, text
 
 CELL, HEIGHT, PITCH = 25.0, 48.0, 78.0
 """Width of a row's cell, height of a box, and from one box to the next below it."""

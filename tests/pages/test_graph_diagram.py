@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ci.pages.graph_picture import draw
+from ci.pages.graph_diagram import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -45,6 +45,9 @@ SIZE = 12.0
 LETTER, DIGIT = 0.58, 0.605
 """Width of a character of SANS and of MONO, as a share of the font size: those of a wide font, because any may be used."""
 
+FIGURE = 0.64
+"""Width of a digit of SANS, as a share of the font size: in most fonts wider than the average letter."""
+
 BOLD = 0.7
 """Width of a character of SANS in bold."""
 
@@ -62,8 +65,12 @@ def hue(number: int) -> str:
 
 
 def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTER) -> list[str]:
-    """`content` in lines that are at most `width` wide. share: width of a character, as a share of the font size."""
-    return wrap(printable(content), max(8, int(width / (size * share))))
+    """Return `content` in lines that are at most `width` wide. share: mean width of a character, as a share of the font size."""
+    lines = wrap(printable(content), max(8, int(width / (size * share))))
+    digits = max((sum(map(str.isdigit, line)) for line in lines), default=0)
+    if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits, which are wider
+        return wrapped(content, width, size, FIGURE)
+    return lines
 
 
 def plain(text: str) -> str:

@@ -22,11 +22,11 @@ from dmlgather.onnx_checking.following.operators import row_of
 from dmlgather.onnx_checking.following.propagation import Propagation
 from dmlgather.onnx_checking.following.scopes import Scope
 from dmlgather.onnx_checking.following.size_makers import note_given, note_made
-from dmlgather.onnx_checking.host_arithmetic import DataFlow
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
 from dmlgather.onnx_checking.reading.size_names import GraphNames, ModelSizes
 from dmlgather.onnx_checking.reading.statements import REPEATED
+from dmlgather.onnx_checking.shape_computations import DataFlow
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Array, Unknown, Value, exposed, is_known, is_partly
 from dmlgather.wording import printable
@@ -99,7 +99,7 @@ class NodeValue:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSite:
+class ModelNode:
     """A node of the family in a model.
 
     place: its path, unique in the model. graph: the path of the graph around it. index: its position there. unreached: why no run
@@ -156,7 +156,7 @@ class ModelContents:
     """
 
     opsets: dict[str, int]
-    sites: list[NodeSite] = field(default_factory=list)
+    sites: list[ModelNode] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, str] = field(default_factory=dict)
     undefined: list[tuple[str, str, str]] = field(default_factory=list)
@@ -239,7 +239,7 @@ class _Visitor:
                 note_made(node, unique, list(node.output), scope)
                 self._note_contradictions(node, unique, node.output, path, scope)
                 outputs = _values(node.output, scope)
-                self.contents.sites.append(NodeSite(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
+                self.contents.sites.append(ModelNode(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
                 continue
             self.contents.others[printable(operator_name(node))] += 1
             reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from math import gcd
 
-from dmlgather.picture.subject import ShownTensor, Subject
+from dmlgather.diagram.subject import ShownTensor, Subject
 from dmlgather.plan import IndexPlan, IndexType, Lookup, unravel
 from dmlgather.plan.interpreter import IndexOutcome, Origin, ResolvedIndex, index_addresses, origin_of, step_at
 

@@ -13,7 +13,7 @@ import pytest
 from dmlgather.directml import OPERATORS
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx.problems.node_reading import FAMILY
-from dmlgather.onnx_checking.relatives import ONNX_RELATIVES, SOURCES
+from dmlgather.onnx_checking.related_operators import ONNX_RELATIVES, SOURCES
 from tests.cli.command import Command
 from tests.onnx_checking.modelling import parsed
 
