@@ -211,6 +211,6 @@ def test_the_command_knows_the_operator(copy: Path) -> None:
 def test_the_guide_lists_the_files_of_the_recipe() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     section = text[text.index("## Add an operator") : text.index("## Add a rule")]
-    product = set(re.findall(r"`(dmlgather/[\w/.]+)`", section.partition("Only where")[0]))
+    product = set(re.findall(r"`(dmlgather/[\w/.]+)`", section.partition("Only if needed")[0]))
     folders = {f"{Path(name).parent}/" for name in NEW_FILES}
     assert product == {*APPENDED, *BEFORE, *folders}

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md's recipe for operators beside the family, with made-up ones: a row, and `check` knows them."""
+"""CONTRIBUTING.md's recipe for operators that `check` propagates, with made-up ones: an entry is enough."""
 
 from __future__ import annotations
 
