@@ -19,10 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-from sybil import Document, Example, Region, Sybil
-from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
-from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
+
+try:
+    from hypothesis import HealthCheck, settings
+    from sybil import Document, Example, Region, Sybil
+    from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+    from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
+except ModuleNotFoundError as missing:
+    raise pytest.UsageError(
+        f"{sys.executable} has no {missing.name}: run ci/setup test dev examples, then .venv/bin/python -m pytest"
+    ) from None
 
 import tests.no_telemetry  # noqa: F401 - before anything imports openvino
 from tests import seeds

@@ -142,6 +142,24 @@ def test_every_command_says_what_it_does_and_does_nothing(command: str, option: 
     assert not any(line.startswith(("+", "set ", "source ")) for line in done.stdout.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("ci/setup nosuch", "ci/setup: pyproject.toml has no extra 'nosuch'; it has cuda12 cuda13 "),
+        ("ci/test tests/nosuch.py::test", f"ci/test: there is no file 'tests/nosuch.py' below {ROOT}"),
+        ("ci/lint --fast", "ci/lint: expected --quick or versions of Python such as 3.11, got '--fast'"),
+        ("ci/lint --quick quick", "ci/lint: expected --quick or versions of Python such as 3.11, got 'quick'"),
+    ],
+)
+def test_a_misspelt_argument_is_named(command: str, message: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / (words := command.split())[0], *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)
+    assert not done.stdout
+
+
 def test_a_setup_with_more_extras_is_not_made_again(tmp_path: Path) -> None:
     """`installed` of ci/setup: the extras and variables that it is asked for, what was done, and whether that is enough."""
     function = re.search(r"^installed\(\) \{.*?^\}$", (ROOT / "ci" / "setup").read_text(), re.MULTILINE | re.DOTALL)

@@ -20,7 +20,7 @@ SECTIONS = {
 def test_every_code_has_its_section() -> None:
     assert [heading.split(" ", 1)[0] for heading in SECTIONS] == list(CODES)
     for (heading, text), row in zip(SECTIONS.items(), CODES.values(), strict=True):
-        assert heading.split(" ", 1)[1].lower() == row.title.lower()
+        assert heading.split(" ", 1)[1].lower() == row.title.lower(), f"docs/expressing.md: heading of {row.code}"
         assert text.strip().startswith(f"*{row.severity}* · {row.source}\n")
 
 

@@ -61,8 +61,13 @@ def test_every_code_has_its_section() -> None:
     assert list(SECTIONS) == list(CODES)
     for code, row in CODES.items():
         section = SECTIONS[code]
-        assert section.title.lower() == row.title.lower()
+        assert section.title.lower() == row.title.lower(), f"docs/findings.md: the heading of {code} must be its title"
         assert section.text.strip().startswith(f"*{row.severity}* · {row.source}\n")
+
+
+def test_a_title_states_what_must_or_should_hold() -> None:
+    words = {code: {"must", "should"} & set(row.title.split()) for code, row in CODES.items()}
+    assert words == {code: {"should" if row.severity is Severity.WARNING else "must"} for code, row in CODES.items()}
 
 
 def test_every_source_is_explained() -> None:
