@@ -137,10 +137,15 @@ def read_stream(stream: BinaryIO) -> bytes:
     return raw
 
 
+def check_not_utf16(raw: bytes) -> None:
+    """Raise EncodingError if the beginning of a text is UTF-16."""
+    if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
+        raise EncodingError("is UTF-16 text; save it as UTF-8 (in PowerShell: … | Set-Content -Encoding utf8 FILE)")
+
+
 def decoded(raw: bytes) -> str:
     """UTF-8 text without byte order mark. EncodingError for anything else."""
-    if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
-        raise EncodingError("is UTF-16 text; save it as UTF-8")
+    check_not_utf16(raw)
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:

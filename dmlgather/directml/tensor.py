@@ -82,7 +82,7 @@ class BufferTensorDesc(Structure):
         if "Desc" not in value:
             return {key: entry for key, entry in value.items() if key != "Type"}
         if value["Desc"] is None:
-            raise ValueError("Desc must not be null")
+            raise refusal("Desc must not be null")
         if not isinstance(value["Desc"], Mapping) or len(value) > 2:
             raise refusal(f"expected {{'Type': 'BUFFER', 'Desc': {{…}}}}, got the fields {list(value)}")
         return dict(value["Desc"])

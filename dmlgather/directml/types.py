@@ -239,8 +239,9 @@ class FeatureLevel(enum.IntEnum):
             return member(cls, "", value)
         except ValueError:
             known = ", ".join(map(str, cls))
-            meant = next((f"; DirectML {one.version} has level {one.level}" for one in RELEASES if one.version == text), "")
-            raise ValueError(f"unknown feature level {_shown(text or value)}; known levels are {known}{meant}") from None
+            raise ValueError(
+                f"unknown feature level {_shown(text or value)}; known levels are {known}{level_hint(text)}"
+            ) from None
 
     @classmethod
     def _of_release(cls, version: str, text: str) -> FeatureLevel:
@@ -249,6 +250,13 @@ class FeatureLevel(enum.IntEnum):
                 return cls[f"LEVEL_{release.level}"]
         known = ", ".join(release.version for release in RELEASES)
         raise ValueError(f"unknown version of DirectML {_shown(text)}; known versions are {known}, and their patches")
+
+
+def level_hint(text: str) -> str:
+    """Return "; …" with the level that a version of DirectML, or of Windows, has; "" for any other text."""
+    if text.lower().startswith("windows"):
+        return "; " + ", ".join(f"{one.windows.partition(' (')[0]} has {one.level}" for one in RELEASES if one.windows)
+    return next((f"; DirectML {one.version} has level {one.level}" for one in RELEASES if one.version == text), "")
 
 
 _LEVEL = re.compile(r"(?:(?:DML_FEATURE_)?LEVEL_)?([0-9])[._]([0-9])")

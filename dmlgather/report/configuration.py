@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from dmlgather.directml.types import FeatureLevel, FeatureLevelField
+from dmlgather.directml.types import FeatureLevel, FeatureLevelField, level_hint
 from dmlgather.files import FileError, read_text
 from dmlgather.onnx_checking.checked_model import Provider
 from dmlgather.record import Record, plainly
@@ -58,7 +58,8 @@ class Ignore(Record, strict=True):
     """Why its findings are ignored. Reports show it."""
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
-    """Patterns of the files in which it is ignored, relative to the configuration's folder; all files when left out."""
+    """Patterns of the files in which the code is ignored, relative to the configuration's folder: of checked files, and of source files
+    whose lines created the descriptors. Default: all files."""
 
 
 class Configuration(Record, strict=True):
@@ -269,7 +270,7 @@ def _told(kind: str, steps: KeyPath, given: Any) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         part = Ignore if len(steps) > 1 else Configuration
         key, known = str(steps[-1]), list(part.model_fields)
-        meant = closest(key, known)
+        meant = closest(key, known) or next((name for name in known if name in key.split("_")), None)
         remedy = f"write {meant}, or remove it" if meant else "remove it"
         if steps == TABLE[:1]:
             remedy = f"in {OWN}, write its keys without a table, at the top"
@@ -277,7 +278,11 @@ def _told(kind: str, steps: KeyPath, given: Any) -> tuple[str, str, str]:
     if not steps:
         return "a table", _shown(given), "write [tool.dmlgather] in pyproject.toml"
     name = next(str(step) for step in reversed(steps) if step in EXPECTED)
+    if name == "levels" and steps[-1] not in (name, given):  # a level, not a pattern
+        name = "level"
     expected, remedy = EXPECTED[name]
+    if name == "level" and isinstance(given, str | float):
+        remedy += level_hint(str(given))
     if kind == "missing":
         return expected, "nothing", remedy
     meant = closest(given, CODES) if name == "code" and isinstance(given, str) else None

@@ -292,13 +292,13 @@ def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence
 def _with_ignored(file: FileReport, entries: list[_IgnoreEntry]) -> FileReport:
     if not file.findings:
         return file
-    here = [entry for entry in entries if entry.covers(file.file)]
-    return file.model_copy(update={"findings": tuple(_judged(finding, here) for finding in file.findings)})
+    return file.model_copy(update={"findings": tuple(_judged(finding, file.file, entries) for finding in file.findings)})
 
 
-def _judged(finding: ReportedFinding, entries: list[_IgnoreEntry]) -> ReportedFinding:
+def _judged(finding: ReportedFinding, file: str, entries: list[_IgnoreEntry]) -> ReportedFinding:
     for entry in entries:
-        if entry.code == finding.code:
+        source = finding.created and finding.created.file
+        if entry.code == finding.code and (entry.covers(file) or (source and entry.covers(source))):
             entry.used = True
             return ReportedFinding.of_located(finding, FindingStatus.IGNORED, entry.reason)
     return finding

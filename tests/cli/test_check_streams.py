@@ -101,6 +101,15 @@ def test_the_line_of_the_program_is_named_first(
             assert READERS["github"](written["github"])[0][2:] == expected
 
 
+@pytest.mark.parametrize(("pattern", "code"), [("src/rows.cpp", 0), ("/src/", 0), ("a.jsonl", 0), ("src/other.cpp", 1)])
+def test_a_code_is_ignored_by_the_source_file_of_its_descriptor(folder: Path, command: Command, pattern: str, code: int) -> None:
+    line = json.dumps({**WRONG, "name": "src/rows.cpp:12"}) + "\n"
+    file = write(folder, line, "a.jsonl").relative_to(folder)
+    entry = f'[[ignore]]\ncode = "DML206"\nreason = "r"\npaths = ["{pattern}"]\n'
+    (folder / "dmlgather.toml").write_text(entry)
+    assert command("check", file).code == code
+
+
 def test_a_node_of_a_model_is_no_line_of_a_program(folder: Path, command: Command) -> None:
     named = changed((("dispatchables", "gather", "desc", "Axis"), 2))
     named["dispatchables"]["rows.cpp:7"] = named["dispatchables"].pop("gather")

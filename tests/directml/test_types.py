@@ -319,3 +319,8 @@ def test_a_stated_count_may_be_wrong_and_is_a_finding() -> None:
         "2, the number of Sizes",
         "7",
     )
+
+
+def test_a_windows_in_the_place_of_a_level_is_answered_with_levels() -> None:
+    with pytest.raises(ValueError, match=r"Windows 10 1903 has 1_0, Windows 10 2004 has 2_0, Windows 11 21H2 has 4_0"):
+        FeatureLevel.parse("Windows 10 1903")

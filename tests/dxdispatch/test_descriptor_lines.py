@@ -147,7 +147,7 @@ def test_windows_lines_and_marks(tmp_path: Path, ending: bytes) -> None:
         (b"\n\n", "unreadable", "the file is empty"),
         (b'{"name": "cut', "descriptors", "inside the string"),
         (b'{"text": "training data"}\n', "foreign", "expected a descriptor"),
-        ("".join(line.decode() for line in lines(GATHER)).encode("utf-16"), "descriptors", "UTF-16 text; save it as UTF-8"),
+        ("".join(line.decode() for line in lines(GATHER, WRONG)).encode("utf-16"), "unreadable", "UTF-16 text; save it as UTF-8"),
     ],
 )
 def test_files_of_another_sort(tmp_path: Path, content: bytes, kind: str, says: str) -> None:
@@ -155,7 +155,8 @@ def test_files_of_another_sort(tmp_path: Path, content: bytes, kind: str, says: 
     file.write_bytes(content)
     found = check_lines_file(file, LEVEL)
     assert found.kind == kind
-    assert says in found.problems[0].message
+    (problem,) = found.problems
+    assert says in problem.message
 
 
 def test_an_error_far_behind_lines_of_other_operators_is_found(tmp_path: Path) -> None:

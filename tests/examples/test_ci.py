@@ -56,7 +56,7 @@ def test_it_passes(check: Check) -> None:
     report = json.loads(check("--output-format", "json").out)
     assert {file["file"]: file["level"] for file in report["files"]} == {
         "descriptors/embedding.json": "5_0",
-        "descriptors/older/crop.json": "2_1",
+        "descriptors/older/crop.json": "3_0",
         "models/imported/tail.json": "5_0",
         "models/lookup.json": "5_0",
     }

@@ -20,7 +20,16 @@ from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.operator_types import NUMBERS, PREFIX
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.directml.validation import validate
-from dmlgather.files import BYTES_PER_CHARACTER, STDIN, EncodingError, FileError, decoded, open_regular, read_stream
+from dmlgather.files import (
+    BYTES_PER_CHARACTER,
+    STDIN,
+    EncodingError,
+    FileError,
+    check_not_utf16,
+    decoded,
+    open_regular,
+    read_stream,
+)
 from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
@@ -41,7 +50,9 @@ def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, Opera
     file = str(path)
     try:
         with open_regular(path) as (stream, _):
-            if not stream.read(SAMPLE).strip():
+            head = stream.read(SAMPLE)
+            check_not_utf16(head)
+            if not head.strip():
                 message = "the file is empty: no descriptors"
                 return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=message),))
             stream.seek(0)

@@ -168,7 +168,9 @@ class _Reader:
         start = self.at
         value = self.value()
         if self.peek():
-            raise self.error(f"the JSON value ended before this {self.shown()}: a file holds one value")
+            raise self.error(
+                f"the JSON value ended before this {self.shown()}: a file holds one value, a .jsonl file one on each line"
+            )
         return value, start
 
     def peek(self) -> str:
