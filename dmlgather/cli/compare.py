@@ -53,9 +53,10 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    against: Annotated[
-        Path | None,
+    againsts: Annotated[
+        list[Path] | None,
         typer.Option(
+            "--against",
             metavar="FILE|DIR",
             help="Also compare with outputs that were made elsewhere: a .npy, .bin or .dat file for a model with one dispatch, "
             "or a folder with files of the names that writeFile or --save gives. An ONNX model (.onnx) runs on the same inputs.",
@@ -113,6 +114,12 @@ def compare(
                 "one is wrong; the report says how far apart the worst elements are",
                 param_hint=f"'{name}'",
             )
+    if len(named := againsts or []) > 1:
+        raise typer.BadParameter(
+            f"takes one file or folder, got {' and '.join(printable(repr(str(path))) for path in named)}: name one at a time",
+            param_hint="'--against'",
+        )
+    against = named[0] if named else None
     with_model = against is not None and against.suffix.lower() == ".onnx"
     file, given = _sorted_out(files, inputs or [])
     alone = (*_files(against), *(Path(item.partition("=")[2] or item) for item in given))

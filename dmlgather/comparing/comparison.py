@@ -66,6 +66,9 @@ class Comparison:
         """Whether every device gave the same bits, or every device raised the same error."""
         return not self.differences and len(set(self.errors)) == 1
 
+    def __bool__(self) -> bool:
+        return self.equal
+
     @property
     def differing(self) -> int:
         """Output elements that differ from the first device's, over all devices."""
@@ -213,6 +216,12 @@ def compare(
                 f"inputs has the path {os.fspath(each)!r}{what}: pass arrays, or alone the path of an ONNX model, which ends in "
                 ".onnx"
             )
+    if isinstance(desc, str | PathLike):
+        raise TypeError(
+            f"desc is the path {os.fspath(desc)!r}: pass dg.parse_descriptor(json.loads(…)), or run dmlgather compare FILE"
+        )
+    if isinstance(against, str | PathLike):
+        raise TypeError(f"against is the path {os.fspath(against)!r}: pass the array, such as numpy.load(path)")
     given = () if against is None else (_given(desc, against),)
     if devices is None:
         devices, _ = default_devices()

@@ -187,6 +187,8 @@ class Difference(Record):
         """The faults as lines."""
         for number, fault in enumerate(self.faults):
             yield f"  {'or' if number else 'cause'}: {fault}"
+        if not self.faults and self.differing > self.nan_payloads + self.zero_signs:
+            yield "  cause: none of the known faults (outputs that were made from other inputs look like this, too)"
 
     @property
     def _size(self) -> str:

@@ -65,7 +65,16 @@ def test_different(tmp_path: Path, command: Command, name: str) -> None:
         "is 4\n"
         f"    (0x40800000) on cpu and -4 (0xc0800000) on {name}\n"
         "  worst: the first; difference 8, 1 differing bit\n"
+        "  cause: none of the known faults (outputs that were made from other inputs look like this, too)\n"
     )
+
+
+def test_a_second_file_is_refused(tmp_path: Path, command: Command) -> None:
+    wrong, right = _npy(tmp_path / "a" / "x.npy", WRONG), _npy(tmp_path / "b" / "x.npy", RIGHT)
+    ended = _against(command, MODEL, wrong, "--against", right)
+    assert ended.code == 2
+    assert "--against" in ended.err
+    assert "takes one file or folder" in ended.err
 
 
 def test_each_of_two_files_is_named_with_its_dispatch(tmp_path: Path, command: Command) -> None:

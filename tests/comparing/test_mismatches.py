@@ -130,8 +130,17 @@ def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
         "which means 4 along dimension 0, is 8 (0x41000000) on cpu and 16 (0x41800000) on reference\n"
         "  worst: OutputTensor[2, 1], which should come from InputTensor[4, 1] = 9 (0x41100000), by IndicesTensor[0, 2] = 7, "
         "which means 4 along dimension 0, is 9 (0x41100000) on cpu and -9 (0xc1100000) on reference; "
-        "difference 18, 1 differing bit"
+        "difference 18, 1 differing bit\n"
+        "  cause: none of the known faults (outputs that were made from other inputs look like this, too)"
     )
+    assert not found
+
+
+@pytest.mark.parametrize(("given", "named"), [({"against": "gpu.npy"}, "against"), ({}, "desc")])
+def test_a_path_in_the_place_of_an_array_is_named(given: dict[str, Any], named: str) -> None:
+    desc: Any = GATHER if given else "gather.json"
+    with pytest.raises(TypeError, match=rf"^{named} is the path '\w+\.\w+': pass "):
+        dg.compare(desc, TABLE, np.array([[0, 1, 2, 3]]), devices=("cpu",), **given)
 
 
 @pytest.mark.parametrize(
