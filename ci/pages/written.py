@@ -56,8 +56,8 @@ def blocks() -> dict[str, dict[str, str]]:
             "traffic": traffic_tables(traffic["rows"]),
             "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
         },
-        "docs/real-models.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
         "docs/testing.md": script_tables(),
+        "tests/real_models/counts.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
     }
 
 
