@@ -87,7 +87,7 @@ def test_no_operator_is_left_out() -> None:
 
 def test_the_page_names_every_operator() -> None:
     page = (Path(__file__).parents[2] / "docs" / "onnx-known.md").read_text(encoding="utf-8")
-    table = page.split("| operator | inputs that the caller has to know |")[1].split("\n\n")[0]
+    table = page.split("| operator | inputs that the host must know |")[1].split("\n\n")[0]
     names = {operator.rpartition(".")[2] for operator in HOST_INPUTS if not operator.startswith("Reduce")}
     assert {name for name in names if not re.search(rf"\b{name}\b", table)} == set()
     assert "all Reduce operators" in table
