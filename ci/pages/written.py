@@ -16,7 +16,7 @@ from ci.pages.graph_diagram import example
 from ci.pages.legend_tables import legend_tables
 from ci.pages.model_tables import checked_models
 from ci.pages.script_tables import script_tables
-from ci.pages.traffic_tables import sweep_table, traffic_tables
+from ci.pages.traffic_tables import Rows, sweep_table, traffic_summary, traffic_tables
 from conformance.conformance_report import ConformanceReport
 from conformance.manifest import WrittenCases
 from conformance.questions import open_questions
@@ -46,19 +46,30 @@ def written() -> Iterator[tuple[str, str]]:
 
 def blocks() -> dict[str, dict[str, str]]:
     """The blocks of each page: name -> content."""
-    traffic, sweep = (_record(f"tests/kernels/{name}.json") for name in ("traffic", "sweep"))
     results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
     return {
         "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
         "docs/conformance.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
         "docs/kernels.md": {
-            "traffic": traffic_tables(traffic["rows"]),
-            "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
+            "traffic": traffic_summary(_rows("traffic")),
+            "sweep": _goals().summary({name: row["ours"] for name, row in _rows("sweep").items()}),
         },
         "docs/testing.md": script_tables(),
+        "tests/kernels/sweep.md": {"sweep": sweep_table(_rows("sweep"), _goals())},
+        "tests/kernels/traffic.md": {"traffic": traffic_tables(_rows("traffic"))},
         "tests/real_models/counts.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
     }
+
+
+def _rows(record: str) -> Rows:
+    """Return the rows of tests/kernels/RECORD.json."""
+    rows: Rows = _record(f"tests/kernels/{record}.json")["rows"]
+    return rows
+
+
+def _goals() -> Goals:
+    return Goals(**_record("tests/kernels/sweep.json")["goals"])
 
 
 def _questions() -> str:
