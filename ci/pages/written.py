@@ -49,7 +49,7 @@ def blocks() -> dict[str, dict[str, str]]:
     results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
     return {
         "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
-        "docs/conformance.md": {"the open questions": _questions()},
+        "conformance/questions.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
         "docs/kernels.md": {
             "traffic": traffic_summary(_rows("traffic")),
