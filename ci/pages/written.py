@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.bench_report import BenchReport
 from ci.pages import dump_header
-from ci.pages.benchmark_tables import markdown
+from ci.pages.benchmark_tables import full, summary
 from ci.pages.blocks import replaced, table
 from ci.pages.graph_diagram import example
 from ci.pages.legend_tables import legend_tables
@@ -40,15 +40,16 @@ def written() -> Iterator[tuple[str, str]]:
     yield "docs/support.md", page(list(OPERATORS))
     yield "docs/graphs/gather.svg", example()
     yield str(dump_header.HEADER), dump_header.rendered(_text(str(dump_header.HEADER)))
+    for name, report in _results().items():
+        yield _beside(name), full(Path(name).name, report)
     for name, contents in blocks().items():
         yield name, replaced(_text(name), contents)
 
 
 def blocks() -> dict[str, dict[str, str]]:
     """The blocks of each page: name -> content."""
-    results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
     return {
-        "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
+        "docs/benchmarks.md": {name: summary(_beside(name), report) for name, report in _results().items()},
         "conformance/questions.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
         "docs/kernels.md": {
@@ -60,6 +61,17 @@ def blocks() -> dict[str, dict[str, str]]:
         "tests/kernels/traffic.md": {"traffic": traffic_tables(_rows("traffic"))},
         "tests/real_models/counts.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
     }
+
+
+def _results() -> dict[str, BenchReport]:
+    """Return the reports that docs/benchmarks.md shows, by file name."""
+    names = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
+    return {name: BenchReport.model_validate_json(_text(name)) for name in names}
+
+
+def _beside(name: str) -> str:
+    """Return the name of the Markdown file beside a JSON file."""
+    return name.removesuffix(".json") + ".md"
 
 
 def _rows(record: str) -> Rows:
