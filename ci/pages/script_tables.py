@@ -13,10 +13,10 @@ def script_tables() -> dict[str, str]:
 
 
 def _row(check: Check) -> tuple[str, ...]:
-    whole = f", {check.count[2]:,} {check.count[1]}" if check.count is not None else ""
+    whole = f" (whole: {check.count[2]:,} {check.count[1]})" if check.count is not None else ""
     return (
         f"`{check.usage}`",
-        f"{check.does}{whole and f'. Whole{whole}'}",
+        check.does.partition(". ")[0] + whole,
         f"{check.minutes}",
         f"`{check.short}`" if check.short else "–",
         check.due,

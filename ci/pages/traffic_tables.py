@@ -1,8 +1,9 @@
-"""The tables of traffic and of the sweep on the page about kernels, generated from the committed records (tests/kernels)."""
+"""The files and lines about memory traffic and the sweep, generated from the committed records (tests/kernels)."""
 
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,28 @@ WORDS = ("workload", "layout", "kernel", "misses")
 """The columns that hold words."""
 
 Rows = dict[str, dict[str, dict[str, Any]]]
+
+KERNELS = {"ours": "dmlgather's", "naive": "naive", "row": "row"}
+"""The counted kernels: name in the record -> heading."""
+
+
+def traffic_summary(rows: Rows) -> str:
+    """Return a table with the median and the worst figure of each counted kernel."""
+    shown: list[tuple[str, ...]] = []
+    for kind, heading in KERNELS.items():
+        kernels = [row[kind] for row in rows.values() if kind in row]
+        fetched, used, instructions = ([kernel[each] for kernel in kernels] for each in ("fetched", "used", "instructions"))
+        shown.append(
+            (
+                heading,
+                f"{len(kernels)}",
+                f"{_short(statistics.median(fetched))}; {_short(max(fetched))}",
+                f"{_percent(statistics.median(used))}; {_percent(min(used))}",
+                f"{_short(statistics.median(instructions))}; {_short(max(instructions))}",
+            )
+        )
+    figures = ("fetched", "used", "PTX instructions for 16 bytes")
+    return table(("kernels", "workloads", *(f"{figure}: median; worst" for figure in figures)), shown, ("kernels",))
 
 
 def traffic_tables(rows: Rows) -> str:

@@ -11,6 +11,7 @@ from dmlgather.directml import codes as directml
 from dmlgather.directml.codes import Code
 from dmlgather.files import read_text, shipped
 from dmlgather.onnx_checking.provider import codes as provider
+from dmlgather.report.rule_examples import example_model, written_out
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
 """Every code, in order: those of providers last."""
@@ -70,7 +71,9 @@ def explanation(code: str) -> str:
 
     The heading, the severity and the source are left out, which the registry of codes has as well.
     """
-    return _sections(PAGES[code[:3]])[code]
+    page = PAGES[code[:3]]
+    section = _sections(page)[code]
+    return written_out(section, example_model(read_text(shipped(page)))) if code.startswith("DML") else section
 
 
 def documents(code: str) -> dict[str, str]:
