@@ -12,25 +12,26 @@ from dmlgather.directml.types import DepthSpaceOrder, DepthSpaceOrderField
 
 
 class _WithBlocks(OperatorDesc):
-    """The fields of the structures that move blocks between channels ("depth") and rows and columns ("space")."""
+    """The fields of both structures."""
 
     input_tensor: BufferTensorDesc
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The page of
-    SPACE_TO_DEPTH1 prints the sizes of the inverse operator; its examples are right. Source: [DS1], [SD1]."""
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The text on the page of
+    SPACE_TO_DEPTH1 has the sizes of the inverse operator; the examples there are right. Source: [DS1], [SD1]."""
 
     block_size: UInt32
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """In what order the tensor whose channels hold blocks has them. Source: [DSO]."""
+    """Order of channel, row in the block and column in the block in the channels that hold blocks. Source: [DSO]."""
 
 
 class DepthToSpace1OperatorDesc(_WithBlocks):
-    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w], in
-    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [DS1], [DSO].
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w].
+
+    (i, j, c) is a channel of the input, (i · BlockSize + j) · C + c; in COLUMN_ROW_DEPTH it is (c, i, j). Source: [DS1], [DSO].
     """
 
     @classmethod
@@ -55,8 +56,10 @@ class DepthToSpace1OperatorDesc(_WithBlocks):
 
 
 class SpaceToDepth1OperatorDesc(_WithBlocks):
-    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j], in
-    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [SD1], [DSO].
+    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j].
+
+    (i, j, c) is a channel of the output, (i · BlockSize + j) · C + c; in COLUMN_ROW_DEPTH it is (c, i, j). Source: [SD1],
+    [DSO].
     """
 
     @classmethod
