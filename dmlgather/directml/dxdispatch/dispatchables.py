@@ -119,7 +119,7 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
 
 
 def _known_keys(operator: Operator, *keys: str | None) -> list[str]:
-    """Return the keys of a dispatchable without those of its envelope: `keys`, and without "desc" the fields of the structure."""
+    """Return the keys of a dispatchable that are not the envelope's: `keys` and, if "desc" is not one, the structure's fields."""
     known = [key for key in keys if key is not None]
     return known if "desc" in map(str.lower, known) else [*known, *wire.names(operator.desc)]
 
