@@ -89,7 +89,7 @@ class SettledQuestion(Record):
     @computed_field  # type: ignore[prop-decorator] # computed_field decorates properties
     @property
     def agrees(self) -> bool | None:
-        """Return True if dmlgather behaves like DirectML; None if there is no answer."""
+        """True if dmlgather behaves like DirectML; null if there is no answer."""
         return None if self.answer is None else self.answer == self.decided
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ class ConformanceReport(Record):
     @computed_field  # type: ignore[prop-decorator] # computed_field decorates properties
     @property
     def exit_code(self) -> int:
-        """Return 0 if all random cases are equal, else 1."""
+        """0 if all random cases are equal, else 1."""
         return 1 if self.cases else 0
 
     def lines(self) -> Iterator[str]:

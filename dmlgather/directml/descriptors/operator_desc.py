@@ -52,7 +52,7 @@ class OperatorDesc(Structure):
     @computed_field(alias="type", repr=False)  # type: ignore[prop-decorator] # computed_field decorates properties
     @property
     def type_name(self) -> str:
-        """Return the operator's name in directml.h, "DML_OPERATOR_GATHER". In JSON it is "type"."""
+        """The operator's name in directml.h, "DML_OPERATOR_GATHER". In JSON it is "type"."""
         return self.operator.type
 
     def __str__(self) -> str:
