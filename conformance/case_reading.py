@@ -159,12 +159,12 @@ def _outcome(folder: Path, read: _ReadCase, level: FeatureLevel, manifest: Manif
         )
     assert returned.result is not None
     output = output_of(stored.desc, returned.result)
-    inputs = [data.view(_type(stored.desc, at)) for at, data in enumerate(stored.inputs)]
+    inputs = [data.view(_type(stored.desc, number)) for number, data in enumerate(stored.inputs)]
     trace = partial(tracer, operator, inputs, buffers=True)
-    found = differences(DEVICES, [expected, output], trace)
-    if not found:
+    differing = differences(DEVICES, [expected, output], trace)
+    if not differing:
         return CaseOutcome.model_validate({**names, "outcome": "equal"})
-    return CaseOutcome.model_validate({**names, "outcome": "different", "difference": found[0]})
+    return CaseOutcome.model_validate({**names, "outcome": "different", "difference": differing[0]})
 
 
 def _check_whole_elements(stored: StoredCase) -> None:
@@ -225,5 +225,5 @@ def _answer(question: CaseQuestion, desc: OperatorDesc, result: NDArray[np.uint8
     if (output.reshape(-1).view(np.uint8) == POISON).all():
         return "nothing is written"
     flat = output.reshape(-1)
-    shown = ", ".join(map(spelled, flat[:SHOWN]))
-    return f"none of the known answers; the output is {shown}{', …' if flat.size > SHOWN else ''}"
+    first = ", ".join(map(spelled, flat[:SHOWN]))
+    return f"none of the known answers; the output is {first}{', …' if flat.size > SHOWN else ''}"

@@ -50,30 +50,30 @@ class Ending(NamedTuple):
     message: str
 
 
-def ending(code: str | None, printed: str, said: str) -> Ending:
+def ending(code: str | None, printed: str, reason: str) -> Ending:
     """Return the ending of a case.
 
-    `code`: as the script wrote it; None or empty if it wrote none. `printed`: the output of DxDispatch. `said`: the line of it
-    with the reason of a failure.
+    `code`: as the script wrote it; None or empty if it wrote none. `printed`: the output of DxDispatch. `reason`: its line with
+    the reason of a failure, or "".
     """
-    because = f": {said}" if said else ""
+    because = f": {reason}" if reason else ""
     if not code:
         return Ending("missing", "it was not run")
     if code == TIMEOUT:
         return Ending("failed", f"it timed out{because}")
     number = int(code) % 2**32 if re.fullmatch("-?[0-9]{1,10}", code) else None
     if number is None or number in _SHELL or number in _NOT_FOUND:
-        reason = f" ({_NOT_FOUND[number]})" if number in _NOT_FOUND else ""
-        noted = "" if code == NOT_STARTED else f", exit code {code}{reason}"
-        return Ending("failed", f"it was not started{noted}{because}")
+        cause = f" ({_NOT_FOUND[number]})" if number in _NOT_FOUND else ""
+        exit_code = "" if code == NOT_STARTED else f", exit code {code}{cause}"
+        return Ending("failed", f"it was not started{exit_code}{because}")
     if number == 0:
         return Ending("ended", "DxDispatch ended with 0")
     if _crashed(number):
-        shown = f"{code} (0x{number:08X})" if number > 255 else code
-        return Ending("failed", f"it crashed, exit code {shown}{because}")
-    for error, happened in _NO_ANSWER.items():
+        exit_code = f"{code} (0x{number:08X})" if number > 255 else code
+        return Ending("failed", f"it crashed, exit code {exit_code}{because}")
+    for error, description in _NO_ANSWER.items():
         if number == error or re.search(rf"\b(0x)?{error:08x}\b", printed, re.IGNORECASE):
-            return Ending("failed", f"{happened}, exit code {code}{because}")
+            return Ending("failed", f"{description}, exit code {code}{because}")
     if FAILURE not in printed:
         return Ending("failed", f"DxDispatch ended with {code} before it executed the model{because}")
     return Ending("refused", f"DxDispatch ended with {code}{because}")

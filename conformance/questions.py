@@ -29,8 +29,8 @@ class Question:
     """A question that the documents leave open, and a case that answers it.
 
     `key`: its name, also in the names of its files. `asks`: the question. `source`: keys of docs/findings.md. `inputs`: a
-    buffer per input tensor. `answers`: dmlgather's first. `level`: the lowest feature level that takes the rest of the
-    descriptor. `in_place`: True if the output is bound to the input's memory.
+    buffer per input tensor. `answers`: dmlgather's first. `level`: the lowest feature level at which only this question is
+    open. `in_place`: True if the output is bound to the input's memory.
     """
 
     key: str

@@ -185,4 +185,4 @@ MAKERS: Mapping[str, Callable[[random.Random, TensorMaker, int], OperatorDesc]] 
     "DEPTH_TO_SPACE1": _depth_to_space1,
     "SPACE_TO_DEPTH1": _space_to_depth1,
 }
-"""Functions that return a random descriptor of an operator with a number of dimensions. Operators that need 4 ignore the number."""
+"""A function for each operator that returns a random descriptor with a number of dimensions. Operators that need 4 ignore it."""

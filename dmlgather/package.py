@@ -80,7 +80,8 @@ class MissingExtraError(ModuleNotFoundError):
 def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:
     """Return the error to raise after importing a package failed.
 
-    `what`: the feature that needs the package, such as "an ONNX model". `error`: the error of the import.
+    `what`: the feature that needs the package, such as "an ONNX model". `extra`: the extra that installs the package. `error`:
+    the error of the import.
     """
     package = (error.name or extra).partition(".")[0]
     how = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"

@@ -255,10 +255,12 @@ class FeatureLevel(enum.IntEnum):
 
 
 def level_hint(text: str) -> str:
-    """Return "; …" with the level that a version of DirectML, or of Windows, has; "" for any other text."""
+    """Return "; …" with the feature level of a version of DirectML, or with those of all Windows versions; else ""."""
     if text.lower().startswith("windows"):
-        return "; " + ", ".join(f"{one.windows.partition(' (')[0]} has {one.level}" for one in RELEASES if one.windows)
-    return next((f"; DirectML {one.version} has level {one.level}" for one in RELEASES if one.version == text), "")
+        system = (release for release in RELEASES if release.windows)
+        return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
+    named = (release for release in RELEASES if release.version == text)
+    return next((f"; DirectML {release.version} has level {release.level}" for release in named), "")
 
 
 _LEVEL = re.compile(r"(?:(?:DML_FEATURE_)?LEVEL_)?([0-9])[._]([0-9])")

@@ -78,13 +78,13 @@ def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPl
     """
     leading = (0,) if plan.empty else ()  # an empty plan under RAISE keeps its index checks behind a leading size of 0
     lookup = plan.lookups[number]
-    strides = zip(plan.out_strides, plan.in_strides, *(each.index_strides for each in plan.lookups), strict=True)
+    strides = zip(plan.out_strides, plan.in_strides, *(item.index_strides for item in plan.lookups), strict=True)
     dims = walked(view, zip(plan.index_shape if plan.empty else plan.shape, lookup.index_strides, strides, strict=True))
     start = decompose(lookup.index_offset - view.out_offset, view)
     check_inside(view, start, [dim.size for dim in dims], [dim.step for dim in dims])
     lookups = [
-        replace(each, index_strides=(*leading, *(dim.carried[2 + other] for dim in dims)))
-        for other, each in enumerate(plan.lookups)
+        replace(item, index_strides=(*leading, *(dim.carried[2 + item_number] for dim in dims)))
+        for item_number, item in enumerate(plan.lookups)
     ]
     lookups[number] = replace(
         lookup,

@@ -151,7 +151,7 @@ class Layout:
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """Reshape `layout` to the coarsest sizes that `other` can also be reshaped to; None if strides cannot express them.
+    """Return `layout` reshaped to the coarsest sizes that strides of both layouts can express; None if there are none.
 
     Both layouts have the same number of elements, which correspond in row-major order. Example: packed {4,6} and {2,12} with
     strides {20,1} become {2,12}, since the first merges to {24}.
@@ -186,7 +186,7 @@ def _merged(layout: Layout) -> list[tuple[int, int]]:
 
 
 def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
-    """Reshape both tensors of a depth-to-space operator to the same dimensions.
+    """Return both tensors of a depth-to-space operator, reshaped to the same dimensions.
 
     These are batch, channel, row of blocks, row in the block, column of blocks, column in the block; further dimensions follow.
     `depth`: [n, c · size², h, w, …]; the order in its channels is (row in the block, column in the block, channel) if

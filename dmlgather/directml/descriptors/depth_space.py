@@ -31,7 +31,8 @@ class _WithBlocks(OperatorDesc):
 class DepthToSpace1OperatorDesc(_WithBlocks):
     """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w].
 
-    (i, j, c) is a channel of the input, (i · BlockSize + j) · C + c; in COLUMN_ROW_DEPTH it is (c, i, j). Source: [DS1], [DSO].
+    (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the output. In
+    COLUMN_ROW_DEPTH it is (c, i, j), channel (c · BlockSize + i) · BlockSize + j. Source: [DS1], [DSO].
     """
 
     @classmethod
@@ -43,11 +44,11 @@ class DepthToSpace1OperatorDesc(_WithBlocks):
         *,
         output: Any = None,
     ) -> Self:
-        """The descriptor for blocks of block_size · block_size elements of data.
+        """Return the descriptor for blocks of block_size · block_size elements of data.
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [n, c, h, w]; with fewer dimensions, the first are 1.
+        `data`: [n, c, h, w]; leading sizes of 1 may be left out.
 
         >>> dg.DepthToSpace1OperatorDesc.of(((1, 8, 2, 3), "float32"), block_size=2).output_tensor.sizes
         (1, 2, 4, 6)
@@ -58,8 +59,8 @@ class DepthToSpace1OperatorDesc(_WithBlocks):
 class SpaceToDepth1OperatorDesc(_WithBlocks):
     """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j].
 
-    (i, j, c) is a channel of the output, (i · BlockSize + j) · C + c; in COLUMN_ROW_DEPTH it is (c, i, j). Source: [SD1],
-    [DSO].
+    (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the input. In
+    COLUMN_ROW_DEPTH it is (c, i, j), channel (c · BlockSize + i) · BlockSize + j. Source: [SD1], [DSO].
     """
 
     @classmethod
@@ -71,11 +72,11 @@ class SpaceToDepth1OperatorDesc(_WithBlocks):
         *,
         output: Any = None,
     ) -> Self:
-        """The descriptor for blocks of block_size · block_size elements of data.
+        """Return the descriptor for blocks of block_size · block_size elements of data.
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [n, c, h, w]; with fewer dimensions, the first are 1.
+        `data`: [n, c, h, w]; leading sizes of 1 may be left out.
 
         >>> dg.SpaceToDepth1OperatorDesc.of(((1, 2, 4, 6), "float32"), block_size=2).output_tensor.sizes
         (1, 8, 2, 3)

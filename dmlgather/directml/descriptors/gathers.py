@@ -62,7 +62,7 @@ class GatherOperatorDesc(_WithIndices):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [lead…, axis, trail…]. `indices`: integers [i…]. `axis`: dimension of data, without padding; may be negative.
+        `data`: [lead…, axis, trail…]. `indices`: integers [i…]. `axis`: dimension of data as passed; may be negative.
         `index_dimensions`: None for all dimensions of indices. The output has sizes [lead…, i…, trail…], with leading 1s.
 
         >>> desc = dg.GatherOperatorDesc.of(np.zeros((1000, 384), np.float32), np.array([7, 7, -1]))
@@ -85,8 +85,8 @@ class GatherElementsOperatorDesc(_WithIndices):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [n…]. `indices`: integers, with the sizes of data in all dimensions but `axis`. `axis`: dimension of data,
-        without padding; may be negative. The output has the sizes of indices.
+        `data`: [n…]. `indices`: integers, with the sizes of data in all dimensions but `axis`. `axis`: dimension of data as
+        passed; may be negative. The output has the sizes of indices.
 
         >>> dg.GatherElementsOperatorDesc.of(((5, 3), "float16"), ((5, 7), "int64"), axis=-1).output_tensor.sizes
         (5, 7)

@@ -34,7 +34,7 @@ from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
 LONGEST = 2**20
-"""A longer line, in bytes, is a problem."""
+"""The longest line, in bytes, that is read as a descriptor."""
 
 SHOWN = 100
 """At most this many different lines with problems are reported."""

@@ -64,7 +64,10 @@ class StoredValues(Values):
 
 
 def read_npy(path: Path) -> StoredValues:
-    """Read the header of a .npy file. FileError if it is no .npy file, or if its size contradicts its header."""
+    """Return the values of a .npy file, of which only the header is read.
+
+    FileError if it is no .npy file, or if its size contradicts its header.
+    """
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
         offset = file.tell()

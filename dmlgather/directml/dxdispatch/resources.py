@@ -42,7 +42,7 @@ class Resource(NamedTuple):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes that `buffer` needs beside the buffer, without constant amounts."""
+        """Return the bytes of temporary memory that `buffer` needs, as far as they grow with the number of values."""
         return self.values.scratch_bytes + (0 if self._aligned else self.values.bytes)
 
     @property
@@ -58,7 +58,7 @@ class Resource(NamedTuple):
         if self._aligned:
             self.values.write(raw.view(dtype_of(self.data_type)))
             return buffer
-        # Views of unaligned elements are slow, so the values are copied.
+        # The elements are not aligned in the buffer, so they are written to an aligned array first.
         values: NDArray[Any] = np.empty(self.values.count, dtype_of(self.data_type))
         self.values.write(values)
         raw[:] = values.view(np.uint8)

@@ -60,7 +60,7 @@ class Values(ABC):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes that `write` needs beside `out`, without constant amounts."""
+        """Return the bytes of temporary memory that `write` needs, as far as they grow with the number of values."""
         return 0
 
     @abstractmethod

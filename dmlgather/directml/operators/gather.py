@@ -36,9 +36,9 @@ def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     parts = (data[: desc.axis], indices[len(indices) - desc.index_dimensions :], data[desc.axis + 1 :])
-    before, last, behind = map(braces, parts)
+    lead, index, trail = map(braces, parts)
     reason = (
-        f"joined from {before} of InputTensor before Axis {desc.axis}, {last} of IndicesTensor and {behind} of InputTensor "
+        f"joined from {lead} of InputTensor before Axis {desc.axis}, {index} of IndicesTensor and {trail} of InputTensor "
         "behind Axis, with leading 1s as needed"
     )
     got = case.desc.output_tensor.sizes

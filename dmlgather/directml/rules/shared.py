@@ -48,16 +48,16 @@ def _older_operator(name: str, level: FeatureLevel) -> str:
 
 
 def _data_type(case: TensorCase) -> Iterator[Fault]:
-    found = case.tensor.data_type
+    data_type = case.tensor.data_type
     row = case.row
-    if row is None or found in row.data_types:
+    if row is None or data_type in row.data_types:
         return
-    accepting = next((other for other in case.table if other.tensor == case.name and found in other.data_types), None)
-    newer = f", or feature level {accepting.level} or newer" if accepting else f"; no feature level supports {found.name}"
+    accepting = next((other for other in case.table if other.tensor == case.name and data_type in other.data_types), None)
+    newer = f", or feature level {accepting.level} or newer" if accepting else f"; no feature level supports {data_type.name}"
     yield Fault(
         f"{case.name}.DataType",
         expected=f"{alternatives(row.data_types)} ({case.operator} at level {case.level})",
-        got=found.name,
+        got=data_type.name,
         remedy=f"use {alternatives(row.data_types)}{newer}",
         level=accepting.level if accepting else None,
         source=row.source,
@@ -65,13 +65,13 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
 
 
 def _dimension_count(case: TensorCase) -> Iterator[Fault]:
-    found = case.tensor.rank
+    rank = case.tensor.rank
     row = case.row
-    if row is None or found in row.dimension_counts:
+    if row is None or rank in row.dimension_counts:
         return
-    accepting = next((other for other in case.table if other.tensor == case.name and found in other.dimension_counts), None)
+    accepting = next((other for other in case.table if other.tensor == case.name and rank in other.dimension_counts), None)
     legal = alternatives(row.dimension_counts)
-    missing = row.dimension_counts[0] - found
+    missing = row.dimension_counts[0] - rank
     sizes = "sizes of 1" if case.tensor.strides is None else "sizes of 1 and strides of 0"
     padding = f"prepend {sizes} in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
     # Axis and the arrays of a slice refer to InputTensor, whichever tensor has the fault.
@@ -82,7 +82,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     yield Fault(
         f"{case.name}.DimensionCount",
         expected=f"{legal} ({case.operator} at level {case.level})",
-        got=str(found),
+        got=str(rank),
         remedy=", or ".join(remedies),
         level=accepting.level if accepting else None,
         source=row.source,

@@ -84,16 +84,16 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
 
 
 def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
-    found = case.tensor.data_type
-    if not found.whole_bytes:
+    data_type = case.tensor.data_type
+    if not data_type.whole_bytes:
         row = case.row or row_at(case.operator, case.name, max(FeatureLevel))
         assert row is not None
         yield Fault(
             f"{case.name}.DataType",
             expected=f"{alternatives(row.data_types)} ({case.operator} from level {row.level})",
-            got=found.name,
+            got=data_type.name,
             remedy="state which of these types the elements have"
-            if found is DataType.UNKNOWN
+            if data_type is DataType.UNKNOWN
             else "use one of these types; two 4-bit elements that are always moved together can be one UINT8",
             source=row.source,
         )
