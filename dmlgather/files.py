@@ -181,7 +181,7 @@ def _content(path: Path, size: int) -> bytes:
         os.close(file)
 
 
-BESIDE = ".dmlgather-"
+TEMPORARY_PREFIX = ".dmlgather-"
 """The prefix of temporary files and folders."""
 
 
@@ -228,7 +228,7 @@ def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = _mode(target)
-        temporary = target.with_name(f"{BESIDE}{secrets.token_hex(8)}")
+        temporary = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
         file = temporary.open("xb")
     try:
         with file:
@@ -280,7 +280,7 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
 
     with _path_in_errors(folder), described():
         folder.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=BESIDE, dir=folder))
+        stage = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder))
     try:
         yield stage
         files = sorted(stage.iterdir(), key=lambda file: (file.suffix.lower() == ".json", file.name))

@@ -22,13 +22,13 @@ SECONDS = 5.0
 MEMORY = 350 * MEGABYTE
 """Bytes of additional memory for each megabyte of a file; a smaller file counts as one megabyte."""
 
-PER_CPU = 32 * MEGABYTE
+RESERVED_PER_CPU = 32 * MEGABYTE
 """Bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. The limit is raised by them."""
 
-NUMPY = 48 * MEGABYTE
+NUMPY_PER_CPU = 48 * MEGABYTE
 """Bytes that NumPy reserves for each CPU at import. The limit is raised by them if NumPy is not imported yet."""
 
-AGAIN = 0.5
+REPEAT_SECONDS = 0.5
 """Seconds until LimitError is raised again: Python drops exceptions in some places, such as `__del__`."""
 
 
@@ -80,7 +80,7 @@ def _within_time(seconds: float) -> Iterator[None]:
         raise LimitError(f"takes more than its limit of {seconds:.3g} second{'s' * (seconds != 1)} of a processor: {remedy}")
 
     previous = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
+    signal.setitimer(signal.ITIMER_PROF, seconds, REPEAT_SECONDS)
     try:
         yield
     finally:
@@ -113,7 +113,7 @@ def _data_limited(memory: int) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    reserved = PER_CPU if "numpy" in sys.modules else PER_CPU + NUMPY
+    reserved = RESERVED_PER_CPU if "numpy" in sys.modules else RESERVED_PER_CPU + NUMPY_PER_CPU
     limit = _data_bytes() + memory + reserved * (os.cpu_count() or 1)
     existing = [value for value in (soft, hard) if value != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([limit, *existing]), hard))

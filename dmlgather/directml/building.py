@@ -110,7 +110,7 @@ def gather(kind: type[D], data: Any, indices: Any, *, axis: Any, index_dimension
     source, ids = tensor_of("data", data), indices_of(indices)
     axis = _axis(axis, source)
     count = _count("index_dimensions", index_dimensions, ids.rank, "indices")
-    return _described(
+    return _padded_descriptor(
         kind,
         {"input_tensor": source, "indices_tensor": ids},
         lambda padding: {"axis": axis + padding, "index_dimensions": count},
@@ -123,7 +123,7 @@ def gather_elements(kind: type[D], data: Any, indices: Any, *, axis: Any, **stat
     """Return a GATHER_ELEMENTS descriptor."""
     source, ids = tensor_of("data", data), indices_of(indices)
     axis = _axis(axis, source)
-    return _described(
+    return _padded_descriptor(
         kind, {"input_tensor": source, "indices_tensor": ids}, lambda padding: {"axis": axis + padding}, rank=ids.rank, **stated
     )
 
@@ -149,7 +149,7 @@ def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, An
             f"indices {braces(ids.sizes)} has tuples of {counted(components, 'position')} along its last dimension, but data "
             f"{braces(source.sizes)} has only {counted(indexable, 'dimension')} to index: expected at most {indexable}"
         )
-    return _described(
+    return _padded_descriptor(
         kind,
         {"input_tensor": source, "indices_tensor": ids},
         lambda _: fields,
@@ -169,7 +169,7 @@ def slices(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any, 
         counts = tuple(-(-size // step) for size, step in zip(_remaining("offsets", starts, source), steps, strict=True))
     else:
         counts = _entries("sizes", sizes, source)
-    return _described(
+    return _padded_descriptor(
         kind,
         {"input_tensor": source},
         lambda padding: {
@@ -191,7 +191,7 @@ def windows(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any,
     counts = (
         _remaining("input_window_offsets", starts, source) if sizes is None else _entries("input_window_sizes", sizes, source)
     )
-    return _described(
+    return _padded_descriptor(
         kind,
         {"input_tensor": source},
         lambda padding: {
@@ -214,7 +214,7 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
             "in front of which 1s are put: reshape it"
         )
     fields = {"block_size": integer("block_size", block_size, (1, 2**32 - 1)), "order": DepthSpaceOrder.parse(order)}
-    return _described(
+    return _padded_descriptor(
         kind, {"input_tensor": source}, lambda _: fields, output=output, rank=_BLOCK_RANK, dimension_count=_BLOCK_RANK
     )
 
@@ -265,7 +265,7 @@ def _check_steps(name: str, steps: Sequence[int]) -> None:
             raise ValueError(f"{name}[{axis}] is 0, from which no size of the output follows: use 1 to copy every element")
 
 
-def _described(
+def _padded_descriptor(
     kind: type[D],
     inputs: Mapping[str, BufferTensorDesc],
     fields: Callable[[int], Mapping[str, Any]],

@@ -11,7 +11,7 @@ from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import DepthSpaceOrder, DepthSpaceOrderField
 
 
-class _WithBlocks(OperatorDesc):
+class _BlockOperatorDesc(OperatorDesc):
     """The fields of both structures."""
 
     input_tensor: BufferTensorDesc
@@ -28,7 +28,7 @@ class _WithBlocks(OperatorDesc):
     """Order of channel, row in the block and column in the block in the channels that hold blocks. Source: [DSO]."""
 
 
-class DepthToSpace1OperatorDesc(_WithBlocks):
+class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
     """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w].
 
     (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the output. In
@@ -56,7 +56,7 @@ class DepthToSpace1OperatorDesc(_WithBlocks):
         return building.blocks(cls, data, block_size=block_size, order=order, output=output)
 
 
-class SpaceToDepth1OperatorDesc(_WithBlocks):
+class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
     """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j].
 
     (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the input. In

@@ -10,7 +10,7 @@ from dmlgather.directml.fields import UInt32
 from dmlgather.directml.tensor import BufferTensorDesc
 
 
-class _WithIndices(OperatorDesc):
+class _IndexedOperatorDesc(OperatorDesc):
     """The three tensors at the start of every gather's structure."""
 
     input_tensor: BufferTensorDesc
@@ -24,7 +24,7 @@ class _WithIndices(OperatorDesc):
     """The tensor to write; same data type as InputTensor."""
 
 
-class GatherOperatorDesc(_WithIndices):
+class GatherOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G].
 
     The arguments have Python's or DirectML's names of fields. A tensor may be a dictionary.
@@ -73,7 +73,7 @@ class GatherOperatorDesc(_WithIndices):
         return building.gather(cls, data, indices, axis=axis, index_dimensions=index_dimensions, **stated)
 
 
-class GatherElementsOperatorDesc(_WithIndices):
+class GatherElementsOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with indices[c] in place of c[Axis]]. Source: [GE]."""
 
     axis: UInt32
@@ -94,7 +94,7 @@ class GatherElementsOperatorDesc(_WithIndices):
         return building.gather_elements(cls, data, indices, axis=axis, dimension_count=dimension_count, output=output)
 
 
-class GatherNDOperatorDesc(_WithIndices):
+class GatherNDOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…]. Source: [GN]."""
 
     input_dimension_count: UInt32

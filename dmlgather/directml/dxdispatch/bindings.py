@@ -187,7 +187,7 @@ def check_bindings(reading: Reading, bindings: BindingSet) -> None:
         _report(reading, code, rule(bindings))
     for bound, resource, expected, got in bindings.too_short():
         if resource.file is not None:
-            reading.problem(bound.path, f"{resource.file} has the wrong size: expected {expected}, got {got}")
+            reading.report_problem(bound.path, f"{resource.file} has the wrong size: expected {expected}, got {got}")
 
 
 def check_dispatch(reading: Reading, bindings: BindingSet) -> None:
@@ -230,4 +230,4 @@ def missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, 
 def _report(reading: Reading, code: str, faults: Iterable[tuple[Path, str, str, str]]) -> None:
     for path, expected, got, remedy in faults:
         finding = CODES[code].finding(dotted(path), expected=expected, got=got, remedy=remedy)
-        reading.finding(finding, path, key=code == "DML702")
+        reading.report_finding(finding, path, key=code == "DML702")

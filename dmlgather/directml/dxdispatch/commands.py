@@ -72,15 +72,17 @@ def read_command(reading: Reading, path: Path) -> Command | None:
             return Print(part.resource, part.verbose, path)
         case wire.WriteFilePart():
             if part.target_path.lower().endswith(IMAGES):
-                reading.problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
+                reading.report_problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
                 return None
             target = PureWindowsPath(part.target_path)  # "/" and "\\" separate on every system
             if target.suffix.lower() == ".npz":
-                reading.problem((*path, "targetPath"), "archives of arrays cannot be written here; write a .npy or raw bytes")
+                reading.report_problem(
+                    (*path, "targetPath"), "archives of arrays cannot be written here; write a .npy or raw bytes"
+                )
                 return None
             if target.anchor or ".." in target.parts or not target.name:
                 expected = "expected the path of a file inside the output folder, which --output-dir names"
-                reading.problem((*path, "targetPath"), f"{expected}, got {shown_value(part.target_path)}")
+                reading.report_problem((*path, "targetPath"), f"{expected}, got {shown_value(part.target_path)}")
                 return None
             return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
     return None

@@ -193,14 +193,14 @@ class _LinesCheck:
         if isinstance(part, ForeignPart):
             read_label(reading, value)
         if part is None and not reading.problems:
-            reading.problem((), f"expected a descriptor {FORM}")
+            reading.report_problem((), f"expected a descriptor {FORM}")
         elif isinstance(part, ForeignPart):
             earlier = self.foreign.get(part.what)
             self.foreign[part.what] = (part, reading, count) if earlier is None else (*earlier[:2], earlier[2] + count)
         elif part is not None:
             self.descriptors += count
             report = validate(part.desc, level=self.level)
-            reading.about(report.findings, part.path, part.subject, part.type_path, lines=count)
+            reading.report_findings(report.findings, part.path, part.subject, part.type_path, lines=count)
             if report.ok and not reading.problems:
                 self.legal_lines += count
                 if self.legal is not None:

@@ -56,22 +56,22 @@ class Dispatchable(NamedTuple):
 
 def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | ForeignPart | None:
     """Return the dispatchable at `path`; None after reporting why it cannot be read."""
-    value = reading.at(path)
+    value = reading.value_at(path)
     if not isinstance(value, dict):
-        reading.problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
+        reading.report_problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
         return None
     if not path:
         read_label(reading, value)
     type_key = next((key for key in ("type", "Type") if key in value), None)
     if type_key is None:
-        reading.problem(path, "'type' is missing")
+        reading.report_problem(path, "'type' is missing")
         return None
     operator = _operator(reading, value[type_key], (*path, type_key))
     desc_key = next((key for key in ("desc", "Desc") if key in value), None)
     if operator is None or isinstance(operator, ForeignPart):
         return operator
     if desc_key is None and value.keys().isdisjoint(wire.names(operator.desc)):
-        reading.problem(path, "'desc' is missing")
+        reading.report_problem(path, "'desc' is missing")
         return None
     outer_keys = [type_key] if path else [LABEL, type_key]
     plain = value.keys() <= {*outer_keys, desc_key}
@@ -92,19 +92,19 @@ def read_label(reading: Reading, value: dict[str, Any]) -> None:
     if isinstance(label, str):
         reading.subject = label
     else:
-        reading.problem((LABEL,), f"expected text, got {shown_value(label)}")
+        reading.report_problem((LABEL,), f"expected text, got {shown_value(label)}")
 
 
 def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignPart | None:
     if not isinstance(name, str):
         hint = next((f": {full}" for full, number in NUMBERS.items() if number == name and not isinstance(name, bool)), "")
-        reading.problem(path, f"expected the name of a DML_OPERATOR_TYPE in double quotes{hint}, got {shown_value(name)}")
+        reading.report_problem(path, f"expected the name of a DML_OPERATOR_TYPE in double quotes{hint}, got {shown_value(name)}")
         return None
     full = PREFIX + name.removeprefix(PREFIX)
     if full in OPERATORS:
         return OPERATORS[full]
     if full == _NO_OPERATOR:
-        reading.problem(path, f"{_NO_OPERATOR} (0) is no operator: Type was probably never set")
+        reading.report_problem(path, f"{_NO_OPERATOR} (0) is no operator: Type was probably never set")
         return None
     if full in NUMBERS or full in ALIASES:
         return ForeignPart(full, path)
@@ -114,7 +114,7 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
     short_names = {kind.removeprefix(PREFIX): kind for kind in (*OPERATORS, *NUMBERS, *ALIASES, *DISPATCHABLES)}
     similar = closest(name.removeprefix(PREFIX), short_names)
     kinds = f"an operator of DirectML ({PREFIX}…), {', '.join(DISPATCHABLES)}"
-    reading.problem(path, unknown(name, short_names[similar]) if similar else f"unknown type {name!r}: expected {kinds}")
+    reading.report_problem(path, unknown(name, short_names[similar]) if similar else f"unknown type {name!r}: expected {kinds}")
     return None
 
 
@@ -126,11 +126,13 @@ def _known_keys(operator: Operator, *keys: str | None) -> list[str]:
 
 def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Iterable[str]) -> Structure | None:
     """Return the structure of DirectML at `path`, without the keys in `ignored`; None after reporting problems."""
-    value = reading.at(path)
+    value = reading.value_at(path)
     if not isinstance(value, dict):
-        reading.problem(path, f"expected an object with the fields {', '.join(wire.names(kind))}, got {shown_value(value)}")
+        reading.report_problem(
+            path, f"expected an object with the fields {', '.join(wire.names(kind))}, got {shown_value(value)}"
+        )
         return None
-    if not reading.short(path):
+    if not reading.check_lengths(path):
         return None
     before = reading.problem_count
     fields = {key: entry for key, entry in value.items() if key not in ignored}
@@ -141,16 +143,16 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Ite
         structure = kind.model_validate(fields, context=AS_IN_FILES)
     except ValidationError as error:
         known = [*wire.names(kind), *wire.names(BufferTensorDesc)]
-        reading.invalid(error, path, known, skip=("extra_forbidden",))
+        reading.report_invalid(error, path, known, skip=("extra_forbidden",))
         if reading.problem_count == before:  # report unknown fields only if nothing else was reported
-            reading.invalid(error, path, known)
+            reading.report_invalid(error, path, known)
         return None
     return structure if reading.problem_count == before else None
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
     """Report fields that DirectML's structure does not have. Python's names of fields are not allowed in files."""
-    value = reading.at(path)
+    value = reading.value_at(path)
     if not value.keys() <= _known_names(kind):
         known = wire.names(kind)
         for key in value:
@@ -158,7 +160,7 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
                 continue
             similar = closest(key, known)
             message = unknown(key, similar) if similar else f"unknown field; the fields are {', '.join(known)}"
-            reading.problem((*path, key), message, key=True)
+            reading.report_problem((*path, key), message, key=True)
     for tensor in _tensor_paths(value, kind, path):
         _check_names(reading, BufferTensorDesc, tensor)
 
@@ -168,11 +170,11 @@ def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
 
     Validation of the model reports numbers that the enumeration does not have.
     """
-    value = reading.at(path)
+    value = reading.value_at(path)
     for key, members in _enums(kind).items():
         if type(value.get(key)) is int and value[key] in members.values():
             expected = f"expected one of {', '.join(members)} in double quotes"
-            reading.problem((*path, key), f"{expected}, got {shown_value(value[key])}: DxDispatch reads no numbers here")
+            reading.report_problem((*path, key), f"{expected}, got {shown_value(value[key])}: DxDispatch reads no numbers here")
     for tensor in _tensor_paths(value, kind, path):
         _check_enums(reading, BufferTensorDesc, tensor)
 

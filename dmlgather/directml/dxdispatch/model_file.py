@@ -105,7 +105,7 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
     if kind == "descriptor":
         return _descriptor(reading, level)
     shown = "an object with other keys" if isinstance(document.value, dict) else "another value"
-    reading.problem(
+    reading.report_problem(
         (), f"expected a model {{resources, dispatchables, commands}} or a descriptor {{type: {PREFIX}…, desc}}, got {shown}"
     )
     return CheckedFile(file, kind, problems=reading.problems)
@@ -133,10 +133,10 @@ def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
         part = read_dispatchable(reading, "", ())
         if isinstance(part, ForeignPart):
             part.note(reading, reading.subject)
-            refusals.append(reading.described(part.path, part.refusal("the descriptor")))
+            refusals.append(reading.problem_at(part.path, part.refusal("the descriptor")))
         elif part is not None:
             dispatchables[""] = part
-            reading.about(validate(part.desc, level=level).findings, part.path, part.subject, part.type_path)
+            reading.report_findings(validate(part.desc, level=level).findings, part.path, part.subject, part.type_path)
     return CheckedFile(
         reading.file,
         "descriptor",
@@ -180,7 +180,7 @@ class _ModelCheck:
         """Read and check all sections. EnoughError if there is too much to report."""
         for key in self.root:
             if key not in SECTIONS:
-                self.reading.unknown_key((key,), SECTIONS)
+                self.reading.report_unknown_key((key,), SECTIONS)
         for name in self.section("resources"):
             resource = read_resource(self.reading, name, ("resources", name), self.files)
             if isinstance(resource, ForeignPart):
@@ -203,16 +203,16 @@ class _ModelCheck:
         """Refuse to execute the command at `path` if the part that it names is foreign."""
         part = self.foreign.get((section, name))
         if part is not None:
-            self.refusals.append(self.reading.described(path, part.refusal(repr(name))))
+            self.refusals.append(self.reading.problem_at(path, part.refusal(repr(name))))
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
         """Return the section; an empty one after reporting why it cannot be read."""
         kind = SECTIONS[name]
         if name not in self.root:
             if not any(closest(key, [name]) for key in self.root):  # a misspelt key is already reported
-                self.reading.problem((), f"{name!r} is missing: a model has {', '.join(SECTIONS)}")
+                self.reading.report_problem((), f"{name!r} is missing: a model has {', '.join(SECTIONS)}")
         elif not isinstance(self.root[name], kind):
-            self.reading.problem((name,), f"expected an {'object' if kind is dict else 'array'}")
+            self.reading.report_problem((name,), f"expected an {'object' if kind is dict else 'array'}")
         else:
             return self.root[name]  # type: ignore[no-any-return] # of the kind just tested
         return kind()
@@ -226,7 +226,7 @@ class _ModelCheck:
             return
         self.dispatchables[name] = part
         report = validate(part.desc, level=self.level)
-        self.reading.about(report.findings, part.path, part.subject, part.type_path)
+        self.reading.report_findings(report.findings, part.path, part.subject, part.type_path)
         tensor_errors = (finding for finding in report.errors if finding.code.startswith("DML1"))
         self.invalid_tensors[name] = {finding.path.partition(".")[0] for finding in tensor_errors}
         initial = self.binding_set(part, part.initial_bindings, (*part.outer_path, "bindings"))

@@ -170,7 +170,7 @@ class SourceFiles:
     folder: Path
     allow_outside: bool = False
 
-    def found(self, source: str) -> Path:
+    def resolve(self, source: str) -> Path:
         """Return the path of a file in the model's folder, else in the current folder.
 
         FileError if the path, with links resolved, is in neither of them and `allow_outside` is False.
@@ -189,7 +189,7 @@ class SourceFiles:
 
         `data_type`: the type of raw elements; UNKNOWN if the model states none.
         """
-        file = self.found(source)
+        file = self.resolve(source)
         suffix = file.suffix.lower()
         try:
             if suffix in _NO_VALUES:

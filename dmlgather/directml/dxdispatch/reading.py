@@ -68,54 +68,54 @@ class Reading:
             return listed
         return (*listed, FileProblem(file=self.file, message=last, count=max(more, 1)))
 
-    def at(self, path: Path) -> Any:
+    def value_at(self, path: Path) -> Any:
         """Return the value at `path`, which must exist."""
         value = self.document.value
         for step in path:
             value = value[step]
         return value
 
-    def problem(self, path: Path, message: str, key: bool = False) -> None:
+    def report_problem(self, path: Path, message: str, key: bool = False) -> None:
         """Report a problem with the value at `path` (or its key)."""
         identity = (path, key, message)
         if identity in self._problems:
             return
         self._problems[identity] = None
         if self.problem_count <= MOST_LISTED:
-            self._problems[identity] = self.described(path, message, key)
+            self._problems[identity] = self.problem_at(path, message, key)
         elif self.problem_count >= MOST_COUNTED:
             raise EnoughError
 
-    def described(self, path: Path, message: str, key: bool = False) -> FileProblem:
+    def problem_at(self, path: Path, message: str, key: bool = False) -> FileProblem:
         """Return a problem with the value at `path` (or its key), without reporting it."""
         line, column = self.document.position(path, key)
         return FileProblem(
             file=self.file, line=line, column=column, subject=self.subject, path=dotted(path), message=shortened(message)
         )
 
-    def finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
+    def report_finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
         """Report a finding about the value at `path` (or its key). `lines`: as in `LocatedFinding`."""
         line, column = self.document.position(path, key)
         self.findings.append(LocatedFinding.of(finding, self.file, line, column, shortened(subject), lines=lines))
         if len(self.findings) >= MOST_COUNTED:
             raise EnoughError
 
-    def about(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
+    def report_findings(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
         """Report findings whose paths ("IndicesTensor.Sizes[2]") start at the value at `path`.
 
         A finding without a path is about the value at `whole`. `lines`: as in `LocatedFinding`.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
-            self.finding(finding, self.existing(path, steps) if steps else whole, subject, lines=lines)
+            self.report_finding(finding, self.existing_path(path, steps) if steps else whole, subject, lines=lines)
 
-    def existing(self, path: Path, steps: Iterable[str | int]) -> Path:
+    def existing_path(self, path: Path, steps: Iterable[str | int]) -> Path:
         """Return `path` extended by the steps that exist in the file.
 
         A step without a value, such as the tag of a union or a missing field, is skipped. "Desc" is inserted if a tensor has
         the form {"Type": …, "Desc": {…}}.
         """
-        value = self.at(path)
+        value = self.value_at(path)
         for step in steps:
             if isinstance(value, dict) and step not in value and isinstance(value.get("Desc"), dict):
                 path, value = (*path, "Desc"), value["Desc"]
@@ -129,33 +129,33 @@ class Reading:
 
         `kind`: a WirePart or a union of WireParts. `also`: further keys that are allowed.
         """
-        if not self.short(path):
+        if not self.check_lengths(path):
             return None
         try:
-            part = kind.validate_python(self.at(path), context=AS_IN_FILES)
+            part = kind.validate_python(self.value_at(path), context=AS_IN_FILES)
         except ValidationError as error:
-            self.invalid(error, path, [name for part in WirePart.__subclasses__() for name in names(part)])
+            self.report_invalid(error, path, [name for part in WirePart.__subclasses__() for name in names(part)])
             return None
-        self.unknown_keys(part, path, also)
+        self.report_unknown_keys(part, path, also)
         return part
 
-    def short(self, path: Path) -> bool:
+    def check_lengths(self, path: Path) -> bool:
         """Return False after reporting an array or object with too many entries in the value at `path`; else True.
 
         A list of initial values may have any length.
         """
-        pending = [(path, self.at(path))]
+        pending = [(path, self.value_at(path))]
         for at, value in pending:
             if not isinstance(value, list | dict) or (at[-1:] == ("initialValues",) and isinstance(value, list)):
                 continue
             if len(value) > MOST_ENTRIES:
-                self.problem(at, f"expected at most {MOST_ENTRIES} entries, got {len(value)}")
+                self.report_problem(at, f"expected at most {MOST_ENTRIES} entries, got {len(value)}")
                 return False
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
             pending += [((*at, step), item) for step, item in pairs if isinstance(item, list | dict)]
         return True
 
-    def invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
+    def report_invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
         """Report the errors that Pydantic found in the value at `path`, except for those of the types in `skip`.
 
         `known`: names of fields; any other key may be a misspelling of a missing field.
@@ -163,33 +163,33 @@ class Reading:
         for item in error.errors(include_url=False):
             if item["type"] in skip:
                 continue
-            location = self.existing(path, item["loc"])
+            location = self.existing_path(path, item["loc"])
             if item["type"] == "missing":
-                misspelt = closest(str(item["loc"][-1]), set(self.at(location)).difference(known))
+                misspelt = closest(str(item["loc"][-1]), set(self.value_at(location)).difference(known))
                 if misspelt is not None:
-                    self.problem((*location, misspelt), unknown(misspelt, str(item["loc"][-1])), key=True)
+                    self.report_problem((*location, misspelt), unknown(misspelt, str(item["loc"][-1])), key=True)
                     continue
-            self.problem(location, in_words(item))
+            self.report_problem(location, in_words(item))
 
-    def unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
+    def report_unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
         """Report unknown keys of a WirePart and its parts. `also`: further keys that are allowed."""
         if isinstance(part, WirePart):
             known = names(type(part))
             for key in part.model_extra or ():
                 if key not in known and key not in also:
-                    self.unknown_key((*path, key), [*also, *known])
+                    self.report_unknown_key((*path, key), [*also, *known])
             for (name, item), key in zip(part, known, strict=False):  # iteration yields `model_extra` last
                 if type(item) not in _LEAVES and name in part.model_fields_set:
-                    self.unknown_keys(item, self.existing(path, [key]))
+                    self.report_unknown_keys(item, self.existing_path(path, [key]))
         elif isinstance(part, dict):
             for key, item in part.items():
                 if type(item) not in _LEAVES:
-                    self.unknown_keys(item, (*path, key))
+                    self.report_unknown_keys(item, (*path, key))
         elif isinstance(part, list) and part and isinstance(part[0], WirePart | dict):
             for index, item in enumerate(part):
-                self.unknown_keys(item, (*path, index))
+                self.report_unknown_keys(item, (*path, index))
 
-    def unknown_key(self, path: Path, known: Iterable[str]) -> None:
+    def report_unknown_key(self, path: Path, known: Iterable[str]) -> None:
         """Report the unknown key at the end of `path`, unless it is a comment ("$schema", "_note").
 
         A key that is similar to a known one is a problem, any other a finding.
@@ -199,7 +199,7 @@ class Reading:
             return
         similar = closest(key, known)
         if similar:
-            self.problem(path, unknown(key, similar), key=True)
+            self.report_problem(path, unknown(key, similar), key=True)
             return
         finding = CODES["DML801"].finding(
             dotted(path),
@@ -207,7 +207,7 @@ class Reading:
             got=repr(key),
             remedy="remove it, or start its name with '_' to make it a comment",
         )
-        self.finding(finding, path, key=True)
+        self.report_finding(finding, path, key=True)
 
 
 def unknown(word: str, similar: str) -> str:
@@ -246,7 +246,7 @@ class ForeignPart(NamedTuple):
             got=self.what,
             remedy="none is needed: it is left out",
         )
-        reading.finding(finding, self.path, subject, lines=lines)
+        reading.report_finding(finding, self.path, subject, lines=lines)
 
     def refusal(self, name: str) -> str:
         """Return the reason why a command that uses the part cannot be executed. `name`: of the part in the file."""

@@ -72,7 +72,7 @@ def read_resource(reading: Reading, name: str, path: Path, files: SourceFiles) -
         return None
     data_type = part.initial_values_data_type
     if data_type is not DataType.UNKNOWN and not data_type.whole_bytes:
-        reading.problem(
+        reading.report_problem(
             (*path, "initialValuesDataType"), f"an element of {data_type.name} has no whole number of bytes; use another type"
         )
         return None
@@ -82,7 +82,7 @@ def read_resource(reading: Reading, name: str, path: Path, files: SourceFiles) -
     try:
         values = _values(reading, part.initial_values, data_type, values_path, files)
     except ValueFitError as error:
-        reading.problem(values_path if error.index is None else (*values_path, error.index), str(error))
+        reading.report_problem(values_path if error.index is None else (*values_path, error.index), str(error))
         return None
     return None if values is None else _sized(reading, name, part, values, path)
 
@@ -95,20 +95,20 @@ def _values(reading: Reading, part: Any, data_type: DataType, path: Path, files:
     if isinstance(part, wire.FileValues):
         return _from_file(reading, part.source_path, data_type, path, files)
     if data_type is DataType.UNKNOWN:
-        reading.problem(path[:-1], "'initialValuesDataType' is missing: only .npy files store their own type")
+        reading.report_problem(path[:-1], "'initialValuesDataType' is missing: only .npy files store their own type")
         return None
     if isinstance(part, list):
         if not part:
-            reading.problem(path, "expected at least one value, got an empty array")
+            reading.report_problem(path, "expected at least one value, got an empty array")
             return None
         return listed(data_type, part)
     numbers = {}
     keys = ("value",) if isinstance(part, wire.ConstantValues) else ("valueStart", "valueDelta")
     for key in keys:
         try:
-            numbers[key] = scalar(data_type, reading.at(path)[key])
+            numbers[key] = scalar(data_type, reading.value_at(path)[key])
         except ValueFitError as error:
-            reading.problem((*path, key), str(error))
+            reading.report_problem((*path, key), str(error))
     if len(numbers) < len(keys):
         return None
     if isinstance(part, wire.ConstantValues):
@@ -120,7 +120,7 @@ def _from_file(reading: Reading, source: str, data_type: DataType, path: Path, f
     try:
         values = files.values(source, data_type)
     except FileError as error:
-        reading.problem((*path, "sourcePath"), f"{source} {error}")
+        reading.report_problem((*path, "sourcePath"), f"{source} {error}")
         return None
     if data_type not in (DataType.UNKNOWN, values.data_type):
         type_path = (*path[:-1], "initialValuesDataType")
@@ -130,7 +130,7 @@ def _from_file(reading: Reading, source: str, data_type: DataType, path: Path, f
             got=data_type.name,
             remedy=f"initialValuesDataType = {values.data_type.name}, or leave it out",
         )
-        reading.finding(finding, type_path)
+        reading.report_finding(finding, type_path)
     return values
 
 
@@ -138,7 +138,7 @@ def _sized(reading: Reading, name: str, part: wire.ResourcePart, values: Values,
     needed = part.initial_values_offset_in_bytes + values.bytes
     stated = part.size_in_bytes
     if stated is not None and stated < needed:
-        reading.problem(
+        reading.report_problem(
             (*path, "sizeInBytes"),
             f"the buffer is too small for its values: expected at least {needed} bytes "
             f"(offset {part.initial_values_offset_in_bytes}, values {values.bytes}), got {stated}",
@@ -153,5 +153,5 @@ def _sized(reading: Reading, name: str, part: wire.ResourcePart, values: Values,
             got=str(stated),
             remedy=f"sizeInBytes = {size}",
         )
-        reading.finding(finding, size_path)
+        reading.report_finding(finding, size_path)
     return Resource(name, values, part.initial_values_offset_in_bytes, size)

@@ -34,7 +34,7 @@ from dmlgather.files import FileError, staged, writing
 NAME = "case.json"
 """The name of the model in the folder of a case."""
 
-OUTSIDE = 2
+MOST_OUTSIDE = 2
 """Random indices are at most this far outside the valid range."""
 
 
@@ -171,8 +171,8 @@ def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDAr
 
 def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limit: int) -> NDArray[Any]:
     bounds = np.iinfo(dtype)
-    low = -limit - OUTSIDE if bounds.min < 0 else 0
-    high = limit + OUTSIDE
+    low = -limit - MOST_OUTSIDE if bounds.min < 0 else 0
+    high = limit + MOST_OUTSIDE
     indices = np.empty(count, dtype)
     for chunk in chunks(indices):
         chunk[...] = random.integers(max(low, bounds.min), min(high, bounds.max), chunk.size, dtype, endpoint=True)
