@@ -104,7 +104,6 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
 
 
 def _remedy(manifest: Manifest) -> str:
-    """Return the advice how to restore a file of the folder without losing the results."""
     number = sum(case.question is None for case in manifest.cases)
     return (
         f"restore the file, or write the cases again with dmlgather {manifest.version} (`python -m conformance write NEW --cases "
@@ -168,7 +167,6 @@ def _outcome(folder: Path, read: _ReadCase, level: FeatureLevel, manifest: Manif
 
 
 def _check_whole_elements(stored: StoredCase) -> None:
-    """Raise ValueError for an input that ends inside an element."""
     for number, data in enumerate(stored.inputs):
         width = _type(stored.desc, number).itemsize
         if data.size % width:

@@ -28,7 +28,6 @@ def _copy(data: BufferTensorDesc, output: BufferTensorDesc) -> OperatorDesc:
 
 
 def _two_rows(data: BufferTensorDesc, output: BufferTensorDesc, flags: TensorFlags = TensorFlags.NONE) -> OperatorDesc:
-    """Return a GATHER of two rows. `flags`: of IndicesTensor."""
     index = tensor("UINT32", 1, 2, flags=flags)
     return GatherOperatorDesc(input_tensor=data, indices_tensor=index, output_tensor=output, axis=0, index_dimensions=1)
 

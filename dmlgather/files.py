@@ -338,7 +338,6 @@ def _mode(path: Path) -> int | None:
 
 @contextmanager
 def _path_in_errors(path: Path) -> Iterator[None]:
-    """Put the path in front of the message of a FileError."""
     try:
         yield
     except FileError as error:

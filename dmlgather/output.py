@@ -27,7 +27,6 @@ def flush() -> None:
 
 @contextmanager
 def _stream_in_errors() -> Iterator[None]:
-    """Set "standard output" as the file name of an OSError."""
     try:
         yield
     except OSError as error:

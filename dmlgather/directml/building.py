@@ -220,14 +220,12 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
 
 
 def _axis(axis: Any, data: BufferTensorDesc) -> int:
-    """Return the axis of `data`, not negative. ValueError if it is out of range."""
     if not data.rank:
         raise ValueError("data has no dimensions, and so no axis that is indexed: reshape it to one dimension")
     return integer("axis", axis, (-data.rank, data.rank - 1), f"data is {braces(data.sizes)}") % data.rank
 
 
 def _count(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
-    """Return a count of dimensions of the tensor `what`; None stands for `rank`. ValueError outside least … rank."""
     return rank if given is None else integer(name, given, (least, rank), f"{what} has {counted(rank, 'dimension')}")
 
 
@@ -307,7 +305,6 @@ def _padded_descriptor(
 
 
 def _padded(tensor: BufferTensorDesc, rank: int) -> BufferTensorDesc:
-    """Return the tensor with leading sizes of 1, whose strides are 0, up to `rank` dimensions."""
     padding = rank - tensor.rank
     if not padding:
         return tensor

@@ -117,7 +117,6 @@ class DescriptorError(ValueError):
 
 
 def _location(file: str, line: int | None, column: int | None) -> str:
-    """Return the location as compilers write it: FILE:LINE:COLUMN."""
     return ":".join([file, *(str(number) for number in (line, column) if number is not None)])
 
 

@@ -118,8 +118,6 @@ def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
 
 
 class _Dim:
-    """One output dimension with its strides in the output, the input and each lookup."""
-
     __slots__ = ("in_stride", "index_strides", "out_stride", "size")
 
     def __init__(self, size: int, out_stride: int, in_stride: int, index_strides: tuple[int, ...]) -> None:

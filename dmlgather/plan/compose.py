@@ -102,7 +102,6 @@ def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPl
 
 
 def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> None:
-    """Raise CompositionError unless one plan can have the lookups of both."""
     if not same_indices:
         raise CompositionError("both plans look up indices; one plan has one index tensor", "two index tensors")
     first, second = inner.out_of_bounds, outer.out_of_bounds

@@ -12,8 +12,6 @@ from dmlgather.directml.types import DepthSpaceOrder, DepthSpaceOrderField
 
 
 class _BlockOperatorDesc(OperatorDesc):
-    """The fields of both structures."""
-
     input_tensor: BufferTensorDesc
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 

@@ -11,8 +11,6 @@ from dmlgather.directml.tensor import BufferTensorDesc
 
 
 class _IndexedOperatorDesc(OperatorDesc):
-    """The three tensors at the start of every gather's structure."""
-
     input_tensor: BufferTensorDesc
     """The tensor to read from."""
 

@@ -151,13 +151,10 @@ def check_lines(
 
 
 def _reported_lines(checked: CheckedFile) -> set[int | None]:
-    """Return the numbers of lines with findings or problems."""
     return {finding.line for finding in checked.findings} | {problem.line for problem in checked.problems}
 
 
 class _LinesCheck:
-    """The state of a check of a stream."""
-
     def __init__(self, file: str, level: FeatureLevel, legal: dict[int, OperatorDesc] | None) -> None:
         self.file, self.level, self.legal = file, level, legal
         self.problems: list[FileProblem] = []
@@ -207,7 +204,6 @@ class _LinesCheck:
                     self.legal[number] = part.desc
 
     def stop(self, number: int) -> None:
-        """Report that the lines after line `number` are not checked."""
         message = f"has {len(self.findings)} findings, and the rest of the lines were not checked: correct the first ones"
         self.problems.append(FileProblem(file=self.file, line=number, message=message))
 
@@ -219,7 +215,6 @@ class _LinesCheck:
                 self.problems += problems
 
     def checked(self) -> CheckedFile:
-        """Return all problems and findings, in the order of lines."""
         for part, reading, count in self.foreign.values():
             before = len(reading.findings)
             part.note(reading, reading.subject if count == 1 else "", lines=count)

@@ -180,7 +180,6 @@ def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
 
 
 def _tensor_paths(value: Mapping[str, Any], kind: type[Structure], path: Path) -> Iterator[Path]:
-    """Yield the path of each tensor in the structure `value`, which is at `path`."""
     for name in _tensors(kind):
         tensor = value.get(name)
         if isinstance(tensor, dict) and tensor.get("Desc", {}) is not None:
@@ -205,5 +204,4 @@ def _known_names(kind: type[Structure]) -> frozenset[str]:
 
 @cache
 def _tensors(kind: type[Structure]) -> tuple[str, ...]:
-    """Return DirectML's names of the fields of a structure that are tensors."""
     return tuple(field.alias or name for name, field in kind.model_fields.items() if field.annotation is BufferTensorDesc)

@@ -54,7 +54,6 @@ def _foreign() -> Any:
 
 
 def _operator_class(operator: Operator) -> Any:
-    """Return a class for a descriptor of the operator with its envelope."""
     names = cast("Any", Literal)[operator.type, operator.type.removeprefix(PREFIX)]
     return create_model(
         f"{operator.desc.__name__.removesuffix('OperatorDesc')}Operator",

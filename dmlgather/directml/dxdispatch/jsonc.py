@@ -163,7 +163,6 @@ class _Reader:
         self.text, self.locate, self.at, self.depth = text, locate, 0, 0
 
     def error(self, message: str, at: int | None = None) -> JsonError:
-        """Return an error at an offset, by default that of the next character."""
         return JsonError(message, self.locate(self.at if at is None else at))
 
     def document(self) -> tuple[Any, int]:

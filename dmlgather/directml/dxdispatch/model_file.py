@@ -148,8 +148,6 @@ def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
 
 
 class _ModelCheck:
-    """The state of a check of a model."""
-
     def __init__(self, reading: Reading, files: SourceFiles, level: FeatureLevel) -> None:
         self.reading, self.files, self.level = reading, files, level
         self.root: dict[str, Any] = reading.document.value

@@ -178,7 +178,6 @@ def scalar(data_type: DataType, entry: Any) -> Any:
 
 
 def _limits(data_type: DataType) -> tuple[int, int]:
-    """Return the smallest and the largest value of an integer type."""
     bits, signed = 8 * data_type.bytes, data_type.name.startswith("INT")
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
