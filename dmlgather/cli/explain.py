@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,9 +87,15 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
     from dmlgather.onnx_checking.checked_model import Verdict
     from dmlgather.onnx_checking.sizes.expressions import WORD
+    from dmlgather.wording import amount
 
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
+        largest = max(prod(tensor.shape) * tensor.dtype.itemsize for tensor in call.problem.tensors)
+        if largest >= 2**62:  # the compiled engine refuses such plans
+            return ExplainedNode(
+                node, None, f"one of its tensors has {amount(largest)}, which no memory holds: correct its sizes"
+            )
         version = "" if node.version is None else f"-{node.version}"
         level = None if node.lowest is None else str(node.lowest.level)
         return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level))
