@@ -15,7 +15,7 @@ from dmlgather.backends.devices import CPU, Device
 from dmlgather.calls.arguments import Fill, resolve_policy, type_of
 from dmlgather.calls.prepared import known, repeats
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, first_out_of_range, index_bounds
+from dmlgather.dialects.exporter import Descriptors, Exporter, IndexDifferences, first_out_of_range, index_bounds
 from dmlgather.dialects.problem import Problem, TensorType, whole
 from dmlgather.dialects.view_forms import VIEW_FORMS, needed_by_indexing
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
@@ -52,13 +52,13 @@ EXPRESSIONS_KEPT = 128
 # Descriptors of index expressions, or why there are none, and where DirectML and NumPy differ.
 
 
-def _unlike(problem: Problem, _: None) -> Unlike | None:
+def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
     """The indices, of unknown values, for which the descriptors give elements and NumPy an IndexError."""
     if not problem.lookup_axes:
         return None
     bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
     mend = "compare the indices with these bounds before they are bound, unless all are known to be in range"
-    return Unlike("indices", bounds, "an IndexError in NumPy", mend)
+    return IndexDifferences("indices", bounds, "an IndexError in NumPy", mend)
 
 
 EXPORTER = Exporter(
@@ -66,7 +66,7 @@ EXPORTER = Exporter(
     lambda problem: f"NumPy {problem.name}",
     needed_by_indexing,
     {"data": "x"},
-    _unlike,
+    _index_differences,
 )
 
 

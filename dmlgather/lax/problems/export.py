@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, View
-from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, slice_form, tensors_by_name, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, IndexDifferences, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
@@ -152,7 +152,7 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
     return tensors
 
 
-def _unlike(problem: LaxGather, starts: NDArray[Any] | None) -> Unlike | None:
+def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> IndexDifferences | None:
     """The starts for which the descriptors read other elements than JAX.
 
     starts: their values, if they are known. There is no difference where these are in bounds or make the problem a slice, nor
@@ -166,7 +166,7 @@ def _unlike(problem: LaxGather, starts: NDArray[Any] | None) -> Unlike | None:
         return None
     filled, last = problem.out_of_bounds is OutOfBounds.FILL, [limit - 1 for limit in limits(problem)]
     counted = problem.indices.dtype.kind == "i" and any(last)
-    return Unlike(
+    return IndexDifferences(
         "start_indices",
         f"0 to {last[0] if len(last) == 1 else f'{last} (per component)'}",
         'the fill value in JAX\'s mode "fill"' if filled else None,
@@ -185,5 +185,5 @@ EXPORTER = Exporter(
     lambda problem: f"JAX lax.{problem.name}",
     _required,
     NAMES,
-    _unlike,
+    _index_differences,
 )

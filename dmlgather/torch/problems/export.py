@@ -10,7 +10,7 @@ from dmlgather.dialects import descriptors
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing
 from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, index_bounds, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, IndexDifferences, index_bounds, views
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.view_forms import VIEW_FORMS, indexing_form, needed_by_indexing
 from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Report
@@ -75,7 +75,7 @@ def _one_batch(problem: PixelProblem) -> Iterator[View]:
         yield View.packed(view.name, view.data_type, (prod(view.sizes[:behind]), *view.sizes[behind:]))
 
 
-def _unlike(problem: Problem | Rolling, _: None) -> Unlike | None:
+def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences | None:
     """The indices for which the descriptors give elements, and PyTorch an error or other elements."""
     if isinstance(problem, AdvancedIndexing):
         index, outside = "indices", "an IndexError"
@@ -90,7 +90,9 @@ def _unlike(problem: Problem | Rolling, _: None) -> Unlike | None:
         return None
     outside = f"{outside} in PyTorch"
     bounds = index_bounds(filter(None, sizes), problem.wraps)
-    return Unlike(index, bounds, outside, mend, None if problem.wraps else outside, "compare them with 0 with the others")
+    return IndexDifferences(
+        index, bounds, outside, mend, None if problem.wraps else outside, "compare them with 0 with the others"
+    )
 
 
 EXPORTER = Exporter(
@@ -106,7 +108,7 @@ EXPORTER = Exporter(
     },
     lambda problem: f"PyTorch {problem.name}",
     needed_by_indexing,
-    unlike=_unlike,
+    index_differences=_index_differences,
 )
 
 
