@@ -18,13 +18,13 @@ from dmlgather.plan import IndexPlan, Layout, packed_strides, reach
 from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
-MOST_WOVEN = 2**20
-"""Limit of elements of a write with gaps: the graph holds one index for each element from the first to the last written."""
+MOST_WITH_GAPS = 2**20
+"""Limit of elements from the first to the last of a write with gaps. The graph holds an index for each of them."""
 
 BYTE = np.dtype(np.uint8)
 
 
-class HeldPart(NamedTuple):
+class BufferPart(NamedTuple):
     """Source of the bytes start … stop - 1 of a buffer: a value's bytes in row-major order, from its byte `at` on.
 
     `value`: returns the value's name; None for zeros.
@@ -38,7 +38,7 @@ class HeldPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Write:
-    """A value written by a dispatch. `layout`: of its elements in the buffer, with the offset from the buffer's start."""
+    """A value written by a dispatch. `layout`: the layout of its elements; the offset counts from the buffer's start."""
 
     value: str
     layout: Layout
@@ -58,22 +58,22 @@ def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
 class BufferContents:
     """The contents of one buffer: its initial parts and the writes since.
 
-    `graph`: the builder that gets the steps of reads. `name`: the buffer's name, for names of steps. `initial`: parts ordered by
+    `graph`: the builder to which reads add steps. `name`: the buffer's name, for names of steps. `initial`: parts ordered by
     `start`, without overlaps; reading bytes outside all parts and writes is an error.
     """
 
-    def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[HeldPart]) -> None:
+    def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[BufferPart]) -> None:
         self.graph, self.name = graph, name
         self._initial = list(initial)
         self._writes: list[Write] = []
         self._flattened: dict[int, str] = {}
 
     def write(self, value: str, layout: Layout) -> None:
-        """Add a write of `value`. `layout`: of its elements in the buffer, in elements from the buffer's start."""
+        """Add a write of `value`. `layout`: the layout of its elements; the offset counts from the buffer's start."""
         self._writes.append(Write(value, layout, self.graph.types[value].dtype.itemsize))
 
     def read(self, layout: Layout, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value with the tensor's elements and the layout's sizes. `name`: for the steps that this adds.
+        """Return the name of a value that holds the tensor with this layout in the buffer. `name`: for the added steps.
 
         Raises ValueError for bytes that were never written.
         """
@@ -86,7 +86,7 @@ class BufferContents:
         return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value, of any shape, with the buffer's first `count` elements. `name`: for the steps added."""
+        """Return the name of a value, of any shape, with the buffer's first `count` elements. `name`: for the added steps."""
         value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
         if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
@@ -95,7 +95,7 @@ class BufferContents:
     def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
         """Return the value of the last write that overlaps the tensor, and the tensor's layout in this value.
 
-        Returns None without such a write, and if it does not cover the tensor.
+        Returns None if there is no such write, or if it does not cover the tensor.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
         overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
@@ -105,13 +105,13 @@ class BufferContents:
         inside = _layout_in_value(last.layout, layout, last.itemsize)
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
-    def _parts(self, writes: int | None = None) -> list[HeldPart]:
+    def _parts(self, writes: int | None = None) -> list[BufferPart]:
         """Return the buffer's parts after the first `writes` writes, by default after all."""
         parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span
             kept = [rest for part in parts for rest in _outside(part, start, stop)]
-            new = HeldPart(start, stop, partial(self._flat_write, number))
+            new = BufferPart(start, stop, partial(self._flat_write, number))
             parts = sorted([*kept, new], key=lambda part: part.start)
         return parts
 
@@ -131,18 +131,18 @@ class BufferContents:
                 self._flattened[number] = self._with_gaps_filled(name, write, self._parts(number))
         return self._flattened[number]
 
-    def _with_gaps_filled(self, name: str, write: Write, before: Sequence[HeldPart]) -> str:
+    def _with_gaps_filled(self, name: str, write: Write, before: Sequence[BufferPart]) -> str:
         """Return a value with the elements of a write with gaps, and the earlier contents of the gaps.
 
         The written elements and the earlier contents are concatenated; a gather by constant positions merges them.
         """
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
-        if count > MOST_WOVEN:
+        if count > MOST_WITH_GAPS:
             raise ValueError(
                 f"{self.name!r} is read after a dispatch wrote {written} of {count} elements there, with gaps, and a graph holds "
-                f"at most {MOST_WOVEN} elements of such a part: bind an OutputTensor without gaps, or split the model in front "
-                "of what reads it"
+                f"at most {MOST_WITH_GAPS} elements of such a part: bind an OutputTensor without gaps, or split the model in "
+                "front of what reads it"
             )
         value, first = self._value_of_bytes(before, start, stop, dtype)
         old = self._view(f"{name}: before", value, Layout((count,), (1,), first, prod(graph.types[value].shape)))
@@ -153,7 +153,7 @@ class BufferContents:
         positions[np.tensordot(write.layout.strides, coordinates, 1)] = np.arange(written)
         return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
-    def _value_of_bytes(self, held: Sequence[HeldPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
+    def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
         """Return a value of `dtype` that contains the bytes start … stop - 1 in order, and the number of their first element."""
         parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
@@ -166,14 +166,14 @@ class BufferContents:
         values = [self._flat_part(name, part, unit) for part in parts]
         return self._as_type(name, self.graph.concatenated(name, values, 0), dtype), 0
 
-    def _is_aligned(self, part: HeldPart, dtype: np.dtype[Any]) -> bool:
+    def _is_aligned(self, part: BufferPart, dtype: np.dtype[Any]) -> bool:
         """Return True if the part starts at an element of `dtype`, and its value is a whole number of them."""
         if part.value is None:
             return True
         tensor = self.graph.types[part.value()]
         return prod(tensor.shape) * tensor.dtype.itemsize % dtype.itemsize == 0 and part.at % dtype.itemsize == 0
 
-    def _flat_part(self, name: str, part: HeldPart, dtype: np.dtype[Any]) -> str:
+    def _flat_part(self, name: str, part: BufferPart, dtype: np.dtype[Any]) -> str:
         """Return a part as a value of one dimension."""
         count, first = ((part.stop - part.start) // dtype.itemsize, part.at // dtype.itemsize)
         if part.value is None:
@@ -223,14 +223,14 @@ def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | N
     return Layout(read.sizes, tuple(next(steps) if size > 1 else 0 for size in read.sizes), composed.in_offset, count)
 
 
-def _inside(part: HeldPart, start: int, stop: int) -> Iterator[HeldPart]:
+def _inside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
     """Yield the bytes of a part from `start` to `stop`, if there are any."""
     first, last = max(part.start, start), min(part.stop, stop)
     if first < last:
-        yield HeldPart(first, last, part.value, part.at + first - part.start)
+        yield BufferPart(first, last, part.value, part.at + first - part.start)
 
 
-def _outside(part: HeldPart, start: int, stop: int) -> Iterator[HeldPart]:
+def _outside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
     yield from _inside(part, part.start, start)
     yield from _inside(part, stop, part.stop)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlgather.dialects.buffer_contents import BufferContents, HeldPart
+from dmlgather.dialects.buffer_contents import BufferContents, BufferPart
 from dmlgather.dialects.descriptor_problem import DescriptorProblem, tensor_type
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
@@ -32,7 +32,7 @@ from dmlgather.wording import braces
 
 
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
-    """Return the graph of descriptors in a row: the InputTensor of each is the output of the one before.
+    """Return the graph of a chain of descriptors: the InputTensor of each is the output of the one before.
 
     The inputs are the first InputTensor, then every IndicesTensor in order. A tensor without strides is an array with its Sizes;
     a tensor with strides is its whole buffer, as an array of one dimension. The output is the last OutputTensor, with its Sizes.
@@ -94,7 +94,10 @@ def model_graph(model: CheckedFile) -> IndexGraph:
 
 
 def buffer_type(tensor: BufferTensorDesc) -> TensorType:
-    """Return the type of a tensor's buffer: its Sizes, or with strides one dimension of TotalTensorSizeInBytes, rounded up."""
+    """Return the type of a tensor's buffer: with the tensor's Sizes, or, if it has strides, with one dimension.
+
+    The one dimension covers TotalTensorSizeInBytes.
+    """
     elements = -(-tensor.total_bytes // tensor.data_type.bytes)
     return TensorType(tensor.sizes if tensor.strides is None else (elements,), tensor_type(tensor).dtype)
 
@@ -102,7 +105,7 @@ def buffer_type(tensor: BufferTensorDesc) -> TensorType:
 def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
     """Return the contents of a buffer that holds exactly one value."""
     tensor = graph.types[value]
-    return BufferContents(graph, name, [HeldPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
+    return BufferContents(graph, name, [BufferPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
 
 
 class _ModelGraph:
@@ -168,13 +171,13 @@ class _ModelGraph:
         self.labels.setdefault(value, resource)
         return value
 
-    def _initial_parts(self, resource: Resource) -> list[HeldPart]:
+    def _initial_parts(self, resource: Resource) -> list[BufferPart]:
         """Return a resource's initial contents: zeros, its values, zeros."""
         end = resource.offset + resource.values.bytes
         parts = [
-            HeldPart(0, resource.offset, None),
-            HeldPart(resource.offset, end, partial(self._initial_value, resource)),
-            HeldPart(end, resource.size, None),
+            BufferPart(0, resource.offset, None),
+            BufferPart(resource.offset, end, partial(self._initial_value, resource)),
+            BufferPart(end, resource.size, None),
         ]
         return [part for part in parts if part.start < part.stop]
 

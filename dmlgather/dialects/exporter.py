@@ -69,7 +69,7 @@ class Exporter:
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
     ) -> OperatorDesc | Descriptors | Report:
-        """Return the result of a public `to_directml`: a descriptor, several in a row, or a report.
+        """Return the result of a public `to_directml`: a descriptor, a chain of descriptors, or a report.
 
         `call`: makes the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
         """
@@ -107,12 +107,12 @@ class Exporter:
                     return level, descriptors
         return None
 
-    def differences(self, problem: Problem, known: Any = None) -> tuple[Finding, ...]:
+    def differences(self, problem: Problem, indices: Any = None) -> tuple[Finding, ...]:
         """Return warnings EXP201 and EXP202 about indices that give other results in DirectML, at any level.
 
-        `known`: the indices' values, or None.
+        `indices`: the indices' values, if known.
         """
-        unlike = None if self.index_differences is None else self.index_differences(problem, known)
+        unlike = None if self.index_differences is None else self.index_differences(problem, indices)
         if unlike is None:
             return ()
         findings = []

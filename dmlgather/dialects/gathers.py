@@ -51,7 +51,7 @@ class GatherElementsProblem(Problem):
 
 
 class GatherNDProblem(Problem):
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]."""
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]."""
 
     indices: TensorType
     batch_dims: int

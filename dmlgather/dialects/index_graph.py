@@ -1,4 +1,4 @@
-"""Graphs of index operations: the common form of problems in a row, descriptors, DxDispatch models and translations to ONNX."""
+"""Graphs of index operations: the common form of chains of problems or descriptors, DxDispatch models, and ONNX translations."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class IndexGraph:
 
     @property
     def makers(self) -> dict[str, Step]:
-        """The step that writes a value, by the value's name."""
+        """The steps, by the names of the values that they write."""
         return {name: step for step in self.steps for name in step.outputs}
 
     def label(self, name: str) -> str:
@@ -159,8 +159,9 @@ class IndexGraph:
     def needed(self) -> IndexGraph:
         """Return the graph without dead steps and constants.
 
-        A step is live if a live step or an output reads its value, or if it can raise: a gather under RAISE raises for a bad
-        index even if nobody reads its elements. A live step that `holds` it raises in its place.
+        A step is live if a live step reads its value, if its value is an output, or if it can raise: a gather under RAISE raises
+        for a bad index even if nobody reads its elements. A gather that was fused into a live step (`holds`) can be dropped, as
+        the live step raises instead.
         """
         read, live, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):
@@ -176,7 +177,7 @@ class IndexGraph:
     def can_raise(self, step: Step) -> bool:
         """Return True if some index makes a step raise.
 
-        A step without lookups cannot raise; nor can a step whose constant indices, or all values of whose index type, are in
+        Returns False for a step without lookups, for constant indices in range, and for an index type without values out of
         range.
         """
         if not isinstance(step.work, Problem) or step.work.out_of_bounds is not OutOfBounds.RAISE:
@@ -191,13 +192,13 @@ class IndexGraph:
 
 
 def _in_range(lookup: Lookup, low: int, high: int) -> bool:
-    """Return True if every index low … high is in range; `wrap` is added to negative ones."""
+    """Return True if all indices low … high are in range. The lookup adds its `wrap` to negative indices."""
     negatives = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
     return negatives and high < lookup.limit
 
 
 def chain(problems: Sequence[Problem]) -> IndexGraph:
-    """Return the graph of problems in a row: the data of each is the output of the one before.
+    """Return the graph of a chain of problems: the data of each is the output of the one before.
 
     The inputs are the first problem's data, then all indices in order. Raises ValueError for an empty sequence, and for a problem
     whose data differs in type from the output before it.

@@ -29,6 +29,7 @@ class Planned(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # the plan decides
+        """The names of the array inputs."""
         return ("data",) if self.indices is None else ("data", "indices")
 
     @property
@@ -37,6 +38,7 @@ class Planned(Problem):
 
     @property
     def out_of_bounds(self) -> OutOfBounds:  # type: ignore[override] # the plan decides
+        """The plan's policy."""
         return self.packed.out_of_bounds
 
     @property

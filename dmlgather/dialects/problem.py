@@ -186,8 +186,8 @@ def gathering(
     """Return the plan of a gather with one lookup per entry of `problem.lookup_axes`.
 
     `layouts`: of data, indices and output. `in_strides`, `index_strides`: strides of data and indices per output dimension.
-    `component_stride`: lookup k reads its index k · `component_stride` elements behind the first component. `in_offset`: of the
-    first element read from data, without lookups. All in elements.
+    `component_stride`: lookup k reads its index k · `component_stride` elements behind the first component. `in_offset`: offset
+    in data that is added to all addresses. All are in elements.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)

@@ -51,7 +51,7 @@ class Program:
 def read_program(source: Any, argument: str = "source") -> Program:
     """Return the program of a source.
 
-    `source`: a problem (`graph_of_problem`); problems in a row (`chain`); a descriptor, or descriptors in a row
+    `source`: a problem (`graph_of_problem`); a chain of problems (`chain`); a descriptor, or a chain of descriptors
     (`descriptor_graph`); the path of a DxDispatch model or a descriptor (.json), or of a file with one descriptor per line
     (.jsonl, .ndjson); an IndexGraph. `argument`: the source's name in messages.
 

@@ -67,6 +67,7 @@ class TransposeView(ViewProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override] # it follows from the order
+        """The sizes of the output."""
         return tuple(self.data.shape[axis] for axis in self.order)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

@@ -43,7 +43,7 @@ def gather(
     None for NaN, the smallest signed integer, the largest unsigned integer, or True.
 
     The result has shape [i…], with the window's sizes inserted at offset_dims, and operand's array type. Indices are compared at
-    full width: 2^32 + 1 is out of bounds; JAX's fill mode reads element 1. Negative indices never count from the end.
+    full width: 2^32 + 1 is out of bounds, while JAX's fill mode reads element 1. Negative indices never count from the end.
 
     `out`: an array of NumPy, CuPy or PyTorch that is written and returned; None for a new array. `out_of_bounds`: None for the
     mode's policy; "clamp", "raise", "promise" or a Fill override it. `device`: None for the arrays' device; "cpu", "cuda",
@@ -87,8 +87,8 @@ def to_directml(
     - GATHER_ELEMENTS for one component with batching dimensions and at most one other dimension of index vectors.
     - GATHER_ND1, or GATHER_ND before level 3_0, otherwise. Strides bring operand's dimensions into the order of start_index_map,
       batching dimensions to the front, and the output's windows to offset_dims.
-    - One of these after a SLICE1 or SLICE for windows that are neither single elements nor whole. The slice repeats operand, so
-      that windows do not overlap; EXP110 reports too many elements.
+    - A SLICE1 or SLICE, then one of these, for windows that are neither single elements nor whole. The slice repeats operand, so
+      that windows do not overlap. EXP110 reports a copy with too many elements.
     - SLICE1, or SLICE before level 2_1, without start_indices, for one window with a constant start.
 
     To run it, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor, as for

@@ -91,11 +91,11 @@ class _Caches:
 
 
 class IndexExpression:
-    """An expression applied to an array later: brackets, take, take_along_axis, transpose and reshape. `dg.index` is empty.
+    """An index expression: brackets, take, take_along_axis, transpose and reshape. A call applies it to an array.
 
-    `dg.index[:, ids, ::-1](x)` returns x[:, ids, ::-1]. Entries of brackets are NumPy's: integers, slices, `...`, None, lists or
-    arrays of integers, and masks. For plans and descriptors, a pair (shape, dtype), a placeholder, can replace an index array.
-    Several steps run fused.
+    `dg.index` is the empty expression. `dg.index[:, ids, ::-1](x)` returns x[:, ids, ::-1]. Entries of brackets are NumPy's:
+    integers, slices, `...`, None, lists or arrays of integers, and masks. For plans and descriptors, a pair (shape, dtype), a
+    placeholder, can replace an index array. Several steps run fused.
 
     Index arrays are not copied, and masks are read when the expression is made: do not change either while you use it.
 
@@ -332,7 +332,7 @@ class IndexExpression:
         return tuple(finding for problem in unknown for finding in EXPORTER.differences(problem))
 
     def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
-        """Return the caller's policy; None for the steps' own. Raise ValueError if a step has a mode."""
+        """Return the policy of `out_of_bounds`; None for the steps' policies. Raise ValueError for a policy beside a mode."""
         if out_of_bounds is None:
             return None
         if (link := first_with_mode(self._links)) is not None:

@@ -74,8 +74,8 @@ def location(proto: Any) -> str:
 def cast(node: ParsedNode, data: Any) -> Any:
     """Return data converted to the type `to`; data itself if it has this type.
 
-    A number becomes bool by != 0. An integer keeps its low bits. ONNX does not define the conversion of a floating-point number
-    that does not fit the integer type; its result depends on the processor.
+    A conversion to bool is != 0. A conversion between integers keeps the low bits. ONNX does not define the conversion of a
+    floating-point number that does not fit the integer type; its result depends on the processor.
     """
     dtype = _target(node)
     _check_castable("from", type_name(data.dtype))

@@ -48,11 +48,11 @@ def run_layer(
     """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, with its version and attributes.
 
     `xml_layer`: the text of a <layer> element, or an element of lxml or xml.etree. `inputs`: the arguments of the operation's
-    function, in the order of the layer's ports; or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: as for this
-    function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
+    function, by position in the order of the layer's ports, or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: see
+    the operation's function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
 
     Inputs and output must have the shapes and types of their ports. A size of -1 allows any size; a port without sizes or
-    precision allows any shape or type. An integer as the axis, or sequences as bounds, are not checked for a type.
+    precision allows any shape or type. The types of an integer axis and of bounds in sequences are not checked.
 
     Raises ValueError for another layer, for a missing port, and for a shape that a port does not allow; TypeError for a type that
     a port does not allow, and for a missing or extra input; and the errors of the operation's function. Text is parsed by lxml

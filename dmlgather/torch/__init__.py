@@ -1,6 +1,6 @@
 """PyTorch's gathers and views as functions on tensors, with PyTorch's rules and errors.
 
-The functions take PyTorch tensors, NumPy arrays, CuPy arrays, or anything with `__dlpack__`, run on their device, and
+The functions take PyTorch tensors, NumPy arrays, CuPy arrays, or anything with `__dlpack__`. They run on the arrays' device, and
 return a new tensor or array of the same type. PyTorch is only needed for tensors. Views are copied. Gradients are not recorded.
 
 `out`: a tensor or array for the result. `out_of_bounds`: None for PyTorch's rule; else "clamp", "raise", "promise" or a Fill.

@@ -36,7 +36,7 @@ THEIRS: Mapping[str, Callable[..., Any]] = {
     "slice": torch.ops.aten.slice.Tensor,
     "take_along_dim": _take_along_dim,
 }
-"""PyTorch's functions, which infer the shapes of results. For missing names, it is the method of torch.Tensor."""
+"""PyTorch's functions by name, which infer the shapes of results. Names that are missing are methods of torch.Tensor."""
 
 RUN_BY_PYTORCH = ("as_strided", "index")
 """Functions that PyTorch runs in a graph: there, storages are unknown, and no schema allows the entries of index."""
@@ -74,8 +74,9 @@ _LIBRARY = torch.library.Library("dmlgather", "FRAGMENT")
 
 
 def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the result of a call while a graph is traced. A call that breaks RULE breaks the graph; torch.export gets a
-    RuntimeError.
+    """Return the result of a call during tracing.
+
+    A call that does not follow RULE breaks the graph. In torch.export, it raises RuntimeError.
     """
     name = function.__name__  # type: ignore[attr-defined] # set by update_wrapper
     if not _follows_rule(name, args, kwargs):

@@ -52,7 +52,7 @@ class TorchRequest(Request):
 class TorchFunction(EagerFunction[P]):
     """A function on tensors. Its methods `plan`, `problem`, `to_directml` and `differences` need only shapes and types.
 
-    A call with several results returns a tuple. The methods then return a tuple with an entry per result.
+    A call with several results returns a tuple. `plan`, `problem` and `to_directml` then return a tuple with an entry per result.
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -276,7 +276,7 @@ def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
 
 
 def _modulus(problem: Problem) -> int:
-    """Return the size of the indexed dimension. For a size of 0, return 1: every index is out of range anyway."""
+    """Return the size of the indexed dimension; 1 for a size of 0, so that every index stays out of range."""
     return problem.data.shape[problem.lookup_axes[0]] or 1
 
 

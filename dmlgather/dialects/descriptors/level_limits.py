@@ -76,7 +76,7 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
 
 
 def _index_type(operator: Operator, own: DataType, level: FeatureLevel) -> DataType:
-    """Return the first type that the level takes for indices: `own`, INT32 if `own` is signed, UINT32."""
+    """Return the type of the described indices: `own` if the level takes it, else INT32 (for signed types) or UINT32."""
     supported = _row(operator, "IndicesTensor", level).data_types
     signed = own.index_type is not None and own.index_type.signed
     return next(kind for kind in (own, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)

@@ -122,14 +122,14 @@ def _slice(operator: Operator, arguments: _SliceArguments, level: FeatureLevel) 
     )
 
 
-def windows_apart(
+def separate_windows(
     data: View, sizes: Mapping[int, int], level: FeatureLevel
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
-    """Return a copy of data that can be read by windows without overlap: its descriptors, its view, and the windows' dimensions.
+    """Return a copy of data in which windows do not overlap: its descriptors, its view, and the dimensions of the windows.
 
-    `sizes`: the elements of a window, by dimension of data. In the view, such a dimension counts the windows' starts p; the
-    returned dimension of the window counts the offsets j. Together they address data's element p + j. Without windows there is
-    no copy.
+    `sizes`: the number of elements of a window, by dimension of data. In the view, these dimensions are the starts p of windows.
+    The dimensions of the windows are the offsets j from the start, by dimension of data. A start and an offset together address
+    data's element p + j. Without windows there is no copy.
 
     Neighbouring windows share elements, and DirectML's documents allow overlapping strides only for a stride of 0. So the copy
     repeats data, and offset j is read from repetition j; if there are fewer starts than offsets, start p from repetition p.

@@ -30,7 +30,7 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """Return a gather of one window with a known start as a slice. Return other problems, and a filled window, unchanged."""
+    """Return a gather of one window with a known start as a slice; other problems, and a filled window, unchanged."""
     if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
     first = [0] * problem.data.rank
@@ -70,7 +70,7 @@ class _GatherDims:
         numbers, sizes, starts = problem.numbers, problem.slice_sizes, limits(problem)
         partial = {axis: sizes[axis] for axis, limit in zip(problem.lookup_axes, starts, strict=True) if sizes[axis] > 1 < limit}
         operand, self.indices, self.output = views(problem)
-        self.copies, self.data, offsets = descriptors.windows_apart(operand, partial, level)
+        self.copies, self.data, offsets = descriptors.separate_windows(operand, partial, level)
         self.parts = self.data.dims[problem.data.rank :]
         written = dict(zip(problem.sources, self.output.dims, strict=False))
         pairs = list(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
@@ -143,7 +143,7 @@ def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
 
 
 def _required(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must have elements. Index vectors may be empty: their components are not counted."""
+    """Return the tensors that must have elements. Index vectors without components are allowed."""
     tensors = tensors_by_name(problem)
     if indices := tensors.get("indices"):
         tensors["indices"] = replace(indices, shape=indices.shape[:-1])

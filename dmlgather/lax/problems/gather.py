@@ -89,7 +89,7 @@ MEMBERS = {
 _NANS = {"float8_e5m2": b"\x7f"}
 """The bytes of JAX's NaN for types whose NaN in ml_dtypes has other bytes."""
 
-NO_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
+NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 """NumPy's scalar types that are not numbers."""
 
 
@@ -135,7 +135,7 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 def _number(value: Any) -> Any:
     is_python_number = isinstance(value, bool | int | float | complex)
-    if is_python_number or (isinstance(value, np.generic) and not isinstance(value, NO_NUMBERS)):
+    if is_python_number or (isinstance(value, np.generic) and not isinstance(value, NON_NUMBERS)):
         return value
     raise TypeError(f"fill_value is {value!r} of type {type(value).__name__}, expected one number (array.item() gives it)")
 
@@ -172,9 +172,9 @@ def check_shapes(
 ) -> None:
     """Raise TypeError for shapes, dimension numbers and slice sizes that do not fit together, in the order of JAX's checks.
 
-    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's. The slice size of a batching dimension
-    must be 1; JAX also takes 0, with results that depend on the backend. Slice sizes that only JAX's compiler refuses are refused
-    here.
+    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's. The slice size of a batching
+    dimension must be 1; JAX also takes 0, with results that depend on the backend. Slice sizes that only JAX's compiler refuses
+    are refused, too.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")

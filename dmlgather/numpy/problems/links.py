@@ -371,7 +371,7 @@ def _key(value: Any) -> Any:
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
-    """Return the problems of links in a row: the data of each is the output of the one before."""
+    """Return the problems of a chain of links: the data of each is the output of the one before."""
     result: list[Problem] = []
     for link in links:
         result.append(link.problem(result[-1].output if result else data))

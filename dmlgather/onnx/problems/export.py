@@ -250,7 +250,7 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 }
 
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
-"""Ends of slices with negative steps that mean the front of the axis in onnxruntime's CPU. In ONNX, they are behind its end."""
+"""Ends of slices that, with a negative step, onnxruntime's CPU treats as the front of the axis. In ONNX, they are its end."""
 
 
 def _empty_output_remedy(problem: Problem, axis: int) -> str | None:

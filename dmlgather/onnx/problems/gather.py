@@ -88,7 +88,7 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class GatherND(GatherProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
     `data`: of rank r >= 1. `indices`: of rank q >= 1; its last dimension has a tuple's components, at most r - batch_dims. An
     empty tuple copies all of data behind b…. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12 on.

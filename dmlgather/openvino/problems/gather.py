@@ -99,7 +99,7 @@ class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]; an index out of range is an error.
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
 
     `data`: of rank r >= 1. `indices`: of rank q >= 1 and any integer type; its last dimension has a tuple's components, at most
     r - batch_dims. An empty tuple copies all of data behind b…. Negative indices count from the end. `batch_dims`:

@@ -177,7 +177,6 @@ class TorchTake(TorchGatherProblem):
 
     @property
     def output(self) -> TensorType:
-        """The sizes of indices."""
         return TensorType(self.indices.shape, self.data.dtype)
 
     @property
