@@ -25,7 +25,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class BufferPart(NamedTuple):
-    """Source of the bytes start … stop - 1 of a buffer: a value's bytes in row-major order, from its byte `at` on.
+    """Source of the bytes start … stop - 1 of a buffer: a value's bytes in row-major order, from `first_byte` on.
 
     `value`: returns the value's name; None for zeros.
     """
@@ -33,7 +33,7 @@ class BufferPart(NamedTuple):
     start: int
     stop: int
     value: Callable[[], str] | None
-    at: int = 0
+    first_byte: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class BufferContents:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
         name = f"'{self.name}' from byte {start} on"
         if len(parts) == 1 and parts[0].value is not None and self._is_aligned(parts[0], dtype):
-            return self._as_type(name, parts[0].value(), dtype), parts[0].at // dtype.itemsize
+            return self._as_type(name, parts[0].value(), dtype), parts[0].first_byte // dtype.itemsize
         whole = all(self._is_aligned(part, dtype) and (part.stop - part.start) % dtype.itemsize == 0 for part in parts)
         unit = dtype if whole else BYTE
         values = [self._flat_part(name, part, unit) for part in parts]
@@ -171,11 +171,10 @@ class BufferContents:
         if part.value is None:
             return True
         tensor = self.graph.types[part.value()]
-        return prod(tensor.shape) * tensor.dtype.itemsize % dtype.itemsize == 0 and part.at % dtype.itemsize == 0
+        return prod(tensor.shape) * tensor.dtype.itemsize % dtype.itemsize == 0 and part.first_byte % dtype.itemsize == 0
 
     def _flat_part(self, name: str, part: BufferPart, dtype: np.dtype[Any]) -> str:
-        """Return a part as a value of one dimension."""
-        count, first = ((part.stop - part.start) // dtype.itemsize, part.at // dtype.itemsize)
+        count, first = ((part.stop - part.start) // dtype.itemsize, part.first_byte // dtype.itemsize)
         if part.value is None:
             return self.graph.expanded(f"padding of '{self.name}'", self.graph.constant(np.zeros(1, dtype)), (count,))
         value = self._as_type(name, part.value(), dtype)
@@ -191,7 +190,6 @@ class BufferContents:
         return self.graph.bitcast(f"{name}: as {dtype}", value, dtype, shape)
 
     def _view(self, name: str, value: str, layout: Layout) -> str:
-        """Return the view of a packed value with this layout."""
         tensor = self.graph.types[value]
         packed = all(
             step == packed_step
@@ -224,10 +222,9 @@ def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | N
 
 
 def _inside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
-    """Yield the bytes of a part from `start` to `stop`, if there are any."""
     first, last = max(part.start, start), min(part.stop, stop)
     if first < last:
-        yield BufferPart(first, last, part.value, part.at + first - part.start)
+        yield BufferPart(first, last, part.value, part.first_byte + first - part.start)
 
 
 def _outside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
@@ -236,7 +233,6 @@ def _outside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
 
 
 def _gather(count: int, positions: int, dtype: np.dtype[Any]) -> DescriptorProblem:
-    """Return the gather of `positions` elements out of `count`."""
     data, indices, output = (
         BufferTensorDesc(data_type=kind.upper(), sizes=(size,))
         for kind, size in ((dtype.name, count), ("int64", positions), (dtype.name, positions))

@@ -109,8 +109,6 @@ def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
 
 
 class _ModelGraph:
-    """Builder of a model's graph."""
-
     def __init__(self, model: CheckedFile) -> None:
         self.model, self.builder = model, GraphBuilder()
         self.first_readers = _first_readers(model)
@@ -126,7 +124,6 @@ class _ModelGraph:
         )
 
     def graph(self) -> IndexGraph:
-        """Return the graph; see `model_graph`."""
         shown: dict[str, None] = {}
         written, unread = set[str](), set[str]()
         for command in self.model.commands:
@@ -222,7 +219,6 @@ def _with_names_of_resources(graph: IndexGraph) -> IndexGraph:
 
 
 def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
-    """Return a tensor's layout in its resource."""
     return replace(tensor.layout(), offset=bound.offset // tensor.data_type.bytes)
 
 
@@ -277,5 +273,4 @@ def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
 
 
 def _numbered(graph: IndexGraph, number: int) -> IndexGraph:
-    """Return the graph of a line, with the line's number in the names of values and steps."""
     return graph.renamed({name: f"{name} {number}" for name in graph.types}, lambda name: f"line {number}: {name}")

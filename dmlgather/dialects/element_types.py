@@ -69,8 +69,8 @@ class ElementTypes:
             raise TypeError(f"{name} has type {dtype.str!r} with the other byte order; convert with .astype({dtype.name!r})")
 
 
-def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
-    """Return advice on converting an array of type `given` to type `wanted`, for messages."""
-    if not given.isnative and given.newbyteorder("=") == wanted:
+def conversion(actual: np.dtype[Any], expected: np.dtype[Any]) -> str:
+    """Return advice on converting an array of type `actual` to type `expected`, for messages."""
+    if not actual.isnative and actual.newbyteorder("=") == expected:
         return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'
-    return f"convert with .astype or reinterpret with .view('{wanted}')"
+    return f"convert with .astype or reinterpret with .view('{expected}')"

@@ -99,30 +99,30 @@ class IndexGraph:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known: set[str] = set()
+        defined: set[str] = set()
         for name in (*self.inputs, *self.constants):
-            self._check_new("an input or constant", name, known)
+            self._check_new("an input or constant", name, defined)
         for step in self.steps:
             for name in step.inputs:
-                if name not in known:
+                if name not in defined:
                     raise ValueError(f"{step.name} reads {name!r}, which nothing before it writes")
             for name in step.outputs:
-                self._check_new(step.name, name, known)
+                self._check_new(step.name, name, defined)
             if isinstance(step.work, Problem):
                 self._check_problem(step, step.work)
         for name in self.outputs:
-            if name not in known:
+            if name not in defined:
                 raise ValueError(f"output {name!r} is no value of the graph")
         for name, array in self.constants.items():
             if (array.shape, array.dtype) != (self.types[name].shape, self.types[name].dtype):
                 raise ValueError(f"constant {name!r} is {array.dtype} {list(array.shape)}, but its type is {self.types[name]}")
 
-    def _check_new(self, writer: str, name: str, known: set[str]) -> None:
-        if name in known:
+    def _check_new(self, writer: str, name: str, defined: set[str]) -> None:
+        if name in defined:
             raise ValueError(f"{writer} writes {name!r}, which exists before: a value is written once")
         if name not in self.types:
             raise ValueError(f"value {name!r} of {writer} has no type")
-        known.add(name)
+        defined.add(name)
 
     def _check_problem(self, step: Step, problem: Problem) -> None:
         values = (*step.inputs, *step.outputs)

@@ -137,21 +137,21 @@ def check_data_rank(operator: object, data: TensorType) -> None:
         raise ValueError(f"data is a scalar, but {operator} takes data of rank >= 1: reshape it to (1,)")
 
 
-def check_axis(name: str, value: Any, rank: int, what: str) -> int:
-    """Return the axis counted from the front. Raises ValueError if it is out of range for `what`, an array of rank `rank`."""
+def check_axis(name: str, value: Any, rank: int, array: str) -> int:
+    """Return the axis counted from the front. Raises ValueError if it is out of range for `rank`. `array`: for the message."""
     axis = whole(name, value)
     if not rank:
-        raise ValueError(f"{name} is {axis}, but {what} has rank 0: expected an array with at least one dimension")
+        raise ValueError(f"{name} is {axis}, but {array} has rank 0: expected an array with at least one dimension")
     if not -rank <= axis < rank:
-        raise ValueError(f"{name} is {axis}, but {what} has rank {rank}: expected {-rank} … {rank - 1}")
+        raise ValueError(f"{name} is {axis}, but {array} has rank {rank}: expected {-rank} … {rank - 1}")
     return axis + rank if axis < 0 else axis
 
 
-def check_axes(name: str, values: Sequence[Any], rank: int, what: str) -> tuple[int, ...]:
+def check_axes(name: str, values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
     """Return the axes counted from the front. Raises ValueError like `check_axis`, and for a repeated axis."""
-    axes = tuple(check_axis(f"{name}[{number}]", value, rank, what) for number, value in enumerate(values))
+    axes = tuple(check_axis(f"{name}[{number}]", value, rank, array) for number, value in enumerate(values))
     if len(set(axes)) < len(axes):
-        raise ValueError(f"{name} is {values}, which names an axis of {what} (rank {rank}) more than once: expected each once")
+        raise ValueError(f"{name} is {values}, which names an axis of {array} (rank {rank}) more than once: expected each once")
     return axes
 
 

@@ -156,14 +156,14 @@ def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False)
     return tuple(int(value) for value in array.reshape(-1))
 
 
-def _axes(node: ParsedNode, values: Sequence[int], rank: int, what: str) -> set[int]:
+def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set[int]:
     """Return the axes counted from the front. Raise ValueError for an axis that is out of range or repeated."""
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:
             raise ValueError(
                 f"axes[{number}] is {value}, but {node.version} counts from the front only; opset 11 brought negative axes"
             )
-    return set(check_axes("axes", values, rank, what))
+    return set(check_axes("axes", values, rank, array))
 
 
 def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:

@@ -128,10 +128,10 @@ def _integer(element: Element, name: str) -> int:
     return _number(text, f"{name} of <{element.tag}>", element.line)
 
 
-def _number(text: str, what: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """Return the decimal number in a text; negative only if `signed`. Raise IRError, with the name `what`, for other texts."""
+def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
+    """Return the decimal number in a text; negative only if `signed`. Raise IRError, with the name `label`, for other texts."""
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
-        raise IRError(f"{what} is {printable(text[:40])!r}, expected {expected}", line)
+        raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)
 
 

@@ -282,7 +282,6 @@ def _check_type(number: int, dtype: np.dtype[Any]) -> None:
 
 
 def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
-    """Return a list, tuple or range of integers or bools as an array. Raise IndexError for anything else."""
     if not isinstance(item, list | tuple | range | bool):
         raise IndexError(
             f"entry {number} is {item!r}, expected an integer, a slice, ..., None, a list, or a tensor of integers or bools"
@@ -294,7 +293,6 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
 
 
 def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
-    """Return a mask and its index arrays."""
     if torch_tensors.is_torch(array):
         index_arrays = array.nonzero(as_tuple=True) if array.dim() else ()
     else:

@@ -39,7 +39,7 @@ class TorchRequest(Request):
     modulo: bool = False
 
     @property
-    def stated(self) -> TorchRequest:
+    def plannable(self) -> TorchRequest:
         """The request itself. Raises ValueError for indices that are taken modulo a size, which its problem does not express."""
         if self.modulo:
             raise ValueError(
@@ -169,13 +169,13 @@ class TorchFunction(EagerFunction[P]):
         >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
         ['indices from -10 to 9']
         """
-        work = _problem_maker(self._describable_request(args, kwargs).stated)()
+        work = _problem_maker(self._describable_request(args, kwargs).plannable)()
         return () if isinstance(work, tuple) else export.EXPORTER.differences(work)
 
     def _plannable_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
         request = self._request(*args, **kwargs)
         assert isinstance(request, TorchRequest)
-        return request.stated
+        return request.plannable
 
     def _describable_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
         for name in ("out", "out_of_bounds", "device"):
@@ -187,8 +187,6 @@ class TorchFunction(EagerFunction[P]):
 
 
 class _TorchCall:
-    """One call on arrays. `written`: the prepared calls that wrote its results."""
-
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
         self._first = next(iter(request.arrays.values()))

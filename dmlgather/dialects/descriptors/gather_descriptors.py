@@ -133,12 +133,12 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
             newer=True,
         )
     # GATHER_ELEMENTS needs its axis between b… and trail…: without dimensions i…, add one of size 1.
-    one = (Dim(1, 0),) * (1 - positions)
+    unit_dims = (Dim(1, 0),) * (1 - positions)
     trail = data.dims[batch + 1 :]
     return gather_elements(
         data,
-        replace(indices, dims=(*indices.dims[:-1], *one, *(Dim(dim.size, 0) for dim in trail))),
-        replace(output, dims=(*output.dims[: batch + positions], *one, *output.dims[batch + positions :])),
+        replace(indices, dims=(*indices.dims[:-1], *unit_dims, *(Dim(dim.size, 0) for dim in trail))),
+        replace(output, dims=(*output.dims[: batch + positions], *unit_dims, *output.dims[batch + positions :])),
         batch,
         level,
     )

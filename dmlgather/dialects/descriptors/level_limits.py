@@ -75,11 +75,11 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
     return max(widest.rank, counts[0])
 
 
-def _index_type(operator: Operator, own: DataType, level: FeatureLevel) -> DataType:
-    """Return the type of the described indices: `own` if the level takes it, else INT32 (for signed types) or UINT32."""
+def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) -> DataType:
+    """Return the type of the described indices: `data_type` if the level takes it, else INT32 (for signed types) or UINT32."""
     supported = _row(operator, "IndicesTensor", level).data_types
-    signed = own.index_type is not None and own.index_type.signed
-    return next(kind for kind in (own, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)
+    signed = data_type.index_type is not None and data_type.index_type.signed
+    return next(kind for kind in (data_type, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)
 
 
 def require(operator: Operator, level: FeatureLevel) -> None:

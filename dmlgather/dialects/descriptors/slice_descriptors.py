@@ -67,7 +67,6 @@ def _largest_slice(
 
 
 def _sliced_sizes(data: View, windows: Sequence[Window], axes: Sequence[int]) -> list[int]:
-    """Return the sizes of data after slicing `axes`."""
     return [windows[axis].count if axis in axes else size for axis, size in enumerate(data.sizes)]
 
 

@@ -43,7 +43,6 @@ def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGat
 
 
 def _in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
-    """Return True if every window is in bounds."""
     return bool(((starts >= 0) & (starts < np.array(limits(problem), object))).all())
 
 
@@ -138,7 +137,6 @@ class _GatherDims:
 
 
 def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
-    """Return each dimension's Dim for one of the tensors."""
     return tuple(dim[tensor] for dim in dims)
 
 

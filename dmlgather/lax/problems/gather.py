@@ -235,7 +235,7 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
                 _refuse(f"slice_sizes[{dim}] is {sizes[dim]}", f"1, since {name} names that dimension")
 
 
-def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, what: str) -> None:
+def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, array: str) -> None:
     """Raise TypeError if a field breaks a rule. `rules`: the words "sorted", "unique" and "range", in JAX's order."""
     dims = getattr(numbers, name)
     for rule in rules.split():
@@ -245,7 +245,7 @@ def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: in
             _refuse(f"{name} is {dims}", "each dimension once")
         if rule == "range" and (bad := [dim for dim in dims if not 0 <= dim < rank]):
             legal = f"0 … {rank - 1}" if rank else "none"
-            _refuse(f"{name} is {dims}", f"dimensions of {what}, which has rank {rank} ({legal}), and {bad[0]} is not one")
+            _refuse(f"{name} is {dims}", f"dimensions of {array}, which has rank {rank} ({legal}), and {bad[0]} is not one")
 
 
 def _refuse(got: str, expected: str) -> NoReturn:

@@ -357,7 +357,6 @@ class Form:
 
 
 def _key(value: Any) -> Any:
-    """Return a value with the type of each part."""
     if isinstance(value, Brackets):
         return tuple(_key(parsed.entry) for parsed in value.entries)
     if isinstance(value, TakenAlong):

@@ -161,7 +161,6 @@ def to_directml(
 
 
 def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Finding:
-    """Return the problem of a node, or the finding that says why it has none."""
     if not in_family(node):
         return CODES["EXP109"].finding(
             "",

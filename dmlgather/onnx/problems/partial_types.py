@@ -83,7 +83,7 @@ class PartialType:
         """Return the most specific type that covers both types."""
         shape = None
         if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
-            shape = tuple(one if one == two else None for one, two in zip(self.shape, other.shape, strict=True))
+            shape = tuple(size if size == other_size else None for size, other_size in zip(self.shape, other.shape, strict=True))
         return PartialType(self.dtype, shape, self.kind) if self.name == other.name else PartialType(shape=shape)
 
 
@@ -118,10 +118,10 @@ def _tensor_type(number: int, sizes: Sequence[Size] | None) -> PartialType:
     return PartialType(data_type(number), shape)
 
 
-def value_of_type(name: str, known: PartialType) -> ValueInfoProto:
+def value_of_type(name: str, partial_type: PartialType) -> ValueInfoProto:
     """Return the ValueInfoProto that declares a type."""
     from onnx import ValueInfoProto, helper
 
-    if known.dtype is None:
+    if partial_type.dtype is None:
         return ValueInfoProto(name=name)
-    return helper.make_tensor_value_info(name, type_number(known.dtype), known.shape)
+    return helper.make_tensor_value_info(name, type_number(partial_type.dtype), partial_type.shape)

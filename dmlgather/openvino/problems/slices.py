@@ -143,7 +143,6 @@ class OpenVINOStridedSlice(BoundedProblem):
         assert self._windows_and_axes is not None  # computing it checks the entries
 
     def _mask(self, name: str) -> tuple[int, ...]:
-        """Return a mask with the length of `begin`."""
         mask = integers(self, name, getattr(self, name))
         if not {0, 1}.issuperset(mask):
             raise ValueError(f"{name} is {mask}, but a mask has zeros and ones")

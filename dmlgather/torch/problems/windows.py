@@ -165,7 +165,6 @@ def _windows(data: TensorType, axis: int, part: Window) -> tuple[Window, ...]:
 
 
 def _parts(operation: str, data: TensorType, axis: int, bounds: Sequence[tuple[int, int]]) -> tuple[SliceView, ...]:
-    """Return a slice for each pair (first element, end)."""
     check_data(operation, "input", data)
     return tuple(SliceView(data, _windows(data, axis, Window(first, end - first, 1))) for first, end in bounds)
 
