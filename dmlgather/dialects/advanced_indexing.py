@@ -70,8 +70,8 @@ class AdvancedIndexing(Problem):
     dimension, with shape [i…, arrays]. `kept`: as for BasicIndexing, without the dimensions i…. `place`: the entry of `kept` in
     front of which the dimensions i… are inserted.
 
-    Negative indices count from the end of their dimension. Without axes, a size of i… is 0: x[False] only adds a dimension of
-    size 0.
+    Negative indices count from the end of their dimension. Without axes, one of the sizes i… is 0: x[False] adds a dimension of
+    size 0, and looks up nothing.
     """
 
     data: TensorType
@@ -133,8 +133,8 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
     """Return the problem of data[entries]: a BasicIndexing, or an AdvancedIndexing if entries has index arrays.
 
     The output has a dimension for each slice, each new dimension and each dimension of data without an entry, in order. The
-    dimensions of adjacent index arrays replace them in place; otherwise they come first. An ellipsis separates index arrays even
-    if it covers no dimension. `integers_advance`: integers count as index arrays here (NumPy), or do not (PyTorch).
+    dimensions of index arrays stay at their place if these are adjacent; otherwise they come first. An ellipsis separates index
+    arrays even if it covers no dimension. `integers_advance`: integers count as index arrays here (NumPy), or do not (PyTorch).
 
     Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask whose sizes differ from data's,
     and index arrays that cannot be broadcast; ValueError for a step of 0; TypeError for bounds that are not integers.

@@ -89,7 +89,7 @@ class GraphBuilder:
         return self._step(name, work, inputs, TensorType(shape, work.dtype))
 
     def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
-        """Add a reinterpretation of a value's bytes as another type and shape, with an equal number of bytes."""
+        """Add a reinterpretation of a value's bytes. `dtype` and `shape` must have the same number of bytes."""
         tensor = TensorType(tuple(shape), dtype)
         return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor)
 

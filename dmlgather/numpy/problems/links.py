@@ -22,7 +22,7 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """An entry of brackets. `arrays`: its index arrays, for a mask `mask.nonzero()`; None for a placeholder."""
+    """An entry of brackets. `arrays`: its index arrays (of a mask, `mask.nonzero()`); None for a placeholder."""
 
     entry: Entry
     arrays: tuple[Any, ...] | None = ()
@@ -324,7 +324,10 @@ class Reshaped:
 
 
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the integers of a method's arguments: several integers, one sequence or array of them; None for a single None."""
+    """Return a method's integer arguments as a tuple; None for the single argument None.
+
+    `args`: several integers, or one sequence or array of integers.
+    """
     if len(args) > 1:
         return args
     (only,) = args
