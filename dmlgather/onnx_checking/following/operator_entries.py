@@ -1,4 +1,4 @@
-"""A row of the table of operators, and a node as its rules see it."""
+"""The entry of an operator in the operator table, and the node that its rules get."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Shape = Sequence[Size]
 
 @dataclass(frozen=True)
 class KnownNode:
-    """A node with what is known of its inputs, by their numbers. requests: asks ONNX about it."""
+    """A node with the known types and values of its inputs, by input number. `requests`: asks ONNX about nodes."""
 
     node: NodeProto
     opset: int
@@ -35,49 +35,52 @@ class KnownNode:
     requests: NodeRequests
 
     def ask(self, values: Sequence[Value | None]) -> NodeAnswer:
-        """What ONNX says of the node with other values of its inputs."""
+        """Return ONNX's answer for the node with other values of its inputs."""
         return self.requests.ask(self.node, self.opset, self.types, values)
 
     @cached_property
     def integers(self) -> dict[str, int]:
-        """The attributes that are one integer."""
+        """Return the attributes with one integer."""
         return integers_of(self.node)
 
     @property
     def data(self) -> np.dtype[Any]:
-        """The data type of the first input whose type is known; ValueError where none is."""
-        dtype = next((known.dtype for known in self.types if known.dtype is not None), None)
+        """Return the data type of the first input whose type is known; ValueError if there is none."""
+        dtype = next((type_.dtype for type_ in self.types if type_.dtype is not None), None)
         if dtype is None:
             raise ValueError("an input of unknown type")
         return dtype
 
     def arithmetic(self, dtype: np.dtype[Any] | None = None) -> Arithmetic:
-        """Computes with elements. dtype: of these."""
+        """Return the arithmetic on elements of `dtype`."""
         integers = dtype is None or dtype.kind in "iu"
-        floats = {each.name: each.f for each in self.node.attribute if each.HasField("f")}
+        floats = {attribute.name: attribute.f for attribute in self.node.attribute if attribute.HasField("f")}
         return Arithmetic(self.names.sizes, self.names.unknown, integers=integers, attributes={**self.integers, **floats})
 
     def shape(self, at: int) -> Shape | None:
-        """The shape of an input; None where it is not known, or the input is left out."""
+        """Return the shape of input `at`; None if it is not known, or the input is left out."""
         return self.types[at].shape if self.has(at) else None
 
     def sizes(self, at: int) -> Shape:
-        """The shape of an input; ValueError where it is not known."""
+        """Return the shape of input `at`; ValueError if it is not known."""
         shape = self.shape(at)
         if shape is None:
             raise ValueError(f"input {at} of unknown shape")
         return shape
 
     def has(self, at: int) -> bool:
-        """Whether an input is given."""
+        """Return True if the node has input `at`."""
         return at < len(self.node.input) and bool(self.node.input[at])
 
     def ints(self, name: str) -> list[int] | None:
-        """An attribute that is a list of integers."""
-        return next((list(each.ints) for each in self.node.attribute if each.name == name and not each.ref_attr_name), None)
+        """Return an attribute with a list of integers; None if it is left out."""
+        return next(
+            (list(attribute.ints) for attribute in self.node.attribute if attribute.name == name and not attribute.ref_attr_name),
+            None,
+        )
 
     def elements(self, at: int) -> list[Element] | None:
-        """The elements of an input of one dimension, unknown ones included; None where not even their number is known."""
+        """Return the elements of a one-dimensional input, including Unknowns; None if not even their number is known."""
         value: Value | None = self.values[at]
         if isinstance(value, np.ndarray):
             return objects(value).reshape(-1).tolist()
@@ -87,64 +90,69 @@ class KnownNode:
         return [value or Unknown("")] * shape[0]
 
     def bounds(self, name: str, at: int) -> list[Element] | None:
-        """An attribute or, in later versions, an input with a list of integers."""
-        given = self.ints(name)
-        return list(given) if given is not None else self.elements(at) if self.has(at) else None
+        """Return a list of integers that is an attribute or, in later versions, input `at`."""
+        attribute = self.ints(name)
+        return list(attribute) if attribute is not None else self.elements(at) if self.has(at) else None
 
     def size(self, operation: str, *operands: Any) -> Size:
-        """The result of an operation on sizes; None where it is not known."""
-        return size_of(self.arithmetic()(operation, *(Unknown("") if one is None else one for one in operands)))
+        """Return the result of an operation on sizes; None if it is not known."""
+        return size_of(self.arithmetic()(operation, *(Unknown("") if operand is None else operand for operand in operands)))
 
     def like(self, at: int, *, of: int | None = None) -> PartialType:
-        """The type of an input, with the data type of input `of`."""
+        """Return the type of input `at`, with the data type of input `of`."""
         return tensor(self.dtype(at if of is None else of), self.shape(at))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
-        """The data type of the first of these inputs that is given."""
+        """Return the data type of the first of these inputs that the node has."""
         return next((self.types[at].dtype for at in numbers if self.has(at)), None)
 
 
 def size_of(element: Element) -> Size:
-    """An element as a size; None where it is none that is known."""
+    """Return an element as a size; None for an Unknown and other elements that are no sizes."""
     return element if isinstance(element, int | str) else None
 
 
 def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
-    """The type of a tensor."""
+    """Return the type of a tensor."""
     return PartialType(dtype, None if shape is None else tuple(shape))
 
 
 SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
-"""From a node to the shapes of its outputs, None for those of which nothing follows; None or ValueError where none does."""
+"""A function from a node to the shapes of its outputs, with None for an unknown shape. It returns None or raises ValueError if
+all are unknown.
+"""
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""From a node to the types of its outputs, and perhaps of its inputs behind them; ValueError where none follows."""
+"""A function from a node to the types of its outputs, followed by those of its inputs or not. ValueError if nothing is known.
+"""
 
 Ranks = Callable[[str], "int | None"]
 """The rank of a value, by its name."""
 
 RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
-"""From a node and the ranks that are known to names with ranks that follow."""
+"""A function from a node and the known ranks to names with their ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorRow:
-    """A row of the table: what is known of an operator. What it does not say does not follow.
+class OperatorEntry:
+    """The entry of an operator: rules for its outputs and ranks, and the roles of its inputs. Nothing is known for a rule that
+    is left out.
 
-    Constants. run: the output of known inputs, from the node with its attributes, and arrays; a list where there are several
-    outputs. None: ONNX's reference evaluator computes it, if `evaluated`. moves: the numbers of the inputs whose elements are
-    moved to the outputs; None for all; empty where it computes. Stand-ins with shapes alone may take the place of moved arrays.
-    elements: one element of the output, from `Arithmetic` and the elements at one place of the inputs, as NumPy broadcasts them.
-    computes: likewise the output, of an operator that computes otherwise. Both are for inputs with names, and for what the
-    evaluator lacks.
+    Constants. `run`: computes the output from the node with its attributes and known inputs; a list if there are several
+    outputs. None: ONNX's reference evaluator computes it, if `evaluated`. `moves`: the numbers of the inputs whose elements are
+    moved to the outputs; None for all; empty for an operator that computes elements. Moved arrays may be ShapeArrays.
+    `elements`: computes one element of the output, from `Arithmetic` and the elements at one position of the inputs, broadcast
+    as in NumPy. `computes`: computes the output of an operator that is not element-wise. Both are for inputs with names of
+    sizes, and for operators that the evaluator lacks.
 
-    Sizes and ranks. sizes: shapes of the outputs where sizes have names. types: types of the outputs, and perhaps of the inputs
-    behind them, of operators that ONNX's shape inference does not know. gives: the input that has the data type of the outputs,
-    or bool; None where an attribute says it. rank: names with the ranks that follow from other ranks.
+    Sizes and ranks. `sizes`: the outputs' shapes if sizes have names. `types`: the types of the outputs, and perhaps of the
+    inputs behind them, for operators that ONNX's shape inference does not know. `gives`: the input with the outputs' data type,
+    or bool; None if an attribute gives it. `rank`: ranks that follow from other ranks, by name.
 
-    Inputs. host: the numbers of those that decide shapes, bounds, axes, repeats, counts or conditions in any of the operator's
-    versions: fields of DirectML's operator, sizes of its tensors, and which operators run at all. Indices, masks and lengths that
-    DirectML reads from tensors are not among them. unread: those of which type, shape or length is read, but no element.
+    Inputs. `host`: the numbers of the inputs that decide shapes, bounds, axes, repeats, counts or conditions in any of the
+    operator's versions. In DirectML these are fields of operators and sizes of tensors, or they decide which operators run.
+    Indices, masks and lengths are not among them, because DirectML reads them from tensors. `unread`: the inputs of which only
+    the type, shape or length is read.
 
     Sources: the operators' texts in ONNX and in onnxruntime's contrib operators, and the structures of directml.h.
     """
@@ -162,13 +170,13 @@ class OperatorRow:
     unread: tuple[int, ...] = ()
 
     def dtype_of(self, call: KnownNode) -> np.dtype[Any] | None:
-        """The data type of a node's outputs, where a rule gives their shapes or elements; None where it does not follow."""
+        """Return the data type of the outputs, if a rule gives their shapes or elements; None if it is not known."""
         if isinstance(self.gives, int):
             return call.types[self.gives].dtype if call.types else None
         return None if self.gives is None else np.dtype(self.gives)
 
     def computed(self, call: KnownNode) -> Value | None:
-        """The output where inputs have names; None where it does not follow."""
+        """Return the output for inputs with names of sizes; None if it is not known."""
         if self.elements is None:
             return None if self.computes is None else self.computes(call)
         dtype, result = call.types[self.gives if isinstance(self.gives, int) else 0].dtype, self.dtype_of(call)
@@ -179,34 +187,32 @@ class OperatorRow:
 
     @property
     def passes_on(self) -> bool:
-        """Whether outputs are known where inputs are, names included."""
+        """Return True if known inputs, even with names, give known outputs."""
         return self.moves != () or any((self.run, self.elements, self.computes))
 
 
 def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | None] | None:
-    """The shapes of a node's outputs, as far as they follow, None for an output of which nothing does. None where nothing follows
-    for any, or there is no rule.
-    """
+    """Return the shapes of a node's outputs, with None for an unknown one; None if all are unknown, or there is no rule."""
     if rule is None:
         return None
     try:
-        found = rule(call)
+        shapes = rule(call)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # inputs of unknown shape, or an ill-formed node
         return None
-    if found is None or all(shape is None for shape in found):
+    if shapes is None or all(shape is None for shape in shapes):
         return None
-    return [None if shape is None else list(map(_not_negative, shape)) for shape in found]
+    return [None if shape is None else list(map(_not_negative, shape)) for shape in shapes]
 
 
 def following_types(rule: TypeRule | None, call: KnownNode) -> list[PartialType]:
-    """The types that a rule gives of a node; none where there is no rule, or nothing follows."""
+    """Return the types that a rule gives for a node; none if there is no rule, or nothing is known."""
     try:
-        found = rule(call) if rule is not None else ()
+        types = rule(call) if rule is not None else ()
     except (ArithmeticError, LookupError, TypeError, ValueError):  # likewise
-        found = ()
-    return [known.each_size(_not_negative) for known in found]
+        types = ()
+    return [type_.each_size(_not_negative) for type_ in types]
 
 
 def _not_negative(size: Size) -> Size:
-    """A size, or None for a number below 0, which is none."""
+    """Return the size, or None for a negative number, which is no size."""
     return None if isinstance(size, int) and size < 0 else size
