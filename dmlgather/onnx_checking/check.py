@@ -61,10 +61,7 @@ def check_model(
         sizes, origins = contents.sizes, contents.origins
         judgements = [(node, judge(node, level, sizes, origins)) for node in contents.nodes]
         if not include_host:
-            judgements = [
-                (node, for_shape_computation(judgement) if node.is_shape_computation else judgement)
-                for node, judgement in judgements
-            ]
+            judgements = [(node, for_shape_computation(own) if node.is_shape_computation else own) for node, own in judgements]
         judgements = reconciled(judgements, sizes, lambda node: judge(node, level, sizes, origins, clamped=True))
         from_provider = None if provider is None else provided(file, contents, judgements, level)
     except (FileError, ImportError) as error:

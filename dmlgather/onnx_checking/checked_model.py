@@ -304,11 +304,9 @@ class KnownCall:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """The content of a model file, with findings.
-
-    `opsets`: the imported version of each operator set, by domain ("" is ONNX's own). `others`: the number of nodes of each
-    operator that is not judged. `relatives`: related operators among them. `calls`: sufficiently known nodes as problems, by
-    place. `provider`: the summary for the provider of the check.
+    """The content of a model file, with findings. `opsets`: the imported version of each operator set, by domain ("" is ONNX's
+    own). `others`: the number of nodes of each operator that is not judged. `relatives`: related operators among them. `calls`:
+    sufficiently known nodes as problems, by place. `provider`: the summary for the provider of the check.
     """
 
     file: str

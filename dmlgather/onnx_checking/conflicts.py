@@ -8,6 +8,7 @@ from itertools import chain
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.onnx_checking.checked_model import Verdict
+from dmlgather.onnx_checking.following.control_flow import BRANCHES
 from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.ranges import Range
@@ -16,8 +17,6 @@ from dmlgather.wording import printable
 
 MOST_COMPARED = 16
 """At most so many conditions on a symbol are compared, those that leave the fewest sizes."""
-
-BRANCHES = {"then_branch", "else_branch"}
 
 Verdicts = list[tuple[ModelNode, Judgement]]
 """The nodes of a model, each with its judgement."""
@@ -72,14 +71,13 @@ def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
     for node, judgement in verdicts:
         if judgement.verdict is Verdict.TAKEN and judgement.within is not None and judgement.conditions:
             names = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in node.inputs)
-            symbols = set(chain.from_iterable(sizes.symbols(size) for size in names if isinstance(size, str)))
-            yield from (
-                (symbol, (node.place, allowed)) for symbol, allowed in judgement.within.ranges.items() if symbol in symbols
-            )
+            symbols = set(chain.from_iterable(map(sizes.symbols, names)))
+            ranges = judgement.within.ranges
+            yield from ((symbol, (node.place, ranges[symbol])) for symbol in ranges if symbol in symbols)
 
 
 def exclusive(first: str, second: str) -> bool:
     """Return True if two places are in different branches of one If: only one of them runs."""
     differing = ((one, two) for one, two in zip(first.split("/"), second.split("/"), strict=False) if one != two)
     (node, _, branch), (other, _, other_branch) = (each.rpartition(".") for each in next(differing, ("", "")))
-    return node == other and {branch, other_branch} == BRANCHES
+    return node == other and {branch, other_branch} == set(BRANCHES)

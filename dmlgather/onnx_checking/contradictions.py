@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
@@ -20,12 +19,10 @@ Shape = tuple[Size, ...]
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two types of one tensor.
-
-    `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the node's, with its domain.
-    `declared`: the type in the model's value_info or outputs. `inferred`: the type by the node's inputs. `runtime`: the type
-    that onnxruntime keeps after it has merged both. `first_runtime`: the type that it keeps before it folds constants and
-    inlines functions. `refused`: whether it refuses to load the model instead.
+    """Two types of one tensor. `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the
+    node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type by the node's
+    inputs. `runtime`: the type that onnxruntime keeps after it has merged both. `first_runtime`: the type that it keeps before
+    it folds constants and inlines functions. `refused`: whether it refuses to load the model instead.
     """
 
     place: str
@@ -47,9 +44,7 @@ def uncontradicted(declared: PartialType, inferred: PartialType, may_be: Callabl
         return declared
     if len(declared.shape) != len(inferred.shape):
         return declared.sized(None)
-    return declared.sized(
-        [size if may_be(size, expected) else None for size, expected in zip(declared.shape, inferred.shape, strict=True)]
-    )
+    return declared.sized([pair[0] if may_be(*pair) else None for pair in _pairs(declared, inferred)])
 
 
 def same_type(declared: PartialType, inferred: PartialType) -> bool:
@@ -69,10 +64,7 @@ def sure_part(type_: PartialType, inferred: PartialType) -> PartialType:
     dtype = None if inferred.dtype is None else type_.dtype
     if type_.shape is None or inferred.shape is None or len(type_.shape) != len(inferred.shape):
         return PartialType(dtype, None if type_.shape is None else inferred.shape)
-    return PartialType(
-        dtype,
-        tuple(confirmed if isinstance(size, int) else size for size, confirmed in zip(type_.shape, inferred.shape, strict=True)),
-    )
+    return PartialType(dtype, tuple(sure if isinstance(size, int) else size for size, sure in _pairs(type_, inferred)))
 
 
 def lenient(declared: PartialType, inferred: PartialType) -> PartialType:
@@ -85,17 +77,13 @@ def lenient(declared: PartialType, inferred: PartialType) -> PartialType:
     if len(declared.shape) != len(inferred.shape):
         return typed.sized(None)
     pairs = _pairs(declared, inferred)
-    difference = next((position for position, (left, right) in enumerate(pairs) if _numbers(left, right) and left != right), None)
+    difference = next((position for position, pair in enumerate(pairs) if not numbers_may_be(*pair)), None)
     if difference is None:
         return typed.sized([_filled(*pair) for pair in pairs])
     # onnxruntime merges sizes in order. It stops at the first difference, and then keeps only sizes that are equal.
     # [?, 2, ?] and [N, 3, M]: the first size becomes N, the second is dropped, the third stays unknown.
     merged = [_filled(*pair) if position < difference else pair[0] for position, pair in enumerate(pairs)]
     return typed.sized([left if left == right else None for left, (_, right) in zip(merged, pairs, strict=True)])
-
-
-def _numbers(*sizes: Size) -> bool:
-    return all(isinstance(size, int) for size in sizes)
 
 
 def _filled(declared: Size, inferred: Size) -> Size:
@@ -119,14 +107,9 @@ def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
         code, outcome = "EXP306", _outcome(contradiction)
     else:
         code = "EXP308"
-        needed = [
-            f"{size} = {number}"
-            for number, size in _pairs(declared, inferred)
-            if isinstance(size, str) and isinstance(number, int)
-        ]
-        outcome = (
-            f"right for {printable(' and '.join(dict.fromkeys(needed)))} only; onnxruntime does not notice others: {UNNOTICED}"
-        )
+        numbers = [(number, size) for number, size in _pairs(declared, inferred) if isinstance(number, int)]
+        needed = printable(" and ".join(dict.fromkeys(f"{size} = {number}" for number, size in numbers if isinstance(size, str))))
+        outcome = f"right for {needed} only; onnxruntime does not notice others: {UNNOTICED}"
     return CODES[code].finding(
         "",
         expected=f"{name!r} of type {inferred}, which follows from the inputs of its node",
@@ -154,12 +137,8 @@ def _wrong(shape: Shape | None, inferred: Shape | None) -> bool:
 
 def _never(declared: PartialType, inferred: PartialType, sizes: Sizes) -> bool:
     """Return True if a declared type is wrong for all sizes of the inputs."""
-    if (
-        not same_type(declared, inferred)
-        or declared.shape is None
-        or inferred.shape is None
-        or len(declared.shape) != len(inferred.shape)
-    ):
+    ranks = [None if type_.shape is None else len(type_.shape) for type_ in (declared, inferred)]
+    if not same_type(declared, inferred) or None in ranks or ranks[0] != ranks[1]:
         return True
     pairs = [(number, size) for number, size in _pairs(declared, inferred) if isinstance(number, int) and size is not None]
     symbols = sorted(frozenset().union(*(sizes.symbols(size) for _, size in pairs)))
@@ -175,4 +154,4 @@ def _is(sizes: Sizes, size: KnownSize, number: int, values: Values) -> bool:
 
 
 def _pairs(declared: PartialType, inferred: PartialType) -> list[tuple[Size, Size]]:
-    return list(zip_longest(declared.shape or (), inferred.shape or ()))
+    return list(zip(declared.shape or (), inferred.shape or (), strict=True))

@@ -54,9 +54,8 @@ class _FlowValue:
 
 
 class _Step:
-    """A flow of elements from some values into others: through a node or, if that is None, into a graph or out of one.
-
-    `bulk`: whether an input is bulk. `use`: the use of the results.
+    """A flow of elements from some values into others: through a node or, if that is None, into a graph or out of one. `bulk`:
+    whether an input is bulk. `use`: the use of the results.
     """
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")

@@ -24,11 +24,9 @@ from dmlgather.wording import printable
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its reasons.
-
-    `findings`: why DirectML refuses the node, or what is missing. `taken`, `lowest`: DirectML's operators for the node at the
-    level of the check, and at the lowest possible level. `within`: the conditions on sizes for `lowest`. `call`: the node as a
-    problem; None if not all of it is known.
+    """A verdict with its reasons. `findings`: why DirectML refuses the node, or what is missing. `taken`, `lowest`: DirectML's
+    operators for the node at the level of the check, and at the lowest possible level. `within`: the conditions on sizes for
+    `lowest`. `call`: the node as a problem; None if not all of it is known.
     """
 
     verdict: Verdict
@@ -55,11 +53,8 @@ WRONG = ("EXP101", "EXP111", "EXP304")
 
 def for_shape_computation(judgement: Judgement) -> Judgement:
     """Return the verdict on a shape computation. A node with an error that holds on every device stays refused."""
-    return (
-        judgement
-        if any(finding.code in WRONG for finding in judgement.findings)
-        else Judgement(Verdict.HOST, call=judgement.call)
-    )
+    is_wrong = any(finding.code in WRONG for finding in judgement.findings)
+    return judgement if is_wrong else Judgement(Verdict.HOST, call=judgement.call)
 
 
 def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, clamped: bool = False) -> Judgement:

@@ -75,16 +75,14 @@ def _why(call: KnownNode) -> Unknown:
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
     """Return the reason why a node's outputs are not known. `passes_on`: whether they would be known if its inputs were."""
-    unknown_inputs = [
-        (name, unknown) for name, value in zip(node.input, values, strict=True) if (unknown := first_unknown(value)) is not None
-    ]
-    decided_by = next((unknown.decided_by for _, unknown in unknown_inputs if unknown.decided_by), None)
-    of_sizes = bool(unknown_inputs) and all(unknown.of_sizes for _, unknown in unknown_inputs)
-    if not passes_on or not unknown_inputs:
+    unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
+    decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
+    of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
+    if not passes_on or not unknowns:
         reason = f"computed when the model runs, by {operator_name(node)}"
         return Unknown(reason, decided_by, computed=True, of_sizes=of_sizes)
-    name, unknown = unknown_inputs[0]
-    return replace(unknown.computed_from(printable(name), decided_by), of_sizes=of_sizes)
+    name, why = unknowns[0]
+    return replace(why.computed_from(printable(name), decided_by), of_sizes=of_sizes)
 
 
 def _may_be_partly(call: KnownNode) -> bool:
@@ -133,7 +131,6 @@ def _moved(call: KnownNode) -> list[Value] | Unknown:
 
 
 def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:
-    """Return the outputs of a node for known inputs."""
     node, entry = call.node, entry_of(call.node)
     if entry.run is not None:
         opset = max(call.opset, 9) if node.op_type == "Constant" else call.opset  # models had integer constants before 9 as well

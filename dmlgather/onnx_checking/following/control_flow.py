@@ -31,9 +31,6 @@ Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], S
 that takes too many steps.
 """
 
-Results = tuple[list[Value], list[PartialType]]
-"""The values and the types of the outputs of a node."""
-
 
 def taken_branch(node: NodeProto, scope: Scope) -> str | None:
     """Return the attribute of an If whose graph runs; None if that is not known, and for other nodes."""
@@ -61,8 +58,8 @@ def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) ->
         scope.learn_type(name, reduce(PartialType.joined, types))
 
 
-def loop_results(node: NodeProto, scope: Scope, run: Run) -> Results | None:
-    """Return the outputs of a Loop whose condition is known in each iteration; None for other Loops, and for other nodes."""
+def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], list[PartialType]] | None:
+    """Return the values and types of the outputs of a Loop whose condition is known in each iteration; None for others."""
     body = _body(node)
     if body is None:
         return None
@@ -88,12 +85,12 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> Results | None:
     if most is None or continues is None:
         return None
     if not iterations:
-        return _without_scans(node, carried), [*types, *[NOTHING] * (len(node.output) - len(types))]
-    scan_types = [reduce(PartialType.joined, row) for row in zip(*scanned_types, strict=True)]
-    return [*carried, *map(_stacked, zip(*iterations, strict=True))], [
-        *types,
-        *(with_axis(row, 0, len(iterations)) for row in scan_types),
-    ]
+        nothing = Unknown("computed when the model runs, by Loop, which has no iteration", computed=True)
+        missing = len(node.output) - len(carried)  # scan outputs are empty, with unknown shapes
+        return [*carried, *[nothing] * missing], [*types, *[NOTHING] * missing]
+    scan_output_types = [reduce(PartialType.joined, type_) for type_ in zip(*scanned_types, strict=True)]
+    types += [with_axis(type_, 0, len(iterations)) for type_ in scan_output_types]
+    return [*carried, *map(_stacked, zip(*iterations, strict=True))], types
 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
@@ -111,10 +108,10 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
         if inner is None:
             return None
         results = [outer_symbols.outside(inner.type(name)) for name in inner.results[1:]]
-        wider = [old.joined(new) for old, new in zip(types, results, strict=False)]
-        if wider == types:
-            return [*types, *(with_axis(row, 0, None) for row in results[len(types) :])]
-        types = wider
+        widened = [old.joined(new) for old, new in zip(types, results, strict=False)]
+        if widened == types:
+            return [*types, *(with_axis(type_, 0, None) for type_ in results[len(types) :])]
+        types = widened
     return None
 
 
@@ -134,7 +131,7 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
     shapes = [(scope.type(name).shape, axis) for name, axis in zip(data, _axes(node, "scan_input_axes", count), strict=True)]
     length = next((shape[axis] for shape, axis in shapes if shape is not None and -len(shape) <= axis < len(shape)), None)
     axes = _axes(node, "scan_output_axes", len(results) - states)
-    return [*results[:states], *(with_axis(row, axis, length) for row, axis in zip(results[states:], axes, strict=True))]
+    return [*results[:states], *(with_axis(type_, axis, length) for type_, axis in zip(results[states:], axes, strict=True))]
 
 
 def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
@@ -146,7 +143,7 @@ def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], 
         return None
     states = len(types) - count
     axes = _axes(node, "scan_input_axes", count)
-    return [*types[:states], *(_without_axis(known, axis) for known, axis in zip(types[states:], axes, strict=True))]
+    return [*types[:states], *(_without_axis(type_, axis) for type_, axis in zip(types[states:], axes, strict=True))]
 
 
 def _scan_input_count(node: NodeProto) -> int:
@@ -189,7 +186,6 @@ def _number(value: Value) -> int | None:
 
 
 def _stacked(values: Sequence[Value]) -> Value:
-    """Return the values of all iterations, stacked along a new first axis."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     if (
         len(arrays) < len(values)
@@ -198,9 +194,3 @@ def _stacked(values: Sequence[Value]) -> Value:
     ):
         return Unknown("computed when the model runs, by Loop", computed=True)
     return np.stack([value.astype(object) for value in arrays] if len({value.dtype for value in arrays}) > 1 else arrays)
-
-
-def _without_scans(node: NodeProto, carried: Sequence[Value]) -> list[Value]:
-    """Return the outputs after no iteration. Scan outputs are empty, with unknown shapes."""
-    nothing = Unknown("computed when the model runs, by Loop, which has no iteration", computed=True)
-    return [*carried, *[nothing] * (len(node.output) - len(carried))]

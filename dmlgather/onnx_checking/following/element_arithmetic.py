@@ -66,10 +66,8 @@ def applied(operation: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic on the elements of one node.
-
-    `unknown`: makes the Unknown for a reason and the sizes that it is about. `integers`: whether the elements are integers.
-    `attributes`: the node's attributes with one number.
+    """Arithmetic on the elements of one node. `unknown`: makes the Unknown for a reason and the sizes that it is about.
+    `integers`: whether the elements are integers. `attributes`: the node's attributes with one number.
     """
 
     sizes: Sizes
@@ -125,15 +123,11 @@ def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Arr
     """Return the output of a rule for single elements, with NumPy's broadcasting. `inputs`: None for one that is left out.
     ValueError if the shapes do not fit or the output is too large.
     """
-    arrays = [objects(each) for each in inputs if each is not None]
-    shape = np.broadcast_shapes(*(each.shape for each in arrays))
+    shape = np.broadcast_shapes(*(each.shape for each in inputs if each is not None))
     if math.prod(shape) > KEPT_ELEMENTS:
         raise ValueError(f"{math.prod(shape)} elements")
-    flat_arrays = iter([np.broadcast_to(each, shape).reshape(-1) for each in arrays])
-    flat_inputs = [None if each is None else next(flat_arrays) for each in inputs]
-    elements = [
-        rule(compute, *(None if each is None else each[index] for each in flat_inputs)) for index in range(math.prod(shape))
-    ]
+    flat = [None if each is None else np.broadcast_to(objects(each), shape).reshape(-1) for each in inputs]
+    elements = [rule(compute, *(None if each is None else each[index] for each in flat)) for index in range(math.prod(shape))]
     return array_of(elements, shape, dtype)
 
 
@@ -150,9 +144,7 @@ def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         too_large = Unknown(f"a number that {dtype.name} does not hold")
-        elements = [
-            too_large if isinstance(element, int) and not info.min <= element <= info.max else element for element in elements
-        ]
+        elements = [too_large if isinstance(each, int) and not info.min <= each <= info.max else each for each in elements]
     if all(isinstance(element, int | float) for element in elements):
         return np.array(elements, dtype).reshape(shape)
     array = np.empty(len(elements), object)

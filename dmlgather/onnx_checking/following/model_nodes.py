@@ -70,9 +70,9 @@ def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str])
     for _ in range(MOST_ROUNDS if nodes else 0):
         count = len(ranks)
         for node, rule in (*nodes, *reversed(nodes)):
-            for name, rank_ in rule(node, rank):
-                if name in lacking and name not in ranks and rank_ <= MOST_DIMENSIONS:
-                    ranks[name] = rank_
+            for name, number in rule(node, rank):
+                if name in lacking and name not in ranks and number <= MOST_DIMENSIONS:
+                    ranks[name] = number
         if len(ranks) == count:
             break
     return ranks
@@ -84,10 +84,8 @@ CHANGING = "another value in each iteration of the"
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """An input or output of a node.
-
-    `name`: empty for an input that is left out. `elements`: the known elements, or the reason why none is known. `undefined`:
-    the reason why a node cannot read it; None if it can.
+    """An input or output of a node. `name`: empty for an input that is left out. `elements`: the known elements, or the reason
+    why none is known. `undefined`: the reason why a node cannot read it; None if it can.
     """
 
     name: str
@@ -103,10 +101,8 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class ModelNode:
-    """A node of the family in a model.
-
-    `place`: its path, unique in the model. `graph`: the path of the graph around it. `index`: its position in that graph.
-    `unreached`: why no run of the model reaches it; None if one may.
+    """A node of the family in a model. `place`: its path, unique in the model. `graph`: the path of the graph around it.
+    `index`: its position in that graph. `unreached`: why no run of the model reaches it; None if one may.
     """
 
     place: str
@@ -237,32 +233,30 @@ class _Visitor:
         for index, node in enumerate(graph.node):
             place, key = place_of(path, node, index), self.functions.called(node)
             opset = opsets.get("") if key is None else None
-            if key is None and in_family(node):
+            is_judged, inside = key is None and in_family(node), dict[str, Scope]()
+            if is_judged:
                 self._check_room(node, path, opset)
-                unique, inputs = self._unique(place, index), _values(node.input, scope)
-                self.propagation.visit(node, opset, scope, {})
-                learn_runtime_types(node, opset, scope, {}, self.propagation)
-                note_output_sizes(node, unique, list(node.output), scope)
-                self._note_contradictions(node, unique, node.output, path, scope)
-                outputs = _values(node.output, scope)
-                self.contents.nodes.append(ModelNode(unique, path, index, node, opset or 0, inputs, outputs, self.unreached))
-                continue
-            self.contents.others[printable(operator_name(node))] += 1
-            reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}
-            self.contents.undefined += [(place, *pair) for pair in reasons.items()]
-            if opset is not None:
-                try:
-                    check_by_schema(node, opset)
-                except (TypeError, ValueError) as error:
-                    self.contents.malformed.append((place, node, opset, str(error)))
-                    opset = None  # nothing follows for its outputs
-            if key is not None:
-                self._call(key, node, scope)
-            inside = self._inside(node, place, scope, opsets)
+                place, inputs = self._unique(place, index), _values(node.input, scope)
+            else:
+                self.contents.others[printable(operator_name(node))] += 1
+                reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}
+                self.contents.undefined += [(place, *pair) for pair in reasons.items()]
+                if opset is not None:
+                    try:
+                        check_by_schema(node, opset)
+                    except (TypeError, ValueError) as error:
+                        self.contents.malformed.append((place, node, opset, str(error)))
+                        opset = None  # nothing follows for its outputs
+                if key is not None:
+                    self._call(key, node, scope)
+                inside = self._inside(node, place, scope, opsets)
             self.propagation.visit(node, opset, scope, inside)
             learn_runtime_types(node, opset, scope, inside, self.propagation)
             note_output_sizes(node, place, list(node.output), scope)
             self._note_contradictions(node, place, node.output, path, scope)
+            if is_judged:
+                outputs = _values(node.output, scope)
+                self.contents.nodes.append(ModelNode(place, path, index, node, opset or 0, inputs, outputs, self.unreached))
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
         """Record the contradicted types of `names`, which are outputs of `node` or inputs of a graph inside it."""
@@ -315,10 +309,8 @@ class _Visitor:
         if node.op_type == "Scan":
             names = [value.name for value in graph.input]
             body_types = scan_body_types(node, graph, inner.outer.type) or [NOTHING] * len(names)
-            inferred = {
-                name: inner.inferred(name).merged(type_, inner.reader.names.joined)
-                for name, type_ in zip(names, body_types, strict=True)
-            }
+            join, pairs = inner.reader.names.joined, zip(names, body_types, strict=True)
+            inferred = {name: inner.inferred(name).merged(type_, join) for name, type_ in pairs}
             inner.check_inputs(inferred)
             inner.runtime_inferred |= zip(names, scan_body_types(node, graph, inner.outer.runtime_type) or (), strict=False)
             for name, type_ in inferred.items():
@@ -326,9 +318,8 @@ class _Visitor:
         elif node.op_type == "Loop" and inner.unconfirmed and opset is not None:  # ONNX infers no shapes of what it carries
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
-            inner.runtime_inferred |= {
-                name: inner.outer.runtime_type(carried).sized(None) for name, carried in zip(names, node.input[2:], strict=False)
-            }
+            carried = [inner.outer.runtime_type(name).sized(None) for name in node.input[2:]]
+            inner.runtime_inferred |= zip(names, carried, strict=False)
             for name, type_ in zip(names, self.propagation.lasting(node, opset, inner.outer) or (), strict=False):
                 inner.learn_input(name, type_)
 

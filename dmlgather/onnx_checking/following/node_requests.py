@@ -46,20 +46,15 @@ class NodeRequests:
         evaluates: bool = True,
     ) -> NodeAnswer:
         """Return the outputs' types and values of a node of ONNX's own domain without graphs. `types`, `values`: of its inputs.
-        `evaluates`: whether values are wanted too.
-
-        The answer is empty if ONNX refuses the node or exceeds a limit.
+        `evaluates`: whether values are wanted too. The answer is empty if ONNX refuses the node or exceeds a limit.
         """
         from onnx import GraphProto, ModelProto, numpy_helper
 
         if self.limits.used_up:
             return NodeAnswer()
         graph = GraphProto(node=[node])
-        evaluated = (
-            evaluates
-            and entry_of(node).evaluated
-            and not any(attribute.name == NO_REDUCTION and attribute.i for attribute in node.attribute)
-        )
+        ignored = any(attribute.name == NO_REDUCTION and attribute.i for attribute in node.attribute)
+        evaluated = evaluates and entry_of(node).evaluated and not ignored
         for name, type_, value in {
             name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
         }.values():
@@ -76,12 +71,10 @@ class NodeRequests:
         except InferenceFailedError:
             return NodeAnswer()
         first_type = types[0] if types else NOTHING
-        output_types = {
-            value.name: right_type(node, opset, first_type, type_of_value(value)) for value in answer.graph.value_info
-        }
+        infos, tensors = answer.graph.value_info, answer.graph.initializer
         return NodeAnswer(
-            output_types,
-            {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},
+            {info.name: right_type(node, opset, first_type, type_of_value(info)) for info in infos},
+            {tensor.name: value for tensor in tensors if (value := _array(tensor)) is not None},
         )
 
 

@@ -57,54 +57,51 @@ class KnownNode:
         floats = {attribute.name: attribute.f for attribute in self.node.attribute if attribute.HasField("f")}
         return Arithmetic(self.names.sizes, self.names.unknown, integers=integers, attributes={**self.integers, **floats})
 
-    def shape(self, at: int) -> Shape | None:
-        """Return the shape of input `at`; None if it is not known, or the input is left out."""
-        return self.types[at].shape if self.has(at) else None
+    def shape(self, index: int) -> Shape | None:
+        """Return the shape of input `index`; None if it is not known, or the input is left out."""
+        return self.types[index].shape if self.has(index) else None
 
-    def sizes(self, at: int) -> Shape:
-        """Return the shape of input `at`; ValueError if it is not known."""
-        shape = self.shape(at)
+    def sizes(self, index: int) -> Shape:
+        """Return the shape of input `index`; ValueError if it is not known."""
+        shape = self.shape(index)
         if shape is None:
-            raise ValueError(f"input {at} of unknown shape")
+            raise ValueError(f"input {index} of unknown shape")
         return shape
 
-    def has(self, at: int) -> bool:
-        """Return True if the node has input `at`."""
-        return at < len(self.node.input) and bool(self.node.input[at])
+    def has(self, index: int) -> bool:
+        """Return True if the node has input `index`."""
+        return index < len(self.node.input) and bool(self.node.input[index])
 
     def ints(self, name: str) -> list[int] | None:
         """Return an attribute with a list of integers; None if it is left out."""
-        return next(
-            (list(attribute.ints) for attribute in self.node.attribute if attribute.name == name and not attribute.ref_attr_name),
-            None,
-        )
+        return next((list(each.ints) for each in self.node.attribute if each.name == name and not each.ref_attr_name), None)
 
-    def elements(self, at: int) -> list[Element] | None:
+    def elements(self, index: int) -> list[Element] | None:
         """Return the elements of a one-dimensional input, including Unknowns; None if not even their number is known."""
-        value: Value | None = self.values[at]
+        value: Value | None = self.values[index]
         if isinstance(value, np.ndarray):
             return objects(value).reshape(-1).tolist()
-        shape = self.shape(at)
+        shape = self.shape(index)
         if shape is None or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > 64:
             return None
         return [value or Unknown("")] * shape[0]
 
-    def bounds(self, name: str, at: int) -> list[Element] | None:
-        """Return a list of integers that is an attribute or, in later versions, input `at`."""
+    def bounds(self, name: str, index: int) -> list[Element] | None:
+        """Return a list of integers that is an attribute or, in later versions, input `index`."""
         attribute = self.ints(name)
-        return list(attribute) if attribute is not None else self.elements(at) if self.has(at) else None
+        return list(attribute) if attribute is not None else self.elements(index) if self.has(index) else None
 
     def size(self, operation: str, *operands: Any) -> Size:
         """Return the result of an operation on sizes; None if it is not known."""
         return size_of(self.arithmetic()(operation, *(Unknown("") if operand is None else operand for operand in operands)))
 
-    def like(self, at: int, *, of: int | None = None) -> PartialType:
-        """Return the type of input `at`, with the data type of input `of`."""
-        return tensor(self.dtype(at if of is None else of), self.shape(at))
+    def like(self, index: int, *, of: int | None = None) -> PartialType:
+        """Return the type of input `index`, with the data type of input `of`."""
+        return tensor(self.dtype(index if of is None else of), self.shape(index))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
         """Return the data type of the first of these inputs that the node has."""
-        return next((self.types[at].dtype for at in numbers if self.has(at)), None)
+        return next((self.types[index].dtype for index in numbers if self.has(index)), None)
 
 
 def size_of(element: Element) -> Size:
@@ -123,8 +120,7 @@ all are unknown.
 """
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""A function from a node to the types of its outputs, followed by those of its inputs or not. ValueError if nothing is known.
-"""
+"""A function from a node to the types of its outputs, perhaps followed by its inputs'. ValueError if nothing is known."""
 
 Ranks = Callable[[str], "int | None"]
 """The rank of a value, by its name."""

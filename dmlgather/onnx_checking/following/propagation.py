@@ -83,10 +83,10 @@ class Propagation:
         results = loop_results(node, scope, partial(self._run, call.opset, scope))
         values, result_types = results or ([computed_when_run(node, call.values)] * len(node.output), [])
         _learn(node, scope, values)
-        for each in (result_types, lasting or ()):
-            for name, known in zip(node.output, each, strict=False):
+        for types in (result_types, lasting or ()):
+            for name, type_ in zip(node.output, types, strict=False):
                 if name:
-                    scope.learn_type(name, known)
+                    scope.learn_type(name, type_)
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
         """Return the result of `loop_types` or `scan_types`. Its steps have their own budget, because a loop may use up the

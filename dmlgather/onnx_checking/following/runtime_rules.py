@@ -31,7 +31,7 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
     from onnx import NodeProto, defs
 
     schema_attributes = defs.get_schema(operator, ASKED_OPSET, "").attributes
-    names = [f"input {at}" for at in range(len(shapes))]
+    names = [f"input {index}" for index in range(len(shapes))]
     attributes = [attribute for attribute in call.node.attribute if attribute.name in schema_attributes]
     node = NodeProto(op_type=operator, input=names, output=call.node.output, attribute=attributes)
     types = [tensor(np.dtype(np.float32), shape) for shape in shapes]
@@ -47,7 +47,7 @@ def like(*numbers: int | None, of: int | None = None) -> TypeRule:
     """Return a rule for outputs that have the types of these inputs, or an unknown type for None. `of`: the input with their
     data type.
     """
-    return lambda call: [NOTHING if at is None else call.like(at, of=of) for at in numbers]
+    return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
@@ -57,7 +57,7 @@ def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool |
     """
 
     def rule(call: KnownNode) -> list[PartialType]:
-        shapes = [call.shape(at) for at in numbers]
+        shapes = [call.shape(index) for index in numbers]
         is_last = call.integers.get("channels_last", 0) if last is None else last
         if is_last and shapes[0] is not None:
             shapes[0] = [shapes[0][0], shapes[0][-1], *shapes[0][1:-1]]
@@ -75,11 +75,11 @@ def matrix_product(call: KnownNode) -> list[PartialType]:
     return [call.like(0).sized(shape)]
 
 
-def _turned(call: KnownNode, at: int, letter: str) -> Shape | None:
+def _turned(call: KnownNode, index: int, letter: str) -> Shape | None:
     """Return the shape of a factor after its transpositions: the first dimension becomes the last but one (transBatch), then
     the last two are swapped (trans).
     """
-    shape = call.shape(at)
+    shape = call.shape(index)
     if shape is None or len(shape) < 2:
         return shape
     if call.integers.get(f"transBatch{letter}", 0):
@@ -101,13 +101,15 @@ def quantized(call: KnownNode) -> list[PartialType]:
 
 def broadcast(*numbers: int, of: int = 0) -> TypeRule:
     """Return a rule for an output with the broadcast shape of these inputs. `of`: the input with its data type."""
-    return lambda call: [tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(at) for at in numbers])]
+    return lambda call: [
+        tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(index) for index in numbers])
+    ]
 
 
 def concatenated(call: KnownNode) -> list[PartialType]:
     """Return the type of a concatenation. Inputs: the output's scale and zero point, then triples of data, scale, zero point."""
     parts = range(2, len(call.node.input), 3)
-    return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(at) for at in parts], concat)]
+    return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(index) for index in parts], concat)]
 
 
 def normalized(call: KnownNode) -> list[PartialType]:
@@ -160,7 +162,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
     """Return the types of attention, and of the keys and values so far. Keys and values have three dimensions, or four with
     heads apart; packed inputs have five. Only those with three have a cache.
     """
-    query, (key, value) = call.sizes(0), (call.sizes(at) if call.has(at) else None for at in (1, 2))
+    query, (key, value) = call.sizes(0), (call.sizes(index) if call.has(index) else None for index in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]
     if len(query) == 5:
         hidden = call.size("multiply", query[2], query[4])
@@ -169,9 +171,9 @@ def multi_head(call: KnownNode) -> list[PartialType]:
     types = [call.like(0).sized([*query[:2], hidden])]
     if key is None or len(key) != 3 or call.has(8):  # 8: a buffer as long as the longest sequence
         return types
-    for at, width in ((6, query[2]), (7, hidden)):
-        cached = call.shape(at)
-        past_length = cached[2] if cached is not None else None if call.has(at) else 0
+    for index, width in ((6, query[2]), (7, hidden)):
+        cached = call.shape(index)
+        past_length = cached[2] if cached is not None else None if call.has(index) else 0
         present = [query[0], heads, call.size("add", past_length, key[1]), call.size("floor_divide", width, heads)]
         types.append(call.like(0).sized(present))
     return types

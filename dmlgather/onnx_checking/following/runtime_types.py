@@ -54,10 +54,7 @@ def learn_runtime_types(
     else:
         call = KnownNode(node, opset, types, values, scope.reader.names, propagation.requests)
         inferred = _node_types(call)
-        if any(
-            isinstance(folded, Unknown) is not isinstance(unfolded_value, Unknown)
-            for folded, unfolded_value in zip(values, unfolded, strict=True)
-        ):
+        if any(isinstance(one, Unknown) is not isinstance(two, Unknown) for one, two in zip(values, unfolded, strict=True)):
             unfolded_types = zip(node.output, _node_types(replace(call, values=unfolded)), strict=False)
             scope.first_runtime_types |= {name: lenient(scope.declared(name), type_) for name, type_ in unfolded_types}
     for name, type_ in zip(node.output, chain(inferred, repeat(NOTHING)), strict=False):
@@ -68,9 +65,8 @@ def learn_runtime_types(
 
 
 def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
-    """Return True if onnxruntime does not load a model because of the wrong declared type of a value.
-
-    `name`: an output of the node, or an input of a graph inside it. `scope`: the scope of the name.
+    """Return True if onnxruntime does not load a model because of the wrong declared type of a value. `name`: an output of the
+    node, or an input of a graph inside it. `scope`: the scope of the name.
     """
     declared, inferred = scope.contradicted[name]
     if (scope.declarations.of_function and scope.outer is not None) or (node.op_type == "Scan" and name not in node.output):

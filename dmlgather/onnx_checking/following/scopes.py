@@ -25,7 +25,7 @@ NOWHERE = "defined nowhere"
 """The reason why a name that no graph defines has no value."""
 
 MOST_FOLDED = 100
-"""At most so many nodes in a row are followed to find out whether onnxruntime folds them."""
+"""At most so many consecutive nodes are followed to find out whether onnxruntime folds them."""
 
 
 class Scope:
@@ -89,7 +89,7 @@ class Scope:
         self._graph_types = dict(self.types)
         """The result of shape inference of the whole model."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """Whether onnxruntime folds a value, by its name and the number of nodes in a row that are folded."""
+        """Whether onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
         self._unconfirmed_ranks: set[str] = set()
         """Names whose rank follows only from unconfirmed declared ranks."""
 
@@ -97,19 +97,21 @@ class Scope:
     def _producers(self) -> dict[str, NodeProto]:
         return {name: node for node in self._graph.node for name in node.output}
 
+    def _of(self, name: str) -> Scope:
+        """Return the scope of a name: this one, or one around it."""
+        return self if name in self.types or name in self.values or self.outer is None else self.outer._of(name)
+
     def type(self, name: str) -> PartialType:
         """Return the known type of a name. Each of its sizes is a number or has a name."""
-        if name in self.types or name in self.values or self.outer is None:
-            type_ = self.types.get(name, NOTHING)
-            named = self.reader.named(name, type_)
-            if named is not type_:
-                self.types[name] = named
-                if any(
-                    size is not None and size != better for size, better in zip(type_.shape or (), named.shape or (), strict=True)
-                ):
-                    self.improved.add(name)
-            return named
-        return self.outer.type(name)
+        scope = self._of(name)
+        type_ = scope.types.get(name, NOTHING)
+        named = scope.reader.named(name, type_)
+        if named is not type_:
+            scope.types[name] = named
+            pairs = zip(type_.shape or (), named.shape or (), strict=True)
+            if any(size is not None and size != better for size, better in pairs):
+                scope.improved.add(name)
+        return named
 
     def value(self, name: str) -> Value:
         """Return the value of a name, or the reason why it is not known."""
@@ -123,9 +125,7 @@ class Scope:
 
     def is_improved(self, name: str) -> bool:
         """Return True if more is known of a name than shape inference of the whole graph found."""
-        if name in self.types or name in self.values or self.outer is None:
-            return name in self.improved
-        return self.outer.is_improved(name)
+        return name in self._of(name).improved
 
     def is_open(self, name: str) -> bool:
         """Return True if a part of an output's type is not known."""
@@ -211,35 +211,31 @@ class Scope:
 
     def has_runtime_type(self, name: str) -> bool:
         """Return True if onnxruntime keeps another type of a name than the right one."""
-        if name in self.types or name in self.values or self.outer is None:
-            return name in self.runtime_types
-        return self.outer.has_runtime_type(name)
+        return name in self._of(name).runtime_types
 
     def runtime_type(self, name: str) -> PartialType:
         """Return the type of a name that onnxruntime keeps."""
-        if name in self.types or name in self.values or self.outer is None:
-            return self.runtime_types.get(name) or self._graph_types.get(name, NOTHING)
-        return self.outer.runtime_type(name)
+        scope = self._of(name)
+        return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return the value of a name, if onnxruntime computes it before it runs the model. `most`: at most so many nodes in a
-        row are folded for it; with 1, only constants and shapes.
+        """Return the value of a name, if onnxruntime computes it before it runs the model. `most`: at most so many consecutive
+        nodes are folded for it; with 1, only constants and shapes.
         """
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Return True if onnxruntime computes a value before it runs the model, by at most `most` nodes in a row."""
-        if name not in self.types and name not in self.values and self.outer is not None:
-            return self.outer._folds(name, most)
-        if (name, most) not in self._folded:
-            value, node = self.value(name), self._producers.get(name)
+        """Return True if onnxruntime computes a value before it runs the model, with at most `most` consecutive nodes."""
+        scope = self._of(name)
+        if (name, most) not in scope._folded:
+            value, node = scope.value(name), scope._producers.get(name)
             folds = not isinstance(value, Unknown) and not has_names(value) and most > 0
             if folds and node is not None and node.op_type in ("Shape", "Size"):
-                folds = self.runtime_type(node.input[0]).numbers is not None
+                folds = scope.runtime_type(node.input[0]).numbers is not None
             elif folds and node is not None:
-                folds = all(self._folds(each, most - 1) for each in node.input if each)
-            self._folded[name, most] = folds
-        return self._folded[name, most]
+                folds = all(scope._folds(each, most - 1) for each in node.input if each)
+            scope._folded[name, most] = folds
+        return scope._folded[name, most]
 
     def learn_value(self, name: str, value: Value) -> None:
         """Store the value of an output, and the type of the value."""
@@ -296,9 +292,8 @@ def why_ignored(tensor: TensorProto) -> Unknown | None:
     if len(tensor.dims) > MOST_DIMENSIONS:
         return Unknown(f"a constant of {len(tensor.dims)} dimensions")
     if min(tensor.dims, default=0) < 0 or math.prod(size or 1 for size in tensor.dims) > sys.maxsize:
-        return Unknown(
-            "a damaged constant: no array has its shape"
-        )  # NumPy replaces a size of -1, and runs out of memory at others
+        # NumPy replaces a size of -1, and runs out of memory at others.
+        return Unknown("a damaged constant: no array has its shape")
     if element_count(tensor) > KEPT_ELEMENTS:
         return Unknown(f"a constant of {element_count(tensor)} elements")
     return None

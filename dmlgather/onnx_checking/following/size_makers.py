@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dmlgather.onnx.problems.partial_types import Size
 from dmlgather.onnx.problems.subgraphs import operator_name
 from dmlgather.onnx_checking.checked_model import SizeMaker
 from dmlgather.onnx_checking.following.operators import entry_of
@@ -50,13 +49,10 @@ def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scop
 
 def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
     """Yield the symbols in the types of names that have no record yet, each with its dimension."""
+    symbols, makers = scope.reader.names.sizes.symbols, scope.reader.names.makers
     for name in filter(None, names):
         for axis, size in enumerate(scope.type(name).shape or ()):
-            yield from ((axis, symbol) for symbol in _symbols(size, scope) if symbol not in scope.reader.names.makers)
-
-
-def _symbols(size: Size, scope: Scope) -> list[str]:
-    return sorted(scope.reader.names.sizes.symbols(size)) if isinstance(size, str) else []
+            yield from ((axis, symbol) for symbol in sorted(symbols(size)) if symbol not in makers)
 
 
 def _depends_on_data(node: NodeProto, scope: Scope) -> bool:
@@ -69,6 +65,6 @@ def _depends_on_data(node: NodeProto, scope: Scope) -> bool:
     decisive_values = (values[number] for number in entry_of(node).host if number < len(values))
     if any(isinstance(value, Unknown) and value.decided_by is not None and not value.of_sizes for value in decisive_values):
         return True
-    makers = scope.reader.names.makers
-    input_makers = (makers.get(symbol) for type_ in types for size in type_.shape or () for symbol in _symbols(size, scope))
+    symbols, makers = scope.reader.names.sizes.symbols, scope.reader.names.makers
+    input_makers = (makers.get(symbol) for type_ in types for size in type_.shape or () for symbol in symbols(size))
     return any(maker is not None and maker.from_data for maker in input_makers)

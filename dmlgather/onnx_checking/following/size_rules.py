@@ -91,7 +91,7 @@ def _broadcast(left: Size, right: Size) -> Size:
 
 def broadcast(call: KnownNode) -> list[Shape | None] | None:
     """Return the broadcast shape of all inputs, by NumPy's rule, which holds from version 7 on."""
-    shapes = [call.shape(at) for at in range(len(call.node.input)) if call.has(at)]
+    shapes = [call.shape(index) for index in range(len(call.node.input)) if call.has(index)]
     known_shapes = [shape for shape in shapes if shape is not None]
     if call.opset < 7 or len(known_shapes) < len(shapes) or not known_shapes:
         return None
@@ -220,10 +220,8 @@ def tile(call: KnownNode) -> list[Shape | None] | None:
 
 def counted(call: KnownNode) -> list[Shape | None] | None:
     """Return the shape of Range."""
-    start, limit, step = (
-        objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values
-    )
-    return [[range_length(call.arithmetic(), start, limit, step)]]
+    bounds = (objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values)
+    return [[range_length(call.arithmetic(), *bounds)]]
 
 
 def pad(call: KnownNode) -> list[Shape | None] | None:
@@ -236,8 +234,8 @@ def pad(call: KnownNode) -> list[Shape | None] | None:
         return [[None] * len(data)]
     shape = list(data)
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        at = int(axis)  # type: ignore[arg-type] # it is an integer
-        shape[at] = call.size("add", call.size("add", shape[at], size_of(before)), size_of(after))
+        dimension = int(axis)  # type: ignore[arg-type] # it is an integer
+        shape[dimension] = call.size("add", call.size("add", shape[dimension], size_of(before)), size_of(after))
     return [shape]
 
 
@@ -248,9 +246,7 @@ def resize(call: KnownNode) -> list[Shape | None] | None:
         return None
     if call.has(3):
         sizes = call.elements(3)
-        policy = next(
-            (attribute.s for attribute in call.node.attribute if attribute.name == "keep_aspect_ratio_policy"), b"stretch"
-        )
+        policy = next((each.s for each in call.node.attribute if each.name == "keep_aspect_ratio_policy"), b"stretch")
         return None if sizes is None or policy != b"stretch" else [[size_of(size) for size in sizes]]
     scales = call.elements(2)
     if not scales:
@@ -270,13 +266,9 @@ def top_k(call: KnownNode) -> list[Shape | None] | None:
     if data is None:
         return None
     axis = call.integers.get("axis", -1) % len(data)
-    return [
-        [
-            size_of(count[0]) if count and dimension == axis else None if dimension == axis else size
-            for dimension, size in enumerate(data)
-        ],
-        None,
-    ]
+    shape = list(data)
+    shape[axis] = size_of(count[0]) if count else None
+    return [shape, None]
 
 
 def split(call: KnownNode) -> list[Shape | None] | None:
@@ -316,11 +308,11 @@ def alike(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
     return rule
 
 
-def kernel(at: int) -> RankRule:
-    """Return a rule for operators with a kernel: input `at` has the rank of the first input and of the output."""
+def kernel(index: int) -> RankRule:
+    """Return a rule for operators with a kernel: input `index` has the rank of the first input and of the output."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-        kernel_rank = rank(node.input[at]) if len(node.input) > at else None
+        kernel_rank = rank(node.input[index]) if len(node.input) > index else None
         if kernel_rank is not None:
             yield from ((node.input[0], kernel_rank), (_output(node), kernel_rank))
 
@@ -336,7 +328,7 @@ def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
     (left, right), output = node.input, _output(node)
     ranks, result = (rank(left), rank(right)), rank(output)
     if None not in ranks:
-        yield output, max(known for known in ranks if known is not None)
+        yield output, max(number for number in ranks if number is not None)
     for name, other in ((left, ranks[1]), (right, ranks[0])):
         if result is not None and other is not None and other < result:
             yield name, result

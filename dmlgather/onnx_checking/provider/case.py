@@ -34,10 +34,8 @@ class CaseInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCase:
-    """A node of the family, with the facts that decide its verdict.
-
-    `judgement`: DirectML's verdict. `runtime_types`: the types of tensors in onnxruntime's graph that are not the right ones,
-    by graph and name.
+    """A node of the family, with the facts that decide its verdict. `judgement`: DirectML's verdict. `runtime_types`: the types
+    of tensors in onnxruntime's graph that are not the right ones, by graph and name.
     """
 
     node: ModelNode

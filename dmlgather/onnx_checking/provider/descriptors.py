@@ -37,8 +37,8 @@ def _windows(problem: Any) -> OperatorDesc:
     strides = [1] * len(data)
     for axis, start, end, step in zip(problem.axes, problem.starts, problem.ends, problem.steps, strict=True):
         windows[axis], strides[axis] = window(data[axis], start, end, step), min(max(step, LOWEST), HIGHEST)
-    output = (tuple(window_.size for window_ in windows), _tensor(problem.data)[1])
-    offsets, window_sizes = [window_.offset for window_ in windows], [window_.window for window_ in windows]
+    output = (tuple(each.size for each in windows), _tensor(problem.data)[1])
+    offsets, window_sizes = [each.offset for each in windows], [each.window for each in windows]
     return Slice1OperatorDesc.of(_tensor(problem.data), offsets, window_sizes, strides, output=output)
 
 

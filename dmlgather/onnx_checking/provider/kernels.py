@@ -28,11 +28,9 @@ FEW = ("double", "float", "int8", "uint8")
 
 
 class Kernel(NamedTuple):
-    """The kernels of an operator.
-
-    `since`: the operator's versions with a kernel in the DirectML provider. `host`: the inputs that this kernel reads on the
-    CPU, whatever their type. `cpu_types`: the data types of the CPU provider's kernel, by version. Without a kernel for
-    float16, onnxruntime casts.
+    """The kernels of an operator. `since`: the operator's versions with a kernel in the DirectML provider. `host`: the inputs
+    that this kernel reads on the CPU, whatever their type. `cpu_types`: the data types of the CPU provider's kernel, by
+    version. Without a kernel for float16, onnxruntime casts.
     """
 
     operator: str

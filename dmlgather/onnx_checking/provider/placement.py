@@ -49,11 +49,10 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node with its place.
-
-    `chain`: for a node on the CPU, the operators from a Shape or Size up to it. `control`: an operator with a graph of its own
-    that keeps the nodes of this graph from being fused; empty without one. `constants`: the positions of constant inputs.
-    `inputs`: the types of its inputs. `fits`: whether all its sizes are numbers other than 0, so that it may be fused.
+    """A node with its place. `chain`: for a node on the CPU, the operators from a Shape or Size up to it. `control`: an
+    operator with a graph of its own that keeps the nodes of this graph from being fused; empty without one. `constants`: the
+    positions of constant inputs. `inputs`: the types of its inputs. `fits`: whether all its sizes are numbers other than 0, so
+    that it may be fused.
     """
 
     key: Key
@@ -118,10 +117,8 @@ class _Graph:
         """Yield the nodes of the graph, and of those inside it, in order."""
         for index, node in enumerate(self.graph.node):
             for attribute, body in subgraphs(node):
-                around = self.around._replace(
-                    path=f"{place_of(self.path, node, index)}.{attribute}", operator=operator_name(node)
-                )
-                around = around._replace(types=self.types, constants=self.constants)
+                path, operator = f"{place_of(self.path, node, index)}.{attribute}", operator_name(node)
+                around = self.around._replace(path=path, operator=operator, types=self.types, constants=self.constants)
                 yield from _Graph(body, around).placed()
             yield self._placed(node, index)
 
@@ -195,17 +192,16 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator; 0 before the first. Size has that of Shape, with which it changes from opset 13
-    on.
+    """Return the version of a node's operator; 0 before the first. That of Size is Shape's, as both change together from opset
+    13 on.
     """
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Return the number of each device node's part. `fused`: whether a node may be fused with its neighbours.
-
-    A fused node joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that
-    it reads from.
+    """Return the number of each device node's part. `fused`: whether a node may be fused with its neighbours. A fused node
+    joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that it reads
+    from.
     """
     disjoint = _Parts()
     producers: dict[tuple[str, str], int] = {}

@@ -11,6 +11,7 @@ from dmlgather.directml import FeatureLevel, Finding, validate
 from dmlgather.directml.rules.rule import Fault
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
+from dmlgather.onnx_checking.contradictions import numbers_may_be
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
@@ -32,40 +33,31 @@ def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
     """Yield a fault if onnxruntime's graph has a declared number where the inferred size has a name, or if the kernel is
     created for other input sizes than those of the run.
     """
-    graph_type, computed, some = case.output, case.sizes, f"the run fails: {NUMBER}"
+    graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
-    faults = list(stale(case.node.outputs[0].name, graph_type, graph_type.sized(computed), "", some)) if misled else []
+    faults = list(stale(case.node.outputs[0].name, graph_type, graph_type.sized(computed), "", sometimes)) if misled else []
     yield from faults
     for input_ in case.arrays if case.is_early and not faults else ():
         failure = f"this node, or an earlier one, ends with {NUMBER}"
-        for fault in stale(input_.value.name, case.graph_type(input_.value), input_.value.type, failure, some):
+        for fault in stale(input_.value.name, case.graph_type(input_.value), input_.value.type, failure, sometimes):
             yield fault._replace(path=f"{input_.role}.shape")
 
 
 def differ(shape: Shape | None, computed: Shape) -> bool:
     """Return True if two shapes have different ranks, or different numbers for a size."""
-    if shape is None:
-        return False
-    numbers = (
-        (left, right) for left, right in zip(shape, computed, strict=False) if isinstance(left, int) and isinstance(right, int)
-    )
-    return len(shape) != len(computed) or any(left != right for left, right in numbers)
+    return shape is not None and (len(shape) != len(computed) or not all(map(numbers_may_be, shape, computed)))
 
 
-def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, some: str) -> Iterator[Fault]:
+def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, sometimes: str) -> Iterator[Fault]:
     """Yield a fault if a tensor's sizes in onnxruntime's graph are not those that the provider computes. `failure`: the
-    consequence. `some`: the consequence if only some sizes differ: the graph has a number and the provider a name.
+    consequence. `sometimes`: the consequence if only some sizes differ: the graph has a number and the provider a name.
     """
-    pairs = [
-        (number, size)
-        for number, size in zip(graph_type.shape or (), computed.shape or (), strict=False)
-        if isinstance(number, int)
-    ]
+    pairs = [pair for pair in zip(graph_type.shape or (), computed.shape or (), strict=False) if isinstance(pair[0], int)]
     equalities = " and ".join(f"{printable(size)} = {number}" for number, size in pairs if isinstance(size, str))
     if computed.shape is not None and differ(graph_type.shape, computed.shape):
         remedy = "remove stale sizes from the model's value_info and outputs, or mend the exporter that wrote them"
     elif equalities:
-        failure = f"{some}, unless {equalities}"
+        failure = f"{sometimes}, unless {equalities}"
         remedy = "export the model with dynamic sizes, or remove the numbers from its value_info and outputs"
     else:
         return
@@ -263,10 +255,8 @@ def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
 
 
 class ProviderRule(NamedTuple):
-    """A rule.
-
-    `verdict`, `certainty`: the provider's treatment of a node that breaks the rule, and the certainty of that. `text`: the
-    treatment in words, with `failure` and `codes` to fill in.
+    """A rule. `verdict`, `certainty`: the provider's treatment of a node that breaks the rule, and the certainty of that.
+    `text`: the treatment in words, with `failure` and `codes` to fill in.
     """
 
     code: str

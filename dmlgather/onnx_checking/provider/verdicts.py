@@ -43,17 +43,15 @@ def provided(
     judgements: Iterable[tuple[ModelNode, Judgement]],
     level: FeatureLevel,
 ) -> Provided:
-    """Return the provider's verdicts on a model at a feature level.
-
-    `judgements`: the nodes of the family with DirectML's verdicts. The provider has no verdict on a node that no run reaches,
-    or that reads an undefined name.
+    """Return the provider's verdicts on a model at a feature level. `judgements`: the nodes of the family with DirectML's
+    verdicts. The provider has no verdict on a node that no run reaches, or that reads an undefined name.
     """
     placed = place(file)
     cases = {
-        placed_node.key: ProviderCase(node, placed_node, level, judgement, contents.runtime_types)
+        placement.key: ProviderCase(node, placement, level, judgement, contents.runtime_types)
         for node, judgement in judgements
         if node.unreached is None and not any(value.undefined for value in node.inputs)
-        for placed_node in [placed[node.graph, node.index]]
+        for placement in [placed[node.graph, node.index]]
     }
     numbers = _parts(placed, cases)
     refused = next((each for each in contents.contradictions if each.refused), None)
@@ -63,9 +61,7 @@ def provided(
         nodes[case.node.place], node_findings = _verdict(case, numbers.get(key), refused)
         findings += [(case.node.place, finding) for finding in node_findings]
     places = {node.place for node in contents.nodes}
-    findings += _others(
-        (judgement for judgement in contents.contradictions if judgement.place not in places), contents.runtime_types, placed
-    )
+    findings += _others((each for each in contents.contradictions if each.place not in places), contents.runtime_types, placed)
     return Provided(nodes, findings, _summary(list(nodes.values())))
 
 
@@ -74,9 +70,9 @@ def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) 
     shapes are numbers.
     """
 
-    def fused(placed_node: PlacedNode) -> bool:
-        case = cases.get(placed_node.key)
-        return placed_node.may_be_fused if case is None else case.runs_on_device and not case.cut
+    def fused(node: PlacedNode) -> bool:
+        case = cases.get(node.key)
+        return node.may_be_fused if case is None else case.runs_on_device and not case.cut
 
     return numbered(parts(placed.values(), fused), [key for key, case in cases.items() if case.runs_on_device])
 
@@ -129,7 +125,6 @@ def _refused_by_onnx(*codes: str) -> ProviderNode:
 
 
 def _without_kernel(case: ProviderCase) -> tuple[ProviderNode, list[Finding]]:
-    """Return the verdict on a node without a kernel in the provider."""
     version = f"{case.operator}-{case.since}"
     if case.has_cpu_kernel:
         what = f"type {case.data_type}" if case.since in case.kernel.since else version
@@ -183,7 +178,7 @@ def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {
-        "directml": sum(count_of[node] for node in running),
+        "directml": sum(count_of[verdict] for verdict in running),
         "parts": len({node.part for node in nodes if node.part is not None}),
         "either": count_of[_V.ADAPTER],
         "cpu": count_of[_V.TYPE] + count_of[_V.SHAPE],
@@ -198,7 +193,6 @@ def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
 
 
 def _text(counts: Mapping[str, int]) -> str:
-    """Return the summary as one line."""
     on_device = f"{counted(counts['directml'], 'node')} on DirectML"
     if counts["either"]:
         on_device += f" and {counts['either']} where the adapter takes them"

@@ -22,12 +22,10 @@ REPEATED = ("Loop", "Scan")
 
 @dataclass
 class GraphDeclarations:
-    """The declared types of the values of one graph.
-
-    `all`: every declaration, as value_info of a serialised GraphProto, which is seldom decoded: most models have no
-    contradictions. `plain`: the types that inference finds without declarations, in the same form. `input_sizes`: the names of
-    sizes in the inputs; inference made up other names. `unconfirmed`: the declared types that inference without declarations
-    does not confirm.
+    """The declared types of the values of one graph. `all`: every declaration, as value_info of a serialised GraphProto, which
+    is seldom decoded: most models have no contradictions. `plain`: the types that inference finds without declarations, in the
+    same form. `input_sizes`: the names of sizes in the inputs; inference made up other names. `unconfirmed`: the declared types
+    that inference without declarations does not confirm.
     """
 
     all: bytes = b""
@@ -53,17 +51,15 @@ class GraphDeclarations:
 
 
 def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
-    """Return the value_info of a serialised GraphProto, by name."""
     from onnx import GraphProto
 
     return {value.name: value for value in GraphProto.FromString(graph).value_info}
 
 
 class Declarations:
-    """The declared types of a graph and of the graphs in its nodes.
-
-    `misled`: whether inference relied on a declaration that turned out to be wrong. `of_function`: whether the graph is a local
-    function. onnxruntime ignores the declarations of a function, except in graphs inside its nodes.
+    """The declared types of a graph and of the graphs in its nodes. `misled`: whether inference relied on a declaration that
+    turned out to be wrong. `of_function`: whether the graph is a local function. onnxruntime ignores the declarations of a
+    function, except in graphs inside its nodes.
     """
 
     def __init__(self, graphs: Iterable[GraphDeclarations] = ()) -> None:
@@ -103,9 +99,8 @@ def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value
 
 
 def compare_declarations(graph: GraphProto, plain: GraphProto) -> Declarations:
-    """Return the declarations in a graph, compared with `plain`, the graph as inferred without them.
-
-    Declarations that contradict `plain` are removed from the graph. Each graph gets its number as doc_string.
+    """Return the declarations in a graph, compared with `plain`, the graph as inferred without them. Declarations that
+    contradict `plain` are removed from the graph. Each graph gets its number as doc_string.
     """
     dims = chain.from_iterable(value.type.tensor_type.shape.dim for value in graph.input)
     input_sizes = frozenset(dim.dim_param for dim in dims if dim.dim_param)
@@ -120,18 +115,15 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
     values = [*graph.value_info, *graph.output, *(graph.input if number else ())]
     values = [value for value in values if value.HasField("type")]
     inferred_values = {value.name: value for value in (*plain.input, *plain.output, *plain.value_info) if value.HasField("type")}
-    declarations, inferences = (
-        GraphProto(value_info=type_infos).SerializeToString() for type_infos in (values, inferred_values.values())
-    )
+    both = (values, inferred_values.values())
+    declarations, inferences = (GraphProto(value_info=infos).SerializeToString() for infos in both)
     result = GraphDeclarations(declarations, inferences, input_sizes)
     inputs = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input if not number}
     for value in values:
         if value.name in inputs or (value.name in inferred_values and inferred_values[value.name].type == value.type):
             continue
-        declared = type_of_value(value)
-        inferred = (
-            keep_names(type_of_value(inferred_values[value.name]), input_sizes) if value.name in inferred_values else NOTHING
-        )
+        declared, own = type_of_value(value), inferred_values.get(value.name)
+        inferred = NOTHING if own is None else keep_names(type_of_value(own), input_sizes)
         holds = uncontradicted(declared, inferred, _equal_or_unknown)
         if declared != holds:
             result.unconfirmed[value.name] = declared

@@ -41,11 +41,9 @@ MEMORY_PER_BYTE = 3
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A decoded model without the values of large constants.
-
-    `limits`: the time and memory that are left for shape inference. `most_nodes`: the limit on its nodes of the family.
-    `remark`: why shapes could not be inferred; empty if they were. `declarations`: the declared types of the main graph's
-    values.
+    """A decoded model without the values of large constants. `limits`: the time and memory that are left for shape inference.
+    `most_nodes`: the limit on its nodes of the family. `remark`: why shapes could not be inferred; empty if they were.
+    `declarations`: the declared types of the main graph's values.
     """
 
     model: ModelProto
@@ -88,9 +86,8 @@ class Inferred(NamedTuple):
 
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
-    """Return a graph of the model with inferred shapes.
-
-    `strict`: fail at a node whose shapes cannot be inferred, instead of passing over it.
+    """Return a graph of the model with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred, instead of
+    passing over it.
     """
     from onnx import ModelProto
 

@@ -56,19 +56,16 @@ class InferenceLimits:
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
         """Return a serialised ModelProto with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred,
         instead of passing over it. `propagate`: also compute values that shapes depend on. The time is subtracted from
-        `seconds`.
-
-        Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if the
-        process crashed or exceeded a limit.
+        `seconds`. Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if
+        the process crashed or exceeded a limit.
         """
         return self._ask(_Request(GRAPH, model, strict, propagate))
 
     def ask_node(self, model: bytes, most: int) -> bytes:
         """Return a serialised ModelProto with the types of the outputs of a model's only node as value_info. The node's inputs
         are graph inputs or initializers. If all are initializers and no output has more than `most` elements, the answer also
-        has the outputs' values as initializers, if ONNX's reference evaluator knows the operator.
-
-        Errors and time as for `infer_shapes`; InferenceFailedError also for an ill-formed node.
+        has the outputs' values as initializers, if ONNX's reference evaluator knows the operator. Errors and time as for
+        `infer_shapes`; InferenceFailedError also for an ill-formed node.
         """
         return self._ask(_Request(NODE, model, most=most))
 
@@ -106,7 +103,7 @@ class _InferenceProcess:
         self.owner, self._late = os.getpid(), False
         self._process = start_python(inference_server.__file__, errors=subprocess.DEVNULL)
         try:
-            self._process.stdout.read(1)  # type: ignore[union-attr] # piped; the byte says that onnx is imported, whose time counts for no model
+            self._process.stdout.read(1)  # type: ignore[union-attr] # piped; once onnx is imported
         except OSError:  # it ended; the first request reports that
             pass
         except BaseException:  # Ctrl-C: nothing else can end it yet

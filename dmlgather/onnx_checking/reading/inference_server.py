@@ -128,7 +128,7 @@ def _elements(type_: Any, most: int, selects: bool) -> int:
     return math.prod(sizes)
 
 
-def _evaluated(model: Any, found: Any) -> Any:
+def _evaluated(model: Any, output_types: Any) -> Any:
     """Return the values of the node's outputs by ONNX's reference evaluator."""
     from onnx.reference import ReferenceEvaluator
 
@@ -136,7 +136,7 @@ def _evaluated(model: Any, found: Any) -> Any:
     del graph.input[:]
     del graph.output[:]
     for name in graph.node[0].output:
-        graph.output.add(name=name).type.CopyFrom(found[name])
+        graph.output.add(name=name).type.CopyFrom(output_types[name])
     return ReferenceEvaluator(model).run(None, {})
 
 

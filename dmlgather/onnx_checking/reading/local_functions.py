@@ -72,8 +72,8 @@ class Functions(Mapping[Key, "FunctionProto"]):
 
     def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
         """Return the number of nodes after all calls are inlined, calls included; MOST_NODES + 1 if it is larger."""
-        all_of_them = list(all_nodes(nodes))
-        return min(len(all_of_them) + sum(self._size[key] for key in self._calls(all_of_them, nested=False)), MOST_NODES + 1)
+        every_node = list(all_nodes(nodes))
+        return min(len(every_node) + sum(self._size[key] for key in self._calls(every_node, nested=False)), MOST_NODES + 1)
 
     def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
         """Return the functions that these nodes call, directly or through other functions."""
@@ -118,11 +118,10 @@ class Functions(Mapping[Key, "FunctionProto"]):
         end.
         """
         function = self._functions[key]
-        for kind, given, declared in (("input", node.input, function.input), ("output", node.output, function.output)):
-            if len(given) > len(declared):
-                raise FileError(
-                    f"calls {function_name(key)} with {counted(len(given), kind)}, but the function has {len(declared)}"
-                )
+        for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):
+            if len(arguments) > len(parameters):
+                number = counted(len(arguments), kind)
+                raise FileError(f"calls {function_name(key)} with {number}, but the function has {len(parameters)}")
 
 
 def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
@@ -192,9 +191,8 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
 
 
 def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
-    """Return copies of a function's nodes with `attributes` in place of references to them.
-
-    A reference to an attribute that is None stays. A reference to a missing attribute is removed.
+    """Return copies of a function's nodes with `attributes` in place of references to them. A reference to an attribute that is
+    None stays. A reference to a missing attribute is removed.
     """
     from onnx import GraphProto
 

@@ -27,9 +27,7 @@ HIDDEN = "dmlgather.hidden"
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
     """Return the graph of a model with inferred shapes, and a remark on shapes that are missing because of a limit; empty
-    without one.
-
-    `strict`: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
+    without one. `strict`: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
@@ -92,11 +90,9 @@ def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
             if any(wrong):
                 node.domain, any_hidden = HIDDEN, True
                 for value in values:
-                    declared = [
-                        declaration for declaration in (*graph.output, *graph.value_info) if declaration.name == value.name
-                    ]
-                    for declaration in declared or [graph.value_info.add()]:
-                        declaration.CopyFrom(value)
+                    declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
+                    for each in declared or [graph.value_info.add()]:
+                        each.CopyFrom(value)
     if any_hidden:
         model.opset_import.add(domain=HIDDEN, version=1)
     return any_hidden

@@ -67,18 +67,17 @@ class ModelSizes:
     def note_origin(self, shape: Iterable[Size] | None, tensor: str) -> None:
         """Record a model input as the origin of the symbols in a shape that have no origin yet."""
         for size in shape or ():
-            if isinstance(size, str):
-                for symbol in self.sizes.symbols(size) - self.origins.keys():
-                    self.origins[symbol] = tensor
+            for symbol in self.sizes.symbols(size) - self.origins.keys():
+                self.origins[symbol] = tensor
 
     def decided_by(self, *sizes: object) -> str | None:
         """Return a model input that decides one of the sizes; None if none is known."""
-        symbols = (symbol for size in sizes if isinstance(size, str) for symbol in sorted(self.sizes.symbols(size)))
+        symbols = (symbol for size in sizes for symbol in sorted(self.sizes.symbols(size)))
         return next((self.origins[symbol] for symbol in symbols if symbol in self.origins), None)
 
     def unknown(self, reason: str, *sizes: object) -> Unknown:
         """Return an Unknown for a reason about these sizes."""
-        symbols = [symbol for size in sizes if isinstance(size, str) for symbol in self.sizes.symbols(size)]
+        symbols = [symbol for size in sizes for symbol in self.sizes.symbols(size)]
         from_data = any(maker is not None and maker.from_data for maker in map(self.makers.get, symbols))
         return Unknown(reason, self.decided_by(*sizes), of_sizes=not from_data)
 
@@ -98,7 +97,7 @@ class ModelSizes:
         if better is None or size == better or isinstance(size, int):
             return size
         if self.is_open(size):
-            if isinstance(size, str) and size not in self._symbols(better):
+            if isinstance(size, str) and size not in self.sizes.symbols(better):
                 self._resolutions[size] = better
             return better
         return better if isinstance(better, int) else size
@@ -110,19 +109,16 @@ class ModelSizes:
             return True
         if isinstance(inferred, int):
             return False
-        if any(map(self.is_open, self._symbols(inferred))):
+        if any(map(self.is_open, self.sizes.symbols(inferred))):
             return self.sizes.compare(inferred, "=", declared) is not False
         return all(self._at(inferred, sample) in (None, declared) for sample in SAMPLES)
 
     def _at(self, size: KnownSize, sample: Sequence[int]) -> int | None:
         """Return the value of a size for the numbers of a sample, in turn for its symbols; None if it has no value."""
         try:
-            return self.sizes.at(size, dict(zip(sorted(self._symbols(size)), cycle(sample), strict=False)))
+            return self.sizes.at(size, dict(zip(sorted(self.sizes.symbols(size)), cycle(sample), strict=False)))
         except ZeroDivisionError:
             return None
-
-    def _symbols(self, size: KnownSize) -> frozenset[str]:
-        return self.sizes.symbols(size) if isinstance(size, str) else frozenset()
 
 
 @dataclass(frozen=True)
@@ -134,22 +130,17 @@ class SymbolSnapshot:
 
     def outside(self, type_: PartialType) -> PartialType:
         """Return the type without sizes that have symbols of the graph inside."""
-        return type_.each_size(lambda size: size if self._is_outside(size) else None)
-
-    def _is_outside(self, size: Size) -> bool:
-        return not isinstance(size, str) or self.names.sizes.symbols(size) <= self.symbols
+        return type_.each_size(lambda size: size if self.names.sizes.symbols(size) <= self.symbols else None)
 
 
 class GraphNames:
-    """Reads the sizes in a graph.
-
-    `path`: of the graph. `given`: names in the inputs' types that are names in `names` already, because the types come from
-    calls.
+    """Reads the sizes in a graph. `path`: of the graph. `known_names`: names in the inputs' types that are names in `names`
+    already, because the types come from calls.
     """
 
-    def __init__(self, names: ModelSizes, path: str, given: Iterable[str] = ()) -> None:
+    def __init__(self, names: ModelSizes, path: str, known_names: Iterable[str] = ()) -> None:
         self.names, self.path = names, path
-        self._read = {name: name for name in given}
+        self._read = {name: name for name in known_names}
 
     def inside(self, path: str) -> GraphNames:
         """Return a reader for a graph inside this one. The names of the inputs' sizes are the same there. Declared names of

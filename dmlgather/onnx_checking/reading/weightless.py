@@ -79,11 +79,9 @@ class _UnusualError(Exception):
 
 
 class _Layout(NamedTuple):
-    """The fields of a message type, by tag.
-
-    `inner`: submessages, with their descriptors. `single`: submessages that are a tensor or contain one and should occur once;
-    protobuf merges repeated ones. `packed`: lists of elements of a tensor, with the bytes of an element, or 0 if that varies.
-    `unpacked`: single elements, with the pattern of a run of them.
+    """The fields of a message type, by tag. `inner`: submessages, with their descriptors. `single`: submessages that are a
+    tensor or contain one and should occur once; protobuf merges repeated ones. `packed`: lists of elements of a tensor, with
+    the bytes of an element, or 0 if that varies. `unpacked`: single elements, with the pattern of a run of them.
     """
 
     inner: Mapping[int, Any]

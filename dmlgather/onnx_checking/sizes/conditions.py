@@ -25,18 +25,18 @@ def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
     return " ".join(signed).removeprefix("+ ")
 
 
-def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], more: int) -> str:
-    """Return the condition that the sum of `terms` and `more` is at least 0, as text without negative terms: "past + seq >=
+def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], offset: int) -> str:
+    """Return the condition that the sum of `terms` and `offset` is at least 0, as text without negative terms: "past + seq >=
     total + 1".
     """
     left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
     right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
     if not left:
-        return f"{' + '.join(right)} <= {more}"
-    if more > 0 and right:
-        left.append(str(more))
-    elif more < 0 or not right:
-        right.append(str(-more))
+        return f"{' + '.join(right)} <= {offset}"
+    if offset > 0 and right:
+        left.append(str(offset))
+    elif offset < 0 or not right:
+        right.append(str(-offset))
     return f"{' + '.join(left)} >= {' + '.join(right)}"
 
 
@@ -51,11 +51,11 @@ MOST_ROUNDS = 32
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """The inequality `left` >= `right` + `more`."""
+    """The inequality `left` >= `right` + `offset`."""
 
     left: KnownSize
     right: KnownSize
-    more: int
+    offset: int
 
 
 Atom = bool | tuple[str, Range] | AtLeast | None
@@ -65,10 +65,9 @@ None: it is too long to be stated.
 
 
 class Conditions:
-    """A conjunction of conditions.
-
-    `ranges`: of the symbols, in the order in which they were met. `inequalities`: conditions that are no ranges. `never`:
-    whether they are known to contradict each other. `unstated`: whether a condition is too long to be stated.
+    """A conjunction of conditions. `ranges`: of the symbols, in the order in which they were met. `inequalities`: conditions
+    that are no ranges. `never`: whether they are known to contradict each other. `unstated`: whether a condition is too long to
+    be stated.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -89,16 +88,16 @@ class Conditions:
                 conjunction._add((symbol, allowed))
         return conjunction
 
-    def require(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int = 0) -> None:
-        """Add the condition sum(left) >= sum(right) + more."""
-        for atom in self._atoms(left, right, more):
+    def require(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> None:
+        """Add the condition sum(left) >= sum(right) + offset."""
+        for atom in self._atoms(left, right, offset):
             self._add(atom)
 
-    def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int = 0) -> bool | None:
-        """Return whether sum(left) >= sum(right) + more, for all sizes under the conditions or for none; None if that depends
+    def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> bool | None:
+        """Return whether sum(left) >= sum(right) + offset, for all sizes under the conditions or for none; None if that depends
         on the sizes, or is not known.
         """
-        answers = {self._answer(atom) for atom in self._atoms(left, right, more)}
+        answers = {self._answer(atom) for atom in self._atoms(left, right, offset)}
         return False if False in answers else None if None in answers else True
 
     def solved(self) -> Conditions:
@@ -106,11 +105,8 @@ class Conditions:
         conditions = self
         for _ in range(MOST_ROUNDS):
             simplified = Conditions(self.sizes)
-            simplified.ranges, simplified.never, simplified.unstated = (
-                dict(conditions.ranges),
-                conditions.never,
-                conditions.unstated,
-            )
+            simplified.ranges = dict(conditions.ranges)
+            simplified.never, simplified.unstated = conditions.never, conditions.unstated
             for inequality in conditions.inequalities:
                 for atom in simplified._simplified(inequality):
                     simplified._add(atom)
@@ -126,10 +122,7 @@ class Conditions:
             for symbol, allowed in self.ranges.items()
             if allowed.low or (allowed.high is not None and allowed.high < ELEMENT_LIMIT)
         ]
-        return (
-            *ranges,
-            *(self._stated(inequality) for inequality in self.inequalities if self._by_ranges(inequality) is not True),
-        )
+        return (*ranges, *(self._stated(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:
         """Return the ranges of the symbols that follow from all conditions together; None if they are contradictory."""
@@ -146,11 +139,11 @@ class Conditions:
                         ranges[symbol] = ranges.get(symbol, ANY).both(_range(factor, constant + int(sum(most))))
             if ranges == before:
                 break
-        return None if any(sum_.empty for sum_ in ranges.values()) else ranges
+        return None if any(allowed.empty for allowed in ranges.values()) else ranges
 
-    def _atoms(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int) -> Iterator[Atom]:
+    def _atoms(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int) -> Iterator[Atom]:
         (one, less), (two, extra) = self._sum(left), self._sum(right)
-        yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, more + extra - less))
+        yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, offset + extra - less))
 
     def _sum(self, terms: Iterable[KnownSize]) -> tuple[KnownSize | None, int]:
         """Return the sum of the terms with names, None if it is too long, and the sum of the numbers."""
@@ -169,8 +162,8 @@ class Conditions:
         if linear is not None and len(linear[0]) < 2:
             yield _atom(*linear)
             return
-        if abs(inequality.more) > FARTHEST:
-            yield inequality.more < 0
+        if abs(inequality.offset) > FARTHEST:
+            yield inequality.offset < 0
             return
         if (solved := self._solved(inequality)) is not None:
             yield solved
@@ -180,12 +173,12 @@ class Conditions:
         any_of = list(product(parts(inequality.left, "maximum"), parts(inequality.right, "minimum")))
         if len(all_of) > 1:
             for left, right in all_of:
-                yield from self._simplified(AtLeast(left, right, inequality.more))
-        elif (inequality.right, inequality.more) == (0, 1) and self._are_factors(factors := parts(inequality.left, "multiply")):
+                yield from self._simplified(AtLeast(left, right, inequality.offset))
+        elif (inequality.right, inequality.offset) == (0, 1) and self._are_factors(factors := parts(inequality.left, "multiply")):
             for factor in factors:
                 yield from self._simplified(AtLeast(factor, 0, 1))
         elif len(any_of) > 1:
-            yield from self._alternatives(inequality, [AtLeast(left, right, inequality.more) for left, right in any_of])
+            yield from self._alternatives(inequality, [AtLeast(left, right, inequality.offset) for left, right in any_of])
         else:
             yield inequality
 
@@ -194,8 +187,8 @@ class Conditions:
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """Yield the parts of the disjunction of inequalities. `each`: the inequality that is equivalent to it."""
-        possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.more) is not False]
+        """Yield the parts of the disjunction of inequalities. `inequality`: the one that is equivalent to it."""
+        possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
         else:
@@ -210,22 +203,20 @@ class Conditions:
         open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]
         if len(open_symbols) != 1 or any(allowed.empty for allowed in ranges.values()):
             return None
-        solution = self.sizes.where_at_least(inequality.left, inequality.right, inequality.more, open_symbols[0], ranges)
+        solution = self.sizes.where_at_least(inequality.left, inequality.right, inequality.offset, open_symbols[0], ranges)
         return (open_symbols[0], solution) if isinstance(solution, Range) else solution
 
     def met(self, inequality: AtLeast, values: Mapping[str, int]) -> bool:
         """Return True if an inequality holds for values of its symbols. ZeroDivisionError if a size has no value for them."""
-        return self.sizes.at(inequality.left, values) - self.sizes.at(inequality.right, values) >= inequality.more
+        return self.sizes.at(inequality.left, values) - self.sizes.at(inequality.right, values) >= inequality.offset
 
     def _difference(self, inequality: AtLeast) -> tuple[dict[str, int], int] | None:
-        """Return the factors and the constant of left - right - more as a linear sum, which is at least 0; None if it is not
-        linear.
-        """
+        """Return the factors and the constant of left - right - offset, which is at least 0; None if it is not linear."""
         left, right = self.sizes.linear(inequality.left), self.sizes.linear(inequality.right)
         if left is None or right is None:
             return None
         factors = {symbol: left[0].get(symbol, 0) - right[0].get(symbol, 0) for symbol in (left[0] | right[0])}
-        return {symbol: factor for symbol, factor in factors.items() if factor}, left[1] - right[1] - inequality.more
+        return {symbol: factor for symbol, factor in factors.items() if factor}, left[1] - right[1] - inequality.offset
 
     def _answer(self, atom: Atom) -> bool | None:
         if isinstance(atom, AtLeast):
@@ -240,17 +231,17 @@ class Conditions:
         """Return True if one inequality implies another on the same sizes."""
         sum_, other_sum = self._difference(one), self._difference(other)
         if sum_ is None or other_sum is None:
-            return one.left == other.left and one.right == other.right and one.more >= other.more
+            return one.left == other.left and one.right == other.right and one.offset >= other.offset
         return sum_[0] == other_sum[0] and sum_[1] <= other_sum[1]
 
     def _by_ranges(self, inequality: AtLeast) -> bool | None:
         """Return whether an inequality holds for all sizes in the ranges, or for none; None if that depends, or is not known."""
         if any(known.empty for known in self.ranges.values()):
             return None
-        least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.more)(self.ranges).ends(self.ranges)
+        least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.offset)(self.ranges).ends(self.ranges)
         if least >= 0 or most < 0:
             return least >= 0
-        right = self.sizes.compute("add", inequality.right, inequality.more)
+        right = self.sizes.compute("add", inequality.right, inequality.offset)
         return None if right is None else self.sizes.compare(inequality.left, ">=", right)
 
     def _add(self, atom: Atom) -> None:
@@ -265,7 +256,7 @@ class Conditions:
 
     def _stated(self, inequality: AtLeast) -> SizeCondition:
         parts: dict[KnownSize, int] = {inequality.left: 1, inequality.right: -1}
-        constant, linear = -inequality.more, self._difference(inequality)
+        constant, linear = -inequality.offset, self._difference(inequality)
         if linear is not None:
             parts, constant = dict(linear[0].items()), linear[1]
         divisor = math.gcd(*parts.values())

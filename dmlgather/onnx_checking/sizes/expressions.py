@@ -105,8 +105,6 @@ class Sizes:
         self._taken: set[str] = set()
         self._named: dict[str, Expr] = {}
         self._names: dict[Expr, str] = {}
-        self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
-        self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
         self._boundings: dict[tuple[KnownSize, KnownSize, int], Bounding] = {}
         self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
 
@@ -122,15 +120,11 @@ class Sizes:
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
         """Return the result of one of OPERATIONS; None if it is no expression that holds for all sizes, or a too long one.
-
         "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the
         quotients that models compute. Its results are halves, quarters and so on; other fractions can only be rounded.
         """
-        key = (operation, *operands)
-        if key not in self._computed:
-            result = self._compute(operation, *map(self._expression, operands))
-            self._computed[key] = None if result is None else self._name(result)
-        return self._computed[key]
+        result = self._compute(operation, *map(self._expression, operands))
+        return None if result is None else self._name(result)
 
     def number(self, operation: str, *numbers: KnownSize | Fraction) -> Fraction | None:
         """Return the result of `compute` for numbers that need not be integers; None if it is not rational."""
@@ -150,11 +144,11 @@ class Sizes:
         answers = {RELATIONS[relation](sign, 0) for sign, possible in signs.items() if possible}
         return answers.pop() if len(answers) == 1 else None
 
-    def symbols(self, size: KnownSize) -> frozenset[str]:
-        """Return the names of the symbols in a size."""
+    def symbols(self, size: object) -> frozenset[str]:
+        """Return the names of the symbols in a size; none for a number, or for what is no size."""
         if isinstance(size, str) and size in self._named:
             return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
-        return frozenset() if isinstance(size, int) else frozenset({size})
+        return frozenset({size}) if isinstance(size, str) else frozenset()
 
     def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
         """Return the size for values of its symbols. ZeroDivisionError if it has no value for them."""
@@ -162,9 +156,7 @@ class Sizes:
             return size
         if size not in self._named:
             return values[size]
-        if size not in self._values:
-            self._values[size] = value_of(self._named[size])
-        result = self._values[size](values)
+        result = value_of(self._named[size])(values)
         if result.denominator != 1:
             raise ZeroDivisionError(f"{size} has no value for {dict(values)}")
         return int(result)
@@ -183,25 +175,25 @@ class Sizes:
         parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)
         return parts if len(parts) == len(self._named[size].args) else (size,)
 
-    def bounding(self, left: KnownSize, right: KnownSize = 0, more: int = 0) -> Bounding:
-        """Return a function that bounds left - right - more."""
-        key = (left, right, more)
+    def bounding(self, left: KnownSize, right: KnownSize = 0, offset: int = 0) -> Bounding:
+        """Return a function that bounds left - right - offset."""
+        key = (left, right, offset)
         if key not in self._boundings:
             left_sum, right_sum = self.linear(left), self.linear(right)
             if left_sum is None or right_sum is None:
-                self._boundings[key] = bounding(self._expression(left) - self._expression(right) - more)
+                self._boundings[key] = bounding(self._expression(left) - self._expression(right) - offset)
             else:  # without sympy, which takes half a second to import
-                total = _exactly(left_sum).plus(_exactly(right_sum).times(-1)).plus(LinearBounds(-more, -more))
+                total = _exactly(left_sum).plus(_exactly(right_sum).times(-1)).plus(LinearBounds(-offset, -offset))
                 self._boundings[key] = lambda _: total
         return self._boundings[key]
 
     def where_at_least(
-        self, left: KnownSize, right: KnownSize, more: int, symbol: str, ranges: Mapping[str, Range]
+        self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
-        """Return where left >= right + more. `symbol`, `ranges`, result: as for `where_not_negative`."""
-        key = (left, right, more, symbol, *ranges.items())
+        """Return where left >= right + offset. `symbol`, `ranges`, result: as for `where_not_negative`."""
+        key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:
-            self._solved[key] = where_not_negative(self.bounding(left, right, more), symbol, ranges)
+            self._solved[key] = where_not_negative(self.bounding(left, right, offset), symbol, ranges)
         return self._solved[key]
 
     def most(self, size: KnownSize) -> int | None:

@@ -153,35 +153,41 @@ def _most(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
     return _least(one.times(-1), two.times(-1), ranges).times(-1)
 
 
-def _floor(of: LinearBounds, ranges: Ranges) -> LinearBounds:
+def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
     """Return the bounds of a number rounded down. With integer factors, only the constants are rounded: floor(N + 5/2) is N +
     2. Otherwise rounding takes away less than 1: N/2 - 1/2 <= floor(N/2) <= N/2. Bounds without symbols are used if they are as
     close.
     """
-    if all(factor.denominator == 1 for factor in of.factors.values()):
-        return LinearBounds(math.floor(of.low), math.floor(of.high), of.factors)
-    low, high = map(math.floor, of.ends(ranges))
+    if all(factor.denominator == 1 for factor in operand.factors.values()):
+        return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)
+    low, high = map(math.floor, operand.ends(ranges))
     most_less = (
-        1 if of.low != of.high else 1 - Fraction(1, math.lcm(*(each.denominator for each in (of.low, *of.factors.values()))))
+        1
+        if operand.low != operand.high
+        else 1 - Fraction(1, math.lcm(*(each.denominator for each in (operand.low, *operand.factors.values()))))
     )
-    return LinearBounds(low, high) if high - low <= most_less else LinearBounds(of.low - most_less, of.high, of.factors)
+    return (
+        LinearBounds(low, high)
+        if high - low <= most_less
+        else LinearBounds(operand.low - most_less, operand.high, operand.factors)
+    )
 
 
-def _ceiling(of: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _floor(of.times(-1), ranges).times(-1)
+def _ceiling(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
+    return _floor(operand.times(-1), ranges).times(-1)
 
 
-def _absolute(of: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _most(of, of.times(-1), ranges)
+def _absolute(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
+    return _most(operand, operand.times(-1), ranges)
 
 
-def _modulo(of: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
+def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
     """Return the bounds of a remainder. It has the divisor's sign, and is closer to 0 than the divisor."""
     low, high = divisor.ends(ranges)
     if low == high and low:
-        whole = _floor(of.times(Fraction(1) / low), ranges).constant(ranges)
+        whole = _floor(operand.times(Fraction(1) / low), ranges).constant(ranges)
         if whole.low == whole.high:
-            return of.plus(LinearBounds(-whole.low * low, -whole.low * low))
+            return operand.plus(LinearBounds(-whole.low * low, -whole.low * low))
     return LinearBounds(min(low + 1, 0), max(high - 1, 0))
 
 

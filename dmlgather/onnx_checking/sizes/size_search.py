@@ -24,11 +24,11 @@ Values = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Crossing:
-    """The place where sum(left) crosses sum(right) + more."""
+    """The place where sum(left) crosses sum(right) + offset."""
 
     left: tuple[KnownSize, ...]
     right: tuple[KnownSize, ...]
-    more: int = 0
+    offset: int = 0
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
         """Return the symbols of both sides."""
@@ -39,9 +39,9 @@ class Crossing:
         return all(sizes.linear(size) is not None for size in (*self.left, *self.right))
 
     def difference(self, sizes: Sizes, values: Values) -> int:
-        """Return sum(left) - sum(right) - more. ZeroDivisionError if a size has no value."""
+        """Return sum(left) - sum(right) - offset. ZeroDivisionError if a size has no value."""
         left, right = (sum(sizes.at(size, values) for size in side) for side in (self.left, self.right))
-        return left - right - self.more
+        return left - right - self.offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def constraints_of(conditions: Conditions) -> list[Constraint]:
         Constraint(
             sizes.symbols(inequality.left) | sizes.symbols(inequality.right),
             lambda values, each=inequality: conditions.met(each, values),  # type: ignore[misc] # mypy knows no default of a lambda
-            (Crossing((inequality.left,), (inequality.right,), inequality.more),),
+            (Crossing((inequality.left,), (inequality.right,), inequality.offset),),
         )
         for inequality in conditions.inequalities
     ]
@@ -110,11 +110,11 @@ class SizeSearch:
     def _of_group(self, group: Sequence[str], constraints: Sequence[Constraint]) -> dict[str, int] | None:
         values: dict[str, int] = {}
         ready = [
-            [constraint for constraint in constraints if symbol in constraint.symbols <= {*group[: position + 1]}]
+            [each for each in constraints if symbol in each.symbols <= {*group[: position + 1]}]
             for position, symbol in enumerate(group)
         ]
         crossings = {
-            symbol: [position for constraint in constraints if symbol in constraint.symbols for position in constraint.crossings]
+            symbol: [position for each in constraints if symbol in each.symbols for position in each.crossings]
             for symbol in group
         }
         steps = 0
@@ -144,10 +144,9 @@ class SizeSearch:
         near = set(range(allowed.low, allowed.low + dense))
         for crossing in crossings:
             other_symbols = self._others(crossing, symbol)
-            for offset in (0,) if all(value in values for value in other_symbols) else SMALL:
-                root = self._root(
-                    crossing, symbol, {value: values.get(value, self.ranges[value].low + offset) for value in other_symbols}
-                )
+            for offset in (0,) if all(other in values for other in other_symbols) else SMALL:
+                others = {other: values.get(other, self.ranges[other].low + offset) for other in other_symbols}
+                root = self._root(crossing, symbol, others)
                 near |= set() if root is None else {root - 1, root, root + 1, root + 2}
         return sorted(value for value in near if allowed.low <= value and (allowed.high is None or value <= allowed.high))
 
@@ -190,9 +189,10 @@ class SizeSearch:
 def _groups(symbols: Sequence[str], sets: Iterable[frozenset[str]]) -> Iterator[list[str]]:
     """Yield the symbols in groups. Symbols of one set are in one group."""
     group = {symbol: {symbol} for symbol in symbols}
-    for joint in sets:
-        joined = set().union(*(group[symbol] for symbol in joint))
+    for together in sets:
+        joined = set().union(*(group[symbol] for symbol in together))
         group |= dict.fromkeys(joined, joined)
     for symbol in symbols:
-        if symbol == next(joint for joint in symbols if joint in group[symbol]):
-            yield [joint for joint in symbols if joint in group[symbol]]
+        members = [each for each in symbols if each in group[symbol]]
+        if symbol == members[0]:
+            yield members

@@ -47,30 +47,28 @@ class SlicedAxis:
         """Yield the crossings of a bound with the size or the other bound, also by one step."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
-        for more in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
-            yield Crossing(size, start, more)
-            yield Crossing(size, end, more)
-            yield Crossing(size, (), more)
-            yield Crossing(start, (), more)
-            yield Crossing(end, (), more)
-            yield Crossing(size + start, (), more)
-            yield Crossing(size + end, (), more)
-            yield Crossing(start, end, more)
-            yield Crossing(size + start, end, more)
-            yield Crossing(size + end, start, more)
+        for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
+            yield Crossing(size, start, offset)
+            yield Crossing(size, end, offset)
+            yield Crossing(size, (), offset)
+            yield Crossing(start, (), offset)
+            yield Crossing(end, (), offset)
+            yield Crossing(size + start, (), offset)
+            yield Crossing(size + end, (), offset)
+            yield Crossing(start, end, offset)
+            yield Crossing(size + start, end, offset)
+            yield Crossing(size + end, start, offset)
 
 
-def nonempty(axis: SlicedAxis, given: Conditions, within: bool = True) -> Iterator[Conditions]:
+def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
     """Yield the conditions under which the slice has elements along the axis, one set for each combination of the bounds'
-    signs, with the given conditions.
-
-    `given`: must include that the size is at least 1. `within`: require bounds that are no numbers to lie within the axis, so
-    that they are not clamped. A bound that cannot lie within is clamped anyway.
+    signs. `common`: conditions for all sets, which must include that the size is at least 1. `within`: require bounds that are
+    no numbers to lie within the axis, so that they are not clamped. A bound that cannot lie within is clamped anyway.
     """
-    not_negative = [given.holds((bound,), ()) for bound in (axis.start, axis.end)]
+    not_negative = [common.holds((bound,), ()) for bound in (axis.start, axis.end)]
     candidates = [(True, False) if sign is None else (sign,) for sign in not_negative]
     for from_front, to_front in product(*candidates):
-        conditions = given.joined()
+        conditions = common.joined()
         for bound, positive in ((axis.start, from_front), (axis.end, to_front)):
             conditions.require(*(((bound,), ()) if positive else ((), (bound,), 1)))
         (_forwards if axis.step > 0 else _backwards)(axis, conditions, from_front, to_front)

@@ -26,11 +26,9 @@ MOST_COMBINATIONS = 16
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """The sizes of a node, and the constraints on them.
-
-    `shapes`: of the inputs, by role. `axes`: the sliced axes. `orders`: pairs of sizes; the operator requires that the first is
-    at most the second. `units`: the number of which a size must be a multiple. `least`: the minimum of a size, because of
-    constant indices.
+    """The sizes of a node, and the constraints on them. `shapes`: of the inputs, by role. `axes`: the sliced axes. `orders`:
+    pairs of sizes; the operator requires that the first is at most the second. `units`: the number of which a size must be a
+    multiple. `least`: the minimum of a size, because of constant indices.
     """
 
     sizes: Sizes
@@ -63,10 +61,9 @@ class NodeSizes:
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Values of a node's symbols to judge the node with, ordinary ones first.
-
-    `provided`: the conditions that they meet, under which no tensor is empty. `possible`: whether there are values of this
-    kind. If False, the only trial shows why. None if none were found, although there may be some.
+    """Values of a node's symbols to judge the node with, ordinary ones first. `provided`: the conditions that they meet, under
+    which no tensor is empty. `possible`: whether there are values of this kind. If False, the only trial shows why. None if
+    none were found, although there may be some.
     """
 
     values: list[dict[str, int]]
@@ -81,10 +78,8 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
 
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
     """Return values that show everything that DirectML may do with a node: ordinary ones, values that make a difference to
-    DirectML, and the smallest.
-
-    `clamped`: bounds that depend on sizes may lie outside their axes, where they are clamped. Otherwise they may only if they
-    have to.
+    DirectML, and the smallest. `clamped`: bounds that depend on sizes may lie outside their axes, where they are clamped.
+    Otherwise they may only if they have to.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
@@ -95,9 +90,8 @@ def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
             if smallest is not None:
                 possible = None if conditions.unstated or search.may_miss(smallest) else True
                 return TrialSizes([*search.different(), smallest], conditions.solved(), possible)
-    never = len(combinations) < MOST_COMBINATIONS and all(
-        conditions.joined(rules).tightened() is None for conditions in combinations
-    )
+    contradictory = all(conditions.joined(rules).tightened() is None for conditions in combinations)
+    never = contradictory and len(combinations) < MOST_COMBINATIONS
     for conditions in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, conditions).first()
         if shown is not None:
@@ -136,7 +130,9 @@ def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: boo
     """
     combinations = [nonempty_inputs]
     for axis in node.axes:
-        combinations = [conditions for given in combinations for conditions in nonempty(axis, given, within)][:MOST_COMBINATIONS]
+        combinations = [conditions for common in combinations for conditions in nonempty(axis, common, within)][
+            :MOST_COMBINATIONS
+        ]
     return combinations
 
 
@@ -201,9 +197,9 @@ class _Search:
             symbols = sizes.symbols(size)
             crossings = [Crossing((size,), (), times * unit) for times in (1, 2, 3)]
             # Among `unit` consecutive values of a symbol, one makes every multiple of the symbol a multiple of the unit.
-            # Each crossing at `more` tries the values from more - 1 to more + 2, so every third suffices.
+            # Each crossing at `value` tries the values from value - 1 to value + 2, so every third suffices.
             crossings += [
-                Crossing((symbol,), (), more) for symbol in sorted(symbols) for more in range(1, min(unit, MOST_UNIT) + 1, 3)
+                Crossing((symbol,), (), value) for symbol in sorted(symbols) for value in range(1, min(unit, MOST_UNIT) + 1, 3)
             ]
             yield Constraint(symbols, partial(_is_multiple, sizes, size, unit), tuple(crossings))
 

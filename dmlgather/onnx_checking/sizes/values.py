@@ -16,11 +16,9 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The reason why a value is not known before the model runs: "an input of the graph".
-
-    `decided_by`: a model input that the value depends on; None if none is known. `computed`: whether the reason names the
-    computation of the value; then all values computed from it have the same reason. `of_sizes`: whether only sizes decide the
-    value, and none of them depends on data.
+    """The reason why a value is not known before the model runs: "an input of the graph". `decided_by`: a model input that the
+    value depends on; None if none is known. `computed`: whether the reason names the computation of the value; then all values
+    computed from it have the same reason. `of_sizes`: whether only sizes decide the value, and none of them depends on data.
     """
 
     reason: str
@@ -48,9 +46,8 @@ def has_names(array: Array) -> bool:
 def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dtype[Any] | type) -> Array:
     """Return the array with numbers for its names, clamped to int64. `number`: converts an element to an integer."""
     limits = np.iinfo(np.int64)
-    numbers = [
-        min(max(number(size), limits.min), limits.max) for element in array.flat if isinstance(size := plain(element), int | str)
-    ]
+    sizes = (size for element in array.flat if isinstance(size := plain(element), int | str))
+    numbers = [min(max(number(size), limits.min), limits.max) for size in sizes]
     return np.array(numbers, np.int64).reshape(array.shape).astype(dtype)
 
 
