@@ -89,9 +89,8 @@ def _may_be_partly(call: KnownNode) -> bool:
     """Return True if elements of the output may be known although an input is not known at all."""
     if call.node.op_type != "Concat" or not any(map(is_known, call.values)):
         return False
-    return all(
-        not isinstance(value, Unknown) or _small(type_) is not None for type_, value in zip(call.types, call.values, strict=True)
-    )
+    pairs = zip(call.types, call.values, strict=True)
+    return all(not isinstance(value, Unknown) or _small(type_) is not None for type_, value in pairs)
 
 
 def _small(type_: PartialType) -> tuple[int, ...] | None:
@@ -104,8 +103,7 @@ def _moved(call: KnownNode) -> list[Value] | Unknown:
     is the number 0, with which Pad fills.
     """
     inputs = entry_of(call.node).moves
-    # Concat of [N, 3] and [7]: the pool is [0, N, 3, 7], the inputs are [1, 2] and [3].
-    # The output [1, 2, 3] stands for [N, 3, 7].
+    # Concat of [N, 3] and [7]: the pool is [0, N, 3, 7], the inputs are [1, 2] and [3], and the output [1, 2, 3] is [N, 3, 7].
     pool: list[Element] = [0]
     positions: list[Value | None] = []
     for number, (type_, value) in enumerate(zip(call.types, call.values, strict=True)):
@@ -124,10 +122,7 @@ def _moved(call: KnownNode) -> list[Value] | Unknown:
     if isinstance(outputs, Unknown):
         return outputs
     dtype, kept = call.data, map(_kept, outputs)
-    return [
-        output if isinstance(output, Unknown) else array_of([pool[number] for number in output.reshape(-1)], output.shape, dtype)
-        for output in kept
-    ]
+    return [each if isinstance(each, Unknown) else array_of([pool[at] for at in each.flat], each.shape, dtype) for each in kept]
 
 
 def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:

@@ -1,6 +1,4 @@
-"""Rules for elements: functions from the elements at one position to an output element, and from nodes whose inputs have names
-of sizes to outputs.
-"""
+"""Rules for elements: from the elements at one position, or from a node whose inputs have names of sizes, to the output."""
 
 from __future__ import annotations
 

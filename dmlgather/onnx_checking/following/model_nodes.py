@@ -1,6 +1,4 @@
-"""Search for the nodes of the family in a model, including its subgraphs and local functions, with the known types and values
-of their inputs.
-"""
+"""Search for the nodes of the family in a model, its subgraphs and functions, with what is known of their inputs."""
 
 from __future__ import annotations
 
@@ -168,9 +166,7 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Return all nodes of a model: the main graph's first, then those of each function once, with the facts that hold for all
-    its calls.
-    """
+    """Return all nodes of a model: the main graph's first, then those of each function, with what holds for all its calls."""
     visitor = _Visitor(file)
     visitor.visit_model()
     return visitor.contents

@@ -115,9 +115,7 @@ def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
 
 
 SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
-"""A function from a node to the shapes of its outputs, with None for an unknown shape. It returns None or raises ValueError if
-all are unknown.
-"""
+"""A function from a node to the shapes of its outputs, None for an unknown one; None or ValueError if all are unknown."""
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
 """A function from a node to the types of its outputs, perhaps followed by its inputs'. ValueError if nothing is known."""
@@ -131,8 +129,7 @@ RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEntry:
-    """The entry of an operator: rules for its outputs and ranks, and the roles of its inputs. Nothing is known for a rule that
-    is left out.
+    """The entry of an operator: rules for its outputs and ranks, and the roles of its inputs. Without a rule, nothing is known.
 
     Constants. `run`: computes the output from the node with its attributes and known inputs; a list if there are several
     outputs. None: ONNX's reference evaluator computes it, if `evaluated`. `moves`: the numbers of the inputs whose elements are

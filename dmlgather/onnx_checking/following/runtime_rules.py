@@ -25,8 +25,8 @@ LARGEST_BLOCK = 16
 
 
 def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], rule: SizeRule | None = None) -> list[Shape | None]:
-    """Return the shapes of the outputs of ONNX's operator with the node's attributes, for inputs of these shapes. `rule`: the
-    operator's own size rule, if it has one.
+    """Return the output shapes of ONNX's operator with the node's attributes, for these input shapes. `rule`: its size rule, if
+    any.
     """
     from onnx import NodeProto, defs
 
@@ -44,16 +44,13 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
 
 
 def like(*numbers: int | None, of: int | None = None) -> TypeRule:
-    """Return a rule for outputs that have the types of these inputs, or an unknown type for None. `of`: the input with their
-    data type.
-    """
+    """Return a rule for outputs with the types of these inputs, None for an unknown type. `of`: the input with the data type."""
     return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
-    """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: candidates for the input with their
-    data type; the first that the node has is used. `last`: whether channels are the last dimension; None if an attribute says
-    so.
+    """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs, the first of which that the
+    node has gives the data type. `last`: whether channels are the last dimension; None if an attribute says so.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:
@@ -114,11 +111,10 @@ def concatenated(call: KnownNode) -> list[PartialType]:
 
 def normalized(call: KnownNode) -> list[PartialType]:
     """Return the types of the data, the mean and the inverse deviation. Both have size 1 along the axes from `axis` on."""
-    shape, statistics_type = call.shape(0), data_type(call.integers.get("stash_type", 1))
-    statistics_shape = shape and [
-        1 if axis >= call.integers.get("axis", -1) % len(shape) else size for axis, size in enumerate(shape)
-    ]
-    return [call.like(0, of=1), tensor(statistics_type, statistics_shape), tensor(statistics_type, statistics_shape)]
+    shape, dtype = call.shape(0), data_type(call.integers.get("stash_type", 1))
+    first = call.integers.get("axis", -1) % len(shape or (1,))
+    statistics = tensor(dtype, shape and [1 if axis >= first else size for axis, size in enumerate(shape)])
+    return [call.like(0, of=1), statistics, statistics]
 
 
 def normalized_without_mean(call: KnownNode) -> list[PartialType]:
@@ -127,9 +123,7 @@ def normalized_without_mean(call: KnownNode) -> list[PartialType]:
 
 
 def embedded(scales: int) -> TypeRule:
-    """Return a rule for normalized sums of embeddings, an index for each row, and the sums. `scales`: the input with the sums'
-    data type.
-    """
+    """Return a rule for normalized sums of embeddings, an index per row, and the sums. `scales`: the input with the data type."""
 
     def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
@@ -140,9 +134,7 @@ def embedded(scales: int) -> TypeRule:
 
 
 def attention(past: int, of: int) -> TypeRule:
-    """Return a rule for an attention operator with weights. `past`: the input with the previous keys and values. `of`: an input
-    with the outputs' data type.
-    """
+    """Return a rule for attention with weights. `past`: the input with previous keys and values. `of`: one with the data type."""
 
     def rule(call: KnownNode) -> list[PartialType]:
         data, weights, bias = call.sizes(0), call.shape(1), call.shape(2)

@@ -21,9 +21,7 @@ COUNTS = {
     "NonZero": (1, "the number of elements that {} finds"),
     "Unique": (None, "the number of different elements that {} finds"),
 }
-"""Operators that count elements: by name, the dimension of their results with the count, None for all, and the meaning of the
-count.
-"""
+"""Operators that count elements: by name, the dimension of the result with the count (None for all), and its meaning."""
 
 ANY_SIZE = "a size that {} gives"
 """The meaning of any other size."""

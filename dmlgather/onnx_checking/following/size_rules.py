@@ -1,6 +1,5 @@
-"""Size rules, for sizes with names; ONNX's shape inference propagates only numbers. A rule is a function from a node to the
-shapes of its outputs, with None for an unknown shape, and None if all are unknown. And rank rules: ranks that follow from
-ranks.
+"""Size rules and rank rules. A size rule is a function from a node to the shapes of its outputs, for sizes with names: None for
+an unknown shape, or if all are unknown. ONNX's shape inference propagates only numbers. A rank rule infers ranks from ranks.
 """
 
 from __future__ import annotations
@@ -135,9 +134,7 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Return the number of elements between two bounds. `backwards`: whether a start behind the last element means the last
-    one.
-    """
+    """Return the number of elements between two bounds. `backwards`: whether a start behind the last element means that one."""
     if _far(end) < 0 or (_far(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _far(start) < 0 else start), _position(call, size, end)

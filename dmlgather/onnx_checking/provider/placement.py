@@ -84,9 +84,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The surroundings of a graph. `path`: of the graph. `operator`: of the node around it. `types`, `constants`: of outer
-    names.
-    """
+    """The surroundings of a graph. `operator`: of the node around it. `types`, `constants`: of the names outside."""
 
     path: str
     opset: int

@@ -114,8 +114,8 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Raise FileError for a call with more inputs or outputs than the function has. Some versions of ONNX read beyond the
-        end.
+        """Raise FileError for a call with more inputs or outputs than the function has, beyond which some versions of ONNX
+        read.
         """
         function = self._functions[key]
         for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):

@@ -1,6 +1,4 @@
-"""Names of a model's sizes: a symbol for each name in the model and for each size without a name, and sizes that turned out to
-equal others.
-"""
+"""Names of a model's sizes: symbols for names in the model and for unnamed sizes, and sizes that turned out to equal others."""
 
 from __future__ import annotations
 

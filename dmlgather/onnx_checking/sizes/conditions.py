@@ -1,6 +1,4 @@
-"""Conditions on the sizes of a model: "N >= 66", "1 <= seq <= 512", "past + seq >= 1". The conditions of several nodes can be
-merged.
-"""
+"""Conditions on the sizes of a model, and their conjunctions: "N >= 66", "1 <= seq <= 512", "past + seq >= 1"."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
 
 
 def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], offset: int) -> str:
-    """Return the condition that the sum of `terms` and `offset` is at least 0, as text without negative terms: "past + seq >=
-    total + 1".
-    """
+    """Return the condition that the sum is at least 0, as text without negative terms: "past + seq >= total + 1"."""
     left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
     right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
     if not left:
@@ -59,9 +55,7 @@ class AtLeast:
 
 
 Atom = bool | tuple[str, Range] | AtLeast | None
-"""A part of a condition: a bool if it holds for all sizes or for none; the range of a symbol; an inequality that is no range.
-None: it is too long to be stated.
-"""
+"""A part of a condition: True or False for all sizes, the range of a symbol, an inequality, or None if it is too long."""
 
 
 class Conditions:
@@ -195,9 +189,7 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Return an inequality as the range of its only open symbol; None if it has other open symbols, or is no range. A
-        symbol is open if its range has several sizes.
-        """
+        """Return an inequality as the range of its only symbol with several sizes; None if it has other ones, or is no range."""
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
         open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]

@@ -1,5 +1,4 @@
-"""Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)"; arrays of
-sizes.
+"""Unknown sizes as expressions of a model's symbols, and arrays of sizes: "seq", "seq + 1", "floor(seq/2)".
 
 A size is an integer, or the name of an expression. The expressions are sympy's; only this module and `ranges` see them. An
 array of sizes with names is an array of objects, each an int or a str. NumPy moves its elements.
@@ -259,9 +258,7 @@ def _quotient(operation: str, left: Any, right: Any) -> Any | None:
 
 
 def _truncate(sympy: Any, value: Any) -> Any:
-    """Return the number rounded towards 0. It is the sum of max(0, floor) and min(0, ceiling), of which one is 0; a part that
-    is known to be 0 is left out.
-    """
+    """Return the number rounded towards 0: the sum of max(0, floor) and min(0, ceiling), without one that is known to be 0."""
     least, most = bounding(value)({}).ends({})
     positive = sympy.floor(value) if least >= 0 else sympy.Max(0, sympy.floor(value)) if most >= 1 else 0
     negative = sympy.ceiling(value) if most <= 0 else sympy.Min(0, sympy.ceiling(value)) if least <= -1 else 0
@@ -283,9 +280,7 @@ _SIMPLE: Mapping[str, Callable[..., Any]] = {
 
 
 def _exact(value: Any) -> bool:
-    """Return True if floating point computes with these numbers without rounding, for realistic sizes: halves, quarters and so
-    on.
-    """
+    """Return True if floating point computes with these numbers without rounding, for realistic sizes: halves, quarters, …"""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))

@@ -18,9 +18,7 @@ MOST_INTERVALS = 400
 """At most so many intervals of a symbol are examined."""
 
 MOST_HALVED = 64
-"""Intervals up to this length, and those far from 0, are halved. Longer ones are divided near 0, as most numbers in expressions
-are small.
-"""
+"""Intervals up to this length, and those far from 0, are halved. Others are divided near 0: most numbers are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +60,7 @@ NO_RANGES: Ranges = {}
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """Bounds of a number: a sum of symbols plus `low`, and the same sum plus `high`. `factors`: of the symbols in the sum, none
-    of them 0.
-    """
+    """Bounds of a number: a sum of symbols plus `low`, and plus `high`. `factors`: of the symbols, none of them 0."""
 
     low: Number
     high: Number
@@ -155,8 +151,7 @@ def _most(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
     """Return the bounds of a number rounded down. With integer factors, only the constants are rounded: floor(N + 5/2) is N +
-    2. Otherwise rounding takes away less than 1: N/2 - 1/2 <= floor(N/2) <= N/2. Bounds without symbols are used if they are as
-    close.
+    2. Otherwise rounding takes away less than 1. Bounds without symbols are used if they are as close.
     """
     if all(factor.denominator == 1 for factor in operand.factors.values()):
         return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)

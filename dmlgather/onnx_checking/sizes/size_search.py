@@ -46,9 +46,7 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint on values of symbols. `met`: tests the values; a ZeroDivisionError counts as no. `crossings`: places near
-    which the result may change.
-    """
+    """A constraint on values of symbols. `met`: a ZeroDivisionError counts as no. `crossings`: places where `met` may change."""
 
     symbols: frozenset[str]
     met: Callable[[Values], bool]

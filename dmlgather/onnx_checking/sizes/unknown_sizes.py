@@ -125,7 +125,7 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """Return the conditions under which no tensor is empty, one set for each combination of the bounds' signs. `within`: as for
+    """Return the conditions for nonempty tensors, one set for each combination of the bounds' signs. `within`: as for
     `nonempty`.
     """
     combinations = [nonempty_inputs]

@@ -1,6 +1,4 @@
-"""Values of tensors, as far as they are known before a model runs: numbers, names of sizes, or the reason why they are not
-known.
-"""
+"""Values of tensors as far as they are known before a model runs: numbers, names of sizes, or reasons why not."""
 
 from __future__ import annotations
 
