@@ -16,7 +16,7 @@ from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
 MOST_COMPARED = 16
-"""At most so many conditions on a symbol are compared, those that leave the fewest sizes."""
+"""The most conditions on a symbol that are compared: those that leave the fewest sizes."""
 
 Verdicts = list[tuple[ModelNode, Judgement]]
 """The nodes of a model, each with its judgement."""

@@ -129,7 +129,7 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
     """Return the findings with the sizes of their trial. A finding about the output's data type is dropped if one about the
-    data's says the same.
+    data type of the input has the same code and text.
     """
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(

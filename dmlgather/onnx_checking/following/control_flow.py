@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 BRANCHES = ("else_branch", "then_branch")
 
 MOST_ITERATIONS = KEPT_ELEMENTS
-"""At most so many iterations of a loop are followed. A result of more iterations is no shape."""
+"""The most iterations of a loop that are followed. A result of more iterations is no shape."""
 
 MOST_WIDENINGS = 4
-"""At most so many passes over a loop's body to find types that hold in every iteration."""
+"""The most passes over a loop's body in search of types that hold in every iteration."""
 
 Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], Scope | None]
 """A function from a graph, and the values and types of its inputs, to its scope after all its nodes are visited; to None if
@@ -43,7 +43,7 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the values and types of an If's outputs: those of the branch that runs, or what both branches have in common."""
+    """Store the values and types of an If's outputs: those of the branch that runs, or those common to both branches."""
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])

@@ -97,7 +97,7 @@ class Arithmetic:
         return result
 
     def fold(self, operation: str, operands: Sequence[Element]) -> Element:
-        """Return the result of an operation of two operands over all of `operands`, of which there is at least one."""
+        """Return the result of an operation of two operands over all of `operands`, at least one."""
         return reduce(lambda one, two: self(operation, one, two), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Shape inference only goes forwards. Behind a value without a declared shape it finds nothing.
 
 MOST_ROUNDS = 8
-"""At most so many passes over a graph, forwards and backwards. One pass carries a rank along a chain of any length."""
+"""The most passes over a graph, forwards and backwards. One pass carries a rank along a chain of any length."""
 
 
 def learn_ranks(graph: GraphProto, scope: Scope) -> None:
@@ -120,12 +120,12 @@ class ModelNode:
 
     @property
     def arrays(self) -> dict[str, NodeValue]:
-        """Return the inputs of which only shape and type are needed, by role."""
+        """Return the inputs whose elements need not be known, by role."""
         return dict(zip(ARRAYS[self.proto.op_type], self.inputs, strict=False))
 
     @property
     def numbers(self) -> dict[str, Array]:
-        """Return the elements of those arrays whose elements are all known numbers, by role."""
+        """Return the elements of the arrays whose elements are all known numbers, by role."""
         return {role: value.elements for role, value in self.arrays.items() if is_known(value.elements)}
 
     @property
@@ -148,8 +148,8 @@ class ModelContents:
     `undefined`: other nodes that read a name before it is defined: place, name and reason. `malformed`: other nodes that break
     their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`: the
     model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
-    whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps in a model with contradictions
-    where they are not the right ones, by the path of the graph and the tensor.
+    whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps and that differ from the inferred
+    ones, by the path of the graph and the tensor.
     """
 
     opsets: dict[str, int]
@@ -166,7 +166,7 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Return all nodes of a model: the main graph's first, then those of each function, with what holds for all its calls."""
+    """Return all nodes of a model: the main graph's first, then those of each function, with facts that hold for all its calls."""
     visitor = _Visitor(file)
     visitor.visit_model()
     return visitor.contents
@@ -267,7 +267,7 @@ class _Visitor:
                 self.contents.contradictions.append(Contradiction(place, path, name, operator, *types, refused=refused))
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
-        """Raise FileError if the model has no opset for a node of the family, or too many such nodes."""
+        """Raise FileError if the model has no opset for a node of the family, or too many nodes of the family."""
         if opset is None:
             where = path or "its main graph"
             raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")

@@ -41,7 +41,7 @@ def reduction(operation: str | None = None) -> OperatorEntry:
 
 
 def runtime(types: TypeRule, **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator of which only types are inferred."""
+    """Return the entry of an operator that only has a type rule."""
     return OperatorEntry(types=types, **columns)
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""At most so many nodes, graphs and initializers are visited again, in all loops of a model together, to infer the values that
-loops compute. The types that loops keep have a budget of their own, of the same size.
+"""The most nodes, graphs and initializers that are visited again to infer the values that loops compute, in all loops of a
+model together. As many again are visited to infer the types that loops keep.
 """
 
 STEPS_OF_CALL = 20
@@ -140,8 +140,8 @@ class Propagation:
         return True
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
-        """Store the types of a local function's outputs, if they may be better than ONNX's. ONNX infers a function from what it
-        knows of the whole model, which may be less than what is known of this call.
+        """Store the types of a local function's outputs, if they may be better than ONNX's. ONNX infers a function from its own
+        inference of the whole model, which may know less of this call.
         """
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)

@@ -18,7 +18,7 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape,
 from dmlgather.onnx_checking.following.size_rules import concat
 
 ASKED_OPSET = 13
-"""The opset in which ONNX is asked about its operators that have the shapes of onnxruntime's, whatever the model's opset is."""
+"""The opset for requests to ONNX about its operators with the shapes of onnxruntime's, whatever the model's opset is."""
 
 LARGEST_BLOCK = 16
 """Channels in the largest block of onnxruntime's NCHWc layout. The block size depends on the processor and divides it."""
@@ -49,8 +49,8 @@ def like(*numbers: int | None, of: int | None = None) -> TypeRule:
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
-    """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs, the first of which that the
-    node has gives the data type. `last`: whether channels are the last dimension; None if an attribute says so.
+    """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs; the first one that the node
+    has gives the data type. `last`: whether channels are the last dimension; None if an attribute says so.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:

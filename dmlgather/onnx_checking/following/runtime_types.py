@@ -36,8 +36,8 @@ IGNORED = ("Constant",)
 def learn_runtime_types(
     node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], propagation: Propagation
 ) -> None:
-    """Store the types that onnxruntime keeps for a node's outputs, where they are not the right ones. `opset`, `inside`: as for
-    `Propagation.visit`.
+    """Store the types that onnxruntime keeps for a node's outputs, if they differ from the inferred types. `opset`, `inside`:
+    as for `Propagation.visit`.
     """
     bodies = list(inside.values())
     misled = any(map(scope.has_runtime_type, node.input)) or any(inner.runtime_types for inner in bodies)

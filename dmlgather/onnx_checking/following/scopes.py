@@ -25,7 +25,7 @@ NOWHERE = "defined nowhere"
 """The reason why a name that no graph defines has no value."""
 
 MOST_FOLDED = 100
-"""At most so many consecutive nodes are followed to find out whether onnxruntime folds them."""
+"""The most consecutive nodes that are followed to find out whether onnxruntime folds them."""
 
 
 class Scope:
@@ -52,7 +52,7 @@ class Scope:
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
         """Declared and inferred types that contradict each other, by name."""
         self.runtime_types: dict[str, PartialType] = {}
-        """Types that onnxruntime keeps, where they are not the right ones."""
+        """Types that onnxruntime keeps, if they differ from the inferred types."""
         self.first_runtime_types: dict[str, PartialType] = {}
         """Types that onnxruntime keeps of contradicted names before it folds constants and inlines functions."""
         self.runtime_inferred: dict[str, PartialType] = {}
@@ -210,7 +210,7 @@ class Scope:
         return self.reader.read(self._own.inferred(name))
 
     def has_runtime_type(self, name: str) -> bool:
-        """Return True if onnxruntime keeps another type of a name than the right one."""
+        """Return True if onnxruntime keeps another type of a name than the inferred one."""
         return name in self._of(name).runtime_types
 
     def runtime_type(self, name: str) -> PartialType:
@@ -219,8 +219,8 @@ class Scope:
         return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return the value of a name, if onnxruntime computes it before it runs the model. `most`: at most so many consecutive
-        nodes are folded for it; with 1, only constants and shapes.
+        """Return the value of a name, if onnxruntime computes it before it runs the model. `most`: the most consecutive nodes
+        that are folded for it; with 1, only constants and shapes.
         """
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 

@@ -80,7 +80,7 @@ class ProviderCase:
         return [each for each in self.inputs.values() if each.at in self.kernel.host]
 
     def shape(self, role: str) -> Shape | None:
-        """Return the inferred shape of an input; None if its rank is not known, or there is no such input."""
+        """Return the inferred shape of an input; None if its rank is not known, or the node does not have the input."""
         input_ = self.inputs.get(role)
         return None if input_ is None else input_.value.type.shape
 

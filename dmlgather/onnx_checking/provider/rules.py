@@ -190,7 +190,7 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _starts_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if a slice starts before its axis or at INT32_MIN, where the provider computes another size than ONNX."""
+    """Yield a fault if a slice starts before its axis or at INT32_MIN: the provider then computes another size than ONNX."""
     data = case.shape("data") or ()
     for axis, start, end, step in case.axes:
         size = data[axis]

@@ -25,7 +25,7 @@ from dmlgather.wording import alternatives, counted, printable
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
 
 MOST_SHOWN = 6
-"""At most so many operators of a chain are shown."""
+"""The most operators of a chain that are shown."""
 
 
 @dataclass(frozen=True)

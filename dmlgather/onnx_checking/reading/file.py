@@ -31,8 +31,8 @@ LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
 
 MOST_FAMILY_NODES = 4_000
-"""Nodes of the family in a file of which at most a megabyte is kept. A larger file may have as many per megabyte. Judging a
-node takes up to a millisecond.
+"""The most nodes of the family in a file with up to a megabyte besides its weights; a larger one may have as many per megabyte.
+Judging a node takes up to a millisecond.
 """
 
 MEMORY_PER_BYTE = 3

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_SHAPE = 65
-"""Inferred shapes are cut to so many sizes: one more than the limit, so that a reader still sees that it is exceeded."""
+"""Sizes that are left in an inferred shape: one more than the limit, so that a reader sees that the limit is exceeded."""
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
 """Headers. Request: kind, strict inference, data propagation, limits of seconds and of bytes of memory, most elements of a

@@ -42,8 +42,8 @@ def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]
 
 
 def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return one less for the sizes of a pooling that rounds up, where ONNX counts a last window that begins behind the data;
-    None for a size whose data size is unknown.
+    """Return one less for the sizes of a pooling that rounds up, if ONNX counts a last window that begins behind the data; None
+    for a size whose data size is unknown.
     """
     ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2

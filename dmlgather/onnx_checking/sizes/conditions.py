@@ -42,7 +42,7 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
 
 
 MOST_ROUNDS = 32
-"""At most so many passes that carry limits of symbols over to other symbols."""
+"""The most passes that carry limits of symbols over to other symbols."""
 
 
 @dataclass(frozen=True, slots=True)

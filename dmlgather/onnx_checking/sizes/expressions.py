@@ -120,7 +120,7 @@ class Sizes:
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
         """Return the result of one of OPERATIONS; None if it is no expression that holds for all sizes, or a too long one.
         "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the
-        quotients that models compute. Its results are halves, quarters and so on; other fractions can only be rounded.
+        quotients that models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
         """
         result = self._compute(operation, *map(self._expression, operands))
         return None if result is None else self._name(result)
@@ -144,7 +144,7 @@ class Sizes:
         return answers.pop() if len(answers) == 1 else None
 
     def symbols(self, size: object) -> frozenset[str]:
-        """Return the names of the symbols in a size; none for a number, or for what is no size."""
+        """Return the names of the symbols in a size; none for numbers and other objects."""
         if isinstance(size, str) and size in self._named:
             return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
         return frozenset({size}) if isinstance(size, str) else frozenset()
@@ -189,7 +189,7 @@ class Sizes:
     def where_at_least(
         self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
-        """Return where left >= right + offset. `symbol`, `ranges`, result: as for `where_not_negative`."""
+        """Return the sizes of `symbol` for which left >= right + offset. `ranges`, result: as for `where_not_negative`."""
         key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:
             self._solved[key] = where_not_negative(self.bounding(left, right, offset), symbol, ranges)

@@ -15,7 +15,7 @@ FARTHEST = 1 << 40
 """The largest value of a symbol that is considered. DirectML describes no size larger than 2^32 - 1."""
 
 MOST_INTERVALS = 400
-"""At most so many intervals of a symbol are examined."""
+"""The most intervals of a symbol that are examined."""
 
 MOST_HALVED = 64
 """Intervals up to this length, and those far from 0, are halved. Others are divided near 0: most numbers are small."""

@@ -74,7 +74,7 @@ def constraints_of(conditions: Conditions) -> list[Constraint]:
 
 
 DENSE = 20
-"""So many of the smallest values of a symbol are tried if a crossing is not linear."""
+"""The number of smallest values of a symbol that are tried if a crossing is not linear."""
 
 
 class SizeSearch:
@@ -154,7 +154,7 @@ class SizeSearch:
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """Return the last value of a symbol up to which a crossing is not passed; None if it is never passed."""
+        """Return the symbol's value at which both sides of a crossing are equal, rounded down; None if they never are."""
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:

@@ -21,7 +21,7 @@ MOST_UNIT = 64
 """For units up to this one, a multiple is always found."""
 
 MOST_COMBINATIONS = 16
-"""At most so many combinations of signs of bounds are tried."""
+"""The most combinations of signs of bounds that are tried."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class _Search:
         return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Return values that together meet each of the constraints that can be met. The first values meet as many as possible,
-        the next as many as possible of the rest, and so on.
+        """Return trials that together meet every constraint that a trial can meet. The first trial meets as many as possible,
+        the second as many as possible of the rest, and so on.
         """
         trials: list[dict[str, int]] = []
         wanted = [*self._several(), *chain.from_iterable(axis.constraints(self.node.sizes) for axis in self.node.axes)]
