@@ -36,7 +36,7 @@ class Contradiction:
     refused: bool = False
 
 
-def uncontradicted(declared: PartialType, inferred: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
+def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
     """Return the part of a declared type that may be true. `may_be`: whether a declared size may equal an inferred one."""
     if not same_type(declared, inferred):
         return NOTHING
@@ -57,7 +57,7 @@ def numbers_may_be(declared: Size, inferred: Size) -> bool:
     return not isinstance(declared, int) or not isinstance(inferred, int) or declared == inferred
 
 
-def sure_part(type_: PartialType, inferred: PartialType) -> PartialType:
+def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
     """Return the part of a type that the inferred type confirms: data type, rank and numbers. Other sizes are kept."""
     if type_.kind is not None or type_.excessive:
         return type_ if inferred.kind == type_.kind else NOTHING
@@ -67,7 +67,7 @@ def sure_part(type_: PartialType, inferred: PartialType) -> PartialType:
     return PartialType(dtype, tuple(sure if isinstance(size, int) else size for size, sure in _pairs(type_, inferred)))
 
 
-def lenient(declared: PartialType, inferred: PartialType) -> PartialType:
+def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
     """Return the type that onnxruntime keeps of a declared and an inferred type: none of two sizes that differ, and no shape if
     the ranks differ.
     """
@@ -103,7 +103,7 @@ def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
     advice = f"remove the type of {name!r} from the model's value_info or outputs"
     if contradiction.refused:
         code, outcome, advice = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
-    elif _never(declared, inferred, sizes):
+    elif _always_wrong(declared, inferred, sizes):
         code, outcome = "EXP306", _outcome(contradiction)
     else:
         code = "EXP308"
@@ -120,22 +120,22 @@ def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
 
 def _outcome(contradiction: Contradiction) -> str:
     """Return the end of a message about the type that onnxruntime keeps."""
-    if _wrong(contradiction.runtime.shape, contradiction.inferred.shape):
+    if _contradicts(contradiction.runtime.shape, contradiction.inferred.shape):
         return f"onnxruntime does not notice, and goes on with {contradiction.runtime}: {UNNOTICED}"
-    if _wrong(contradiction.first_runtime.shape, contradiction.inferred.shape):
+    if _contradicts(contradiction.first_runtime.shape, contradiction.inferred.shape):
         before = f"before, it may refuse what follows from {contradiction.first_runtime}"
         return f"onnxruntime goes on with {contradiction.runtime} once it has folded constants and inlined functions; {before}"
     return f"onnxruntime goes on with {contradiction.runtime}, and computes the right one"
 
 
-def _wrong(shape: Shape | None, inferred: Shape | None) -> bool:
+def _contradicts(shape: Shape | None, inferred: Shape | None) -> bool:
     """Return True if a shape has another rank than the inferred one, or a number that differs from the inferred size."""
     if shape is None or inferred is None or len(shape) != len(inferred):
         return shape is not None
     return any(isinstance(size, int) and size != expected for size, expected in zip(shape, inferred, strict=True))
 
 
-def _never(declared: PartialType, inferred: PartialType, sizes: Sizes) -> bool:
+def _always_wrong(declared: PartialType, inferred: PartialType, sizes: Sizes) -> bool:
     """Return True if a declared type is wrong for all sizes of the inputs."""
     ranks = [None if type_.shape is None else len(type_.shape) for type_ in (declared, inferred)]
     if not same_type(declared, inferred) or None in ranks or ranks[0] != ranks[1]:

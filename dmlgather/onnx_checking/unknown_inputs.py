@@ -25,7 +25,7 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
     )
 
 
-def no_sizes(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
+def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
     """Return the finding that no valid sizes of the node were found."""
     names = ", ".join(map(printable, symbols))
     return CODES["EXP302"].finding(
@@ -36,7 +36,7 @@ def no_sizes(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
     )
 
 
-def missing(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
+def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each input of a node that is not known well enough."""
     for role, value in node.roles.items():
         name, is_array, origin = printable(value.name), role in node.arrays, _origin(value)
@@ -87,7 +87,7 @@ def _origin(value: NodeValue) -> str:
     return f", {printable(value.elements.reason)}{depends}"
 
 
-def reference(error: UnknownTypeError | UnknownValueError) -> Finding:
+def function_attribute(error: UnknownTypeError | UnknownValueError) -> Finding:
     """Return the finding that an attribute refers to an attribute of the local function."""
     return CODES["EXP302"].finding(
         error.input,

@@ -18,7 +18,7 @@ from dmlgather.onnx_checking.node_sizes import node_sizes, problem_with
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.unknown_sizes import NodeSizes, TrialSizes, trial_sizes
-from dmlgather.onnx_checking.unknown_inputs import missing, no_sizes, reference, undefined_name
+from dmlgather.onnx_checking.unknown_inputs import function_attribute, missing_facts, no_sizes_found, undefined_name
 from dmlgather.wording import printable
 
 
@@ -73,10 +73,10 @@ def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[s
         if only_separately:
             trial = trial_sizes(replace(own_sizes, least={}), clamped)
         if trial.possible is None:
-            return Judgement(Verdict.UNKNOWN, (no_sizes(own_sizes.symbols, origins),))
+            return Judgement(Verdict.UNKNOWN, (no_sizes_found(own_sizes.symbols, origins),))
         trials = list(_trials(node, own_sizes, trial))
     except (UnknownTypeError, UnknownValueError) as error:
-        return Judgement(Verdict.UNKNOWN, tuple(missing(node, sizes, origins)) or (reference(error),))
+        return Judgement(Verdict.UNKNOWN, tuple(missing_facts(node, sizes, origins)) or (function_attribute(error),))
     except (TypeError, ValueError) as error:
         return Judgement(Verdict.REFUSED, (broken_rule(node.proto, node.opset, printable(str(error))),))
     judgement = _judgement(trials, trial.provided, level)

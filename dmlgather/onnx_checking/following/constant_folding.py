@@ -21,7 +21,7 @@ from dmlgather.onnx_checking.following.element_arithmetic import Element, array_
 from dmlgather.onnx_checking.following.moving_rules import LargeResultError, ShapeArray
 from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape
 from dmlgather.onnx_checking.following.operators import compute, entry_of
-from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, first_unknown, is_known, is_partly
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, all_or_unknown, first_unknown, is_known, is_partly
 from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _kept(value: Value) -> Value:
     if isinstance(value, np.ndarray) and value.size > KEPT_ELEMENTS:
         return Unknown(f"a constant of {value.size} elements")
     if isinstance(value, np.ndarray) and value.size and all(isinstance(element, Unknown) for element in value.reshape(-1)):
-        return first_unknown(value) or value
+        return all_or_unknown(value)
     return value
 
 

@@ -99,7 +99,7 @@ def cast(call: KnownNode) -> Value:
     return array_of([converted(element) for element in objects(data).reshape(-1)], data.shape, target)
 
 
-def counted(call: KnownNode) -> Value | None:
+def range_elements(call: KnownNode) -> Value | None:
     """Return the elements of Range; None if their number is not known or too large."""
     start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in call.values)
     compute = call.arithmetic(call.data)

@@ -28,7 +28,7 @@ from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, f
 from dmlgather.onnx_checking.reading.size_names import GraphNames, ModelSizes
 from dmlgather.onnx_checking.shape_computations import DataFlow
 from dmlgather.onnx_checking.sizes.expressions import Sizes
-from dmlgather.onnx_checking.sizes.values import Array, Unknown, Value, exposed, is_known, is_partly
+from dmlgather.onnx_checking.sizes.values import Array, Unknown, Value, all_or_unknown, is_known, is_partly
 from dmlgather.wording import printable
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Return all nodes of a model: the main graph's first, then those of each function, with facts that hold for all its calls."""
+    """Return all nodes of a model: the main graph's first, then those of each function, with facts that all its calls share."""
     visitor = _Visitor(file)
     visitor.visit_model()
     return visitor.contents
@@ -339,5 +339,6 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
 
 def _values(names: Iterable[str], scope: Scope) -> tuple[NodeValue, ...]:
     return tuple(
-        NodeValue(name, scope.type(name), exposed(scope.value(name)), scope.undefined(name) if name else None) for name in names
+        NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), scope.undefined(name) if name else None)
+        for name in names
     )

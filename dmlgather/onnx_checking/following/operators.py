@@ -16,8 +16,8 @@ from dmlgather.onnx.problems.subgraphs import operator_name
 from dmlgather.onnx_checking.following import element_rules, moving_rules, runtime_rules, size_rules
 from dmlgather.onnx_checking.following.element_arithmetic import applied, folded
 from dmlgather.onnx_checking.following.operator_entries import OperatorEntry, TypeRule
-from dmlgather.onnx_checking.following.runtime_rules import as_onnx, attention, embedded, like, matrix_product
-from dmlgather.onnx_checking.following.size_rules import alike, broadcast_rank
+from dmlgather.onnx_checking.following.runtime_rules import as_onnx, attention, embedding, matrix_product, same_types
+from dmlgather.onnx_checking.following.size_rules import broadcast_rank, same_rank
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -55,7 +55,7 @@ def within(domain: str, entries: Entries) -> Entries:
     return {f"{domain}.{name}": entry for name, entry in entries.items()}
 
 
-SAME = alike()
+SAME = same_rank()
 """The first output has the rank of the first input."""
 
 RANKED = OperatorEntry(rank=SAME)
@@ -67,17 +67,17 @@ _FOLLOWED: Entries = {
     "Squeeze": moving(auxiliary.squeeze, host=(1,)),
     "Unsqueeze": moving(auxiliary.unsqueeze, host=(1,)),
     "Reshape": moving(auxiliary.reshape, sizes=size_rules.reshape, host=(1,)),
-    "Transpose": moving(auxiliary.transpose, rank=size_rules.permuted),
+    "Transpose": moving(auxiliary.transpose, rank=size_rules.transposed_rank),
     "Cast": OperatorEntry(run=auxiliary.cast, computes=element_rules.cast, rank=SAME),
     "Size": OperatorEntry(computes=element_rules.size, unread=(0,)),
     "Dropout": OperatorEntry(rank=SAME, host=(2,), evaluated=False),
     "Flatten": moving(moving_rules.flatten, sizes=size_rules.flatten),
     "Expand": moving(moving_rules.expand, sizes=size_rules.expand, host=(1,)),
     "ConstantOfShape": OperatorEntry(sizes=size_rules.constant_of_shape, gives=None, host=(0,)),
-    "Range": OperatorEntry(computes=element_rules.counted, sizes=size_rules.counted, host=(0, 1, 2)),
+    "Range": OperatorEntry(computes=element_rules.range_elements, sizes=size_rules.range_shape, host=(0, 1, 2)),
     "Tile": moving(moving_rules.tile, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
-    "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=alike(None, 1)),
-    "Split": moving(moving_rules.split, sizes=size_rules.split, rank=alike(1, None), host=(1,)),
+    "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=same_rank(None, 1)),
+    "Split": moving(moving_rules.split, sizes=size_rules.split, rank=same_rank(1, None), host=(1,)),
     "Add": computing(applied("add"), rank=broadcast_rank),
     "Sub": computing(applied("subtract"), rank=broadcast_rank),
     "Mul": computing(applied("multiply"), rank=broadcast_rank),
@@ -110,7 +110,7 @@ _FOLLOWED: Entries = {
     "ReduceMax": reduction("maximum"),
     **for_all(reduction(), "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"),
     "Gather": moving(moving_rules.gather),
-    "GatherElements": moving(rank=alike(2, 1)),
+    "GatherElements": moving(rank=same_rank(2, 1)),
     "GatherND": moving(),
     "Slice": moving(moving_rules.sliced, sizes=size_rules.sliced, rank=SAME, host=(1, 2, 3, 4)),
     "Pad": moving(moves=(0, 2), sizes=size_rules.pad, rank=SAME, host=(1, 2, 3)),
@@ -127,17 +127,17 @@ _OTHERS: Entries = {
     **for_all(RANKED, "HardSigmoid", "HardSwish", "InstanceNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
     **for_all(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
     **for_all(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
-    **for_all(OperatorEntry(rank=size_rules.recurrent), "LSTM", "GRU", "RNN"),
+    **for_all(OperatorEntry(rank=size_rules.recurrent_ranks), "LSTM", "GRU", "RNN"),
     # May need far more memory than their inputs and outputs, because of windows, padding and sums.
     **for_all(OperatorEntry(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
-    **for_all(OperatorEntry(rank=size_rules.kernel(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
-    "QLinearConv": OperatorEntry(rank=size_rules.kernel(3), evaluated=False),
+    **for_all(OperatorEntry(rank=size_rules.kernel_rank(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
+    "QLinearConv": OperatorEntry(rank=size_rules.kernel_rank(3), evaluated=False),
     **for_all(OperatorEntry(evaluated=False), "DeformConv", "Einsum", "RoiAlign"),
     "MaxUnpool": OperatorEntry(evaluated=False, host=(2,)),  # output_shape
     "Col2Im": OperatorEntry(evaluated=False, host=(1, 2)),  # image_shape, block_shape
     "DFT": OperatorEntry(evaluated=False, host=(1, 2)),  # dft_length, axis
     "MelWeightMatrix": OperatorEntry(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
-    "STFT": OperatorEntry(evaluated=False, rank=size_rules.four, host=(1, 3)),  # frame_step, frame_length
+    "STFT": OperatorEntry(evaluated=False, rank=size_rules.rank_four, host=(1, 3)),  # frame_step, frame_length
     # Round differently in ONNX and its runtimes.
     "AffineGrid": OperatorEntry(evaluated=False, host=(1,)),  # size
     "GridSample": OperatorEntry(evaluated=False),
@@ -159,7 +159,7 @@ _OTHERS: Entries = {
     **for_all(OperatorEntry(host=(1,)), "SequenceAt", "SequenceErase"),  # position
     "SequenceInsert": OperatorEntry(host=(2,)),  # position
     "SplitToSequence": OperatorEntry(host=(1,)),  # split
-    "TopK": OperatorEntry(sizes=size_rules.top_k, host=(1,), rank=alike(1, 2)),  # K
+    "TopK": OperatorEntry(sizes=size_rules.top_k, host=(1,), rank=same_rank(1, 2)),  # K
     "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
     **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
@@ -173,25 +173,27 @@ _RUNTIME: Entries = {
 
 _MICROSOFT: Entries = {
     "Attention": runtime(attention(4, of=0)),
-    **for_all(runtime(like(0)), "BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "MoE", "QLinearLeakyRelu"),
-    **for_all(runtime(like(0)), "QLinearSigmoid", "QLinearSoftmax", "QMoE", "QuickGelu", "RotaryEmbedding"),
-    "BiasSplitGelu": runtime(runtime_rules.halved),
-    "DequantizeLinear": runtime(like(0, of=1)),
+    **for_all(
+        runtime(same_types(0)), "BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "MoE", "QLinearLeakyRelu"
+    ),
+    **for_all(runtime(same_types(0)), "QLinearSigmoid", "QLinearSoftmax", "QMoE", "QuickGelu", "RotaryEmbedding"),
+    "BiasSplitGelu": runtime(runtime_rules.split_gelu),
+    "DequantizeLinear": runtime(same_types(0, of=1)),
     "DynamicQuantizeLSTM": runtime(as_onnx("LSTM", 0, 1, 2)),
     **for_all(runtime(as_onnx("MatMul", 0, 1)), "DynamicQuantizeMatMul", "GemmFastGelu"),
-    "EmbedLayerNormalization": runtime(embedded(2)),
+    "EmbedLayerNormalization": runtime(embedding(2)),
     "FusedConv": runtime(as_onnx("Conv", 0, 1)),
     "FusedGemm": runtime(as_onnx("Gemm", 0, 1)),
     **for_all(runtime(matrix_product), "FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"),
-    "GatherBlockQuantized": runtime(runtime_rules.picked),
-    "GroupQueryAttention": runtime(runtime_rules.grouped, host=(6,)),
+    "GatherBlockQuantized": runtime(runtime_rules.gathered_blocks),
+    "GroupQueryAttention": runtime(runtime_rules.grouped_query, host=(6,)),
     **for_all(runtime(runtime_rules.packed_product), "MatMulBnb4", "MatMulNBits"),
     "MatMulIntegerToFloat": runtime(as_onnx("MatMul", 0, 1, of=(2,))),
     "MultiHeadAttention": runtime(runtime_rules.multi_head),
     "NhwcFusedConv": runtime(as_onnx("Conv", 0, 1, last=True)),
     "NhwcMaxPool": runtime(as_onnx("MaxPool", 0, last=True)),
     "QAttention": runtime(attention(8, of=2)),
-    "QEmbedLayerNormalization": runtime(embedded(8)),
+    "QEmbedLayerNormalization": runtime(embedding(8)),
     "QGemm": runtime(as_onnx("Gemm", 0, 3, of=(8, 1))),
     **for_all(runtime(runtime_rules.broadcast(0, 3)), "QLinearAdd", "QLinearMul"),
     "QLinearAveragePool": runtime(as_onnx("AveragePool", 0)),
@@ -201,8 +203,8 @@ _MICROSOFT: Entries = {
     "QLinearReduceMean": runtime(as_onnx("ReduceMean", 0)),
     "QLinearWhere": runtime(runtime_rules.broadcast(0, 1, 4, of=1)),
     "QuantizeLinear": runtime(runtime_rules.quantized),
-    "SkipGroupNorm": runtime(like(0, 0)),
-    **for_all(runtime(like(0, None, None, 0)), "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    "SkipGroupNorm": runtime(same_types(0, 0)),
+    **for_all(runtime(same_types(0, None, None, 0)), "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
     "ConvTransposeWithDynamicPads": OperatorEntry(host=(2,)),  # Pads
     "CropAndResize": OperatorEntry(host=(3,)),  # crop_size
     "ExpandDims": OperatorEntry(host=(1,)),  # axis
@@ -218,7 +220,7 @@ _BLOCKS: Entries = {
     "MaxPool": runtime(as_onnx("MaxPool", 0)),
     "ReorderInput": runtime(runtime_rules.to_blocks),
     "ReorderOutput": runtime(runtime_rules.from_blocks),
-    "Upsample": runtime(runtime_rules.enlarged),
+    "Upsample": runtime(runtime_rules.upsampled),
 }
 """Operators on tensors in NCHWc layout. Their sizes are those in NCHW, with the channels padded to whole blocks."""
 

@@ -54,7 +54,7 @@ class Propagation:
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
         for name in node.output:
-            scope.doubt(name)
+            scope.withdraw_declared(name)
         if call is None or node.domain not in DOMAINS:
             _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
             self._call(node, scope)
@@ -70,7 +70,7 @@ class Propagation:
                 if name in scope.types or name in scope.values:  # not one of a graph around it
                     scope.learn_type(name, type_)
         for name in node.output:
-            scope.settle(name)
+            scope.restore_declared(name)
             value = scope.value(name)
             if isinstance(value, Unknown) and value.decided_by is not None:
                 scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)

@@ -43,7 +43,7 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
     return [answer.get(name, NOTHING).shape for name in node.output]
 
 
-def like(*numbers: int | None, of: int | None = None) -> TypeRule:
+def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
     """Return a rule for outputs with the types of these inputs, None for an unknown type. `of`: the input with the data type."""
     return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
@@ -68,11 +68,11 @@ def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool |
 
 def matrix_product(call: KnownNode) -> list[PartialType]:
     """Return the type of a product of matrices that may be transposed before."""
-    (shape,) = shapes_of("MatMul", call, [_turned(call, 0, "A"), _turned(call, 1, "B")])
+    (shape,) = shapes_of("MatMul", call, [_transposed_shape(call, 0, "A"), _transposed_shape(call, 1, "B")])
     return [call.like(0).sized(shape)]
 
 
-def _turned(call: KnownNode, index: int, letter: str) -> Shape | None:
+def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
     """Return the shape of a factor after its transpositions: the first dimension becomes the last but one (transBatch), then
     the last two are swapped (trans).
     """
@@ -122,7 +122,7 @@ def normalized_without_mean(call: KnownNode) -> list[PartialType]:
     return [type_ for number, type_ in enumerate(normalized(call)) if number != 1]
 
 
-def embedded(scales: int) -> TypeRule:
+def embedding(scales: int) -> TypeRule:
     """Return a rule for normalized sums of embeddings, an index per row, and the sums. `scales`: the input with the data type."""
 
     def rule(call: KnownNode) -> list[PartialType]:
@@ -171,7 +171,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
     return types
 
 
-def grouped(call: KnownNode) -> list[PartialType]:
+def grouped_query(call: KnownNode) -> list[PartialType]:
     """Return the types of attention whose heads share keys, and of the keys and values so far. Without a key input, all are
     packed into the first input.
     """
@@ -187,7 +187,7 @@ def grouped(call: KnownNode) -> list[PartialType]:
     return types + 2 * [tensor(call.dtype(3, 0), [query[0], shared, length, width])]
 
 
-def picked(call: KnownNode) -> list[PartialType]:
+def gathered_blocks(call: KnownNode) -> list[PartialType]:
     """Return the type of a gather of rows that are packed in blocks. If the type is uint8, a byte holds several elements."""
     data, indices = call.sizes(0), call.sizes(1)
     per_byte = 8 // call.integers.get("bits", 4) if call.dtype(0) == np.uint8 else 1
@@ -221,13 +221,13 @@ def from_blocks(call: KnownNode) -> list[PartialType]:
     return [call.like(0).sized([shape[0], *shape[2:], channels] if last else [shape[0], channels, *shape[2:]])]
 
 
-def enlarged(call: KnownNode) -> list[PartialType]:
+def upsampled(call: KnownNode) -> list[PartialType]:
     """Return the type of an upsampling by whole numbers."""
     pairs = zip(call.sizes(0), call.ints("scales") or (), strict=True)
     return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in pairs])]
 
 
-def halved(call: KnownNode) -> list[PartialType]:
+def split_gelu(call: KnownNode) -> list[PartialType]:
     """Return the type of a product of the first half of the channels with a function of the second half."""
     shape = call.shape(0)
     return [call.like(0).sized(shape and [*shape[:-1], call.size("floor_divide", shape[-1], 2)])]

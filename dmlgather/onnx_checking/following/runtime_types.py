@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_value
 from dmlgather.onnx.problems.subgraphs import integers_of
-from dmlgather.onnx_checking.contradictions import lenient, numbers_may_be, same_type, uncontradicted
+from dmlgather.onnx_checking.contradictions import consistent_part, numbers_may_be, runtime_merge, same_type
 from dmlgather.onnx_checking.following.control_flow import with_axis
 from dmlgather.onnx_checking.following.operator_entries import KnownNode, following_types
 from dmlgather.onnx_checking.following.operators import entry_of
@@ -56,10 +56,10 @@ def learn_runtime_types(
         inferred = _node_types(call)
         if any(isinstance(one, Unknown) is not isinstance(two, Unknown) for one, two in zip(values, unfolded, strict=True)):
             unfolded_types = zip(node.output, _node_types(replace(call, values=unfolded)), strict=False)
-            scope.first_runtime_types |= {name: lenient(scope.declared(name), type_) for name, type_ in unfolded_types}
+            scope.first_runtime_types |= {name: runtime_merge(scope.declared(name), type_) for name, type_ in unfolded_types}
     for name, type_ in zip(node.output, chain(inferred, repeat(NOTHING)), strict=False):
         scope.runtime_inferred[name] = type_
-        runtime_type = lenient(scope.declared(name), type_)
+        runtime_type = runtime_merge(scope.declared(name), type_)
         if name and _static(runtime_type) != _static(scope.types.get(name, NOTHING)):
             scope.runtime_types[name] = runtime_type
 
@@ -70,7 +70,7 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
     """
     declared, inferred = scope.contradicted[name]
     if (scope.declarations.of_function and scope.outer is not None) or (node.op_type == "Scan" and name not in node.output):
-        return uncontradicted(declared, scope.runtime_inferred.get(name, scope.inferred(name)), numbers_may_be) != declared
+        return consistent_part(declared, scope.runtime_inferred.get(name, scope.inferred(name)), numbers_may_be) != declared
     return node.op_type not in IGNORED and not same_type(scope.declared(name), inferred)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dmlgather.onnx.auxiliary import EXTERNAL, location
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
 from dmlgather.onnx.problems.subgraphs import element_count, operator_name
-from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
+from dmlgather.onnx_checking.contradictions import confirmed_part, consistent_part
 from dmlgather.onnx_checking.reading.declarations import Declarations
 from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, has_names
@@ -71,7 +71,7 @@ class Scope:
             for node in graph.node
             for name in node.output
         }
-        self._doubted: dict[str, tuple[PartialType, bool]] = {}
+        self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
         """Types by shape inference that rely on declarations, and whether a better type was known."""
         self.pending = set(self.values)
         """Outputs of nodes that are not visited yet."""
@@ -136,7 +136,7 @@ class Scope:
 
     def is_declared(self, name: str) -> bool:
         """Return True if an output has declared sizes that may follow from others."""
-        return name in self._doubted or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
+        return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def undefined(self, name: str) -> str | None:
         """Return the reason why the visited node cannot read a name; None if it can."""
@@ -151,29 +151,29 @@ class Scope:
         """Mark the outputs of a node as defined."""
         self.pending.difference_update(node.output)
 
-    def doubt(self, name: str) -> None:
-        """Remove the parts of an output's type that rely on declarations alone, until `settle`."""
+    def withdraw_declared(self, name: str) -> None:
+        """Remove the parts of an output's type that rely on declarations alone, until `restore_declared`."""
         if name in self._own.unconfirmed or name in self._unconfirmed_ranks or self.declarations.misled:
             type_ = self.types.get(name, NOTHING)
-            confirmed = sure_part(type_, self.inferred(name))
+            confirmed = confirmed_part(type_, self.inferred(name))
             if confirmed != type_:
-                self._doubted[name] = type_, name in self.improved
+                self._withdrawn[name] = type_, name in self.improved
                 self.types[name] = confirmed
 
-    def settle(self, name: str) -> None:
+    def restore_declared(self, name: str) -> None:
         """Restore the declared parts of an output's type that do not contradict the inferred type."""
-        if name not in self._own.unconfirmed and name not in self._doubted:
+        if name not in self._own.unconfirmed and name not in self._withdrawn:
             return
         names = self.reader.names
         inferred = self.types[name] = self.types.get(name, NOTHING).merged(self.inferred(name), names.joined)
-        unconfirmed, was_improved = self._doubted.pop(name, (NOTHING, True))
+        unconfirmed, was_improved = self._withdrawn.pop(name, (NOTHING, True))
         declared = self.reader.read(self._own.unconfirmed.get(name, NOTHING))
-        if uncontradicted(unconfirmed, inferred, names.may_be) != unconfirmed:
+        if consistent_part(unconfirmed, inferred, names.may_be) != unconfirmed:
             self.declarations.misled = True
-        if uncontradicted(declared, inferred, names.may_be) != declared:
+        if consistent_part(declared, inferred, names.may_be) != declared:
             self.contradicted[name] = declared, inferred
         for candidate in (NOTHING if self.declarations.misled else unconfirmed, declared):
-            consistent = uncontradicted(candidate, self.types.get(name, NOTHING), names.may_be)
+            consistent = consistent_part(candidate, self.types.get(name, NOTHING), names.may_be)
             self.types[name] = consistent.merged(self.types.get(name, NOTHING), names.joined)
         if self.types[name] != unconfirmed:
             self.improved.add(name)
@@ -184,10 +184,10 @@ class Scope:
         """Compare the declared types of the graph's inputs with those that are inferred for the graph's first run."""
         for name, inferred_type in inferred_types.items():
             declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
-            if uncontradicted(declared, inferred_type, names.may_be) != declared:
+            if consistent_part(declared, inferred_type, names.may_be) != declared:
                 self.contradicted[name], self.runtime_types[name] = (declared, inferred_type), declared
                 current = self.types.get(name, NOTHING)
-                self.types[name] = uncontradicted(current, inferred_type, names.may_be)
+                self.types[name] = consistent_part(current, inferred_type, names.may_be)
                 self.declarations.misled = self.declarations.misled or self.types[name] != current
 
     @property
@@ -246,7 +246,7 @@ class Scope:
 
     def learn_input(self, name: str, type_: PartialType) -> None:
         """Store the type of an input of the graph. Declarations that contradict it are dropped."""
-        self.types[name] = uncontradicted(self.types.get(name, NOTHING), type_, self.reader.names.may_be)
+        self.types[name] = consistent_part(self.types.get(name, NOTHING), type_, self.reader.names.may_be)
         self.learn_type(name, type_)
 
     def learn_type(self, name: str, other: PartialType) -> None:

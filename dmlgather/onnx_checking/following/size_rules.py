@@ -135,9 +135,9 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
     """Return the number of elements between two bounds. `backwards`: whether a start behind the last element means that one."""
-    if _far(end) < 0 or (_far(start) > 0 and not backwards):
+    if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
-    first, last = _position(call, size, 0 if _far(start) < 0 else start), _position(call, size, end)
+    first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
     # The end is the least of some sizes and the start the most, so that the distance between them is the least.
     starts = [first.size] if first.counts_back is False else [0, first.size]
     ends = [last.size] if last.counts_back else [size, last.size]
@@ -162,7 +162,7 @@ class _Position(NamedTuple):
 
 
 def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
-    if _far(bound):
+    if _sign_outside(bound):
         return _Position(size)
     sizes, counts_back, of_elements = call.names.sizes, _negative(call, bound), False
     if counts_back is None and isinstance(bound, str):
@@ -178,7 +178,7 @@ def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
     return _Position(call.size("add", bound, call.size("multiply", size, is_negative)), None)
 
 
-def _far(bound: Element) -> int:
+def _sign_outside(bound: Element) -> int:
     """Return the sign of a bound outside every axis; 0 for others."""
     return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
 
@@ -215,7 +215,7 @@ def tile(call: KnownNode) -> list[Shape | None] | None:
     return [[call.size("multiply", size, size_of(times)) for size, times in zip(data, repeats, strict=True)]]
 
 
-def counted(call: KnownNode) -> list[Shape | None] | None:
+def range_shape(call: KnownNode) -> list[Shape | None] | None:
     """Return the shape of Range."""
     bounds = (objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values)
     return [[range_length(call.arithmetic(), *bounds)]]
@@ -293,7 +293,7 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
 # Rank rules also infer the ranks of inputs: the data of a convolution have the rank of its weights.
 
 
-def alike(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
+def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
     """Return a rule for operators whose first `inputs` and `outputs` have one rank. None: all of them."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
@@ -305,13 +305,13 @@ def alike(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
     return rule
 
 
-def kernel(index: int) -> RankRule:
+def kernel_rank(index: int) -> RankRule:
     """Return a rule for operators with a kernel: input `index` has the rank of the first input and of the output."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-        kernel_rank = rank(node.input[index]) if len(node.input) > index else None
-        if kernel_rank is not None:
-            yield from ((node.input[0], kernel_rank), (_output(node), kernel_rank))
+        known = rank(node.input[index]) if len(node.input) > index else None
+        if known is not None:
+            yield from ((node.input[0], known), (_output(node), known))
 
     return rule
 
@@ -331,22 +331,22 @@ def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
             yield name, result
 
 
-def permuted(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
     """Yield ranks for Transpose: that of its permutation, else of input and output alike."""
     permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
     if permutation is None:
-        yield from alike()(node, rank)
+        yield from same_rank()(node, rank)
     else:
         yield from ((name, len(permutation)) for name in (node.input[0], _output(node)))
 
 
-def recurrent(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+def recurrent_ranks(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
     """Yield ranks for a recurrent network: the input sequence, and the outputs of all steps and of the last one."""
     yield node.input[0], 3
     yield from zip(node.output, (4, 3, 3), strict=False)
 
 
-def four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+def rank_four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
     """Yield rank 4 for the output."""
     yield _output(node), 4
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size, type_of_value
 from dmlgather.onnx.problems.subgraphs import subgraphs
-from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
+from dmlgather.onnx_checking.contradictions import confirmed_part, consistent_part
 from dmlgather.onnx_checking.reading.shape_inference import graphs_in
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
             continue
         declared, own = type_of_value(value), inferred_values.get(value.name)
         inferred = NOTHING if own is None else keep_names(type_of_value(own), input_sizes)
-        holds = uncontradicted(declared, inferred, _equal_or_unknown)
+        holds = consistent_part(declared, inferred, _equal_or_unknown)
         if declared != holds:
             result.unconfirmed[value.name] = declared
             _restrict(value, holds)
-        elif sure_part(declared, inferred) != declared:
+        elif confirmed_part(declared, inferred) != declared:
             result.unconfirmed.setdefault(value.name, declared)
     return result
 

@@ -36,12 +36,12 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
     return graph, remark
 
 
-def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
+def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
     """Return None for the sizes of a slice that have names: ONNX may have copied them from the data."""
     return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
-def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
+def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
     """Return one less for the sizes of a pooling that rounds up, if ONNX counts a last window that begins behind the data; None
     for a size whose data size is unknown.
     """
@@ -59,8 +59,8 @@ def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
 
 
 MISTAKEN = {
-    "Slice": (range(10, 11), _copied),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _beyond)),
+    "Slice": (range(10, 11), _slice_sizes),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _pooling_sizes)),
 }
 """Operators with sizes that ONNX infers wrongly, with the opsets, and a rule for the right sizes by axis, from the node and the
 shapes of its first input and of an output.
@@ -69,7 +69,7 @@ shapes of its first input and of an output.
 
 def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
     """Return the corrected type of a node's output. `data`: the type of the node's first input. `result`: ONNX's type."""
-    opsets, rule = MISTAKEN.get(node.op_type, ((), _copied))
+    opsets, rule = MISTAKEN.get(node.op_type, ((), _slice_sizes))
     if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
         return result
     right = rule(node, data.shape or (), result.shape)

@@ -70,7 +70,7 @@ def is_known(value: object) -> TypeGuard[Array]:
     return isinstance(value, np.ndarray) and not has_names(value)
 
 
-def exposed(value: Value) -> Value:
+def all_or_unknown(value: Value) -> Value:
     """Return the value, or its first Unknown element if it has one."""
     return first_unknown(value) or value
 
