@@ -228,7 +228,7 @@ class Conditions:
 
     def _by_ranges(self, inequality: AtLeast) -> bool | None:
         """Return whether an inequality holds for all sizes in the ranges, or for none; None if that depends, or is not known."""
-        if any(known.empty for known in self.ranges.values()):
+        if any(allowed.empty for allowed in self.ranges.values()):
             return None
         least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.offset)(self.ranges).ends(self.ranges)
         if least >= 0 or most < 0:
@@ -318,10 +318,10 @@ def _both(one: SizeCondition, other: SizeCondition) -> SizeCondition:
     return one.model_copy(update={**limits, "text": printable(both.condition(one.size))})
 
 
-def _follows(condition: SizeCondition, known: Mapping[str, SizeCondition]) -> bool:
+def _follows(condition: SizeCondition, by_size: Mapping[str, SizeCondition]) -> bool:
     """Return True if a condition on a sum follows from those on its symbols."""
     least = 0.0
     for symbol, factor in (condition.terms or {}).items():
-        limit = known.get(symbol)
+        limit = by_size.get(symbol)
         least -= most_of(-factor, ANY if limit is None else Range(limit.at_least, limit.at_most))
     return condition.at_most is None and least >= condition.at_least

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlgather.onnx_checking.sizes.ranges import Bounding, LinearBounds, Range, bounding, largest_value, where_not_negative
@@ -37,6 +37,7 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
     return factors, constant
 
 
+@lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
     """Return a function that computes an expression for values of its symbols. sympy takes a hundred times as long."""
     if expression.is_Symbol:

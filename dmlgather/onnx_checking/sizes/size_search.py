@@ -108,28 +108,24 @@ class SizeSearch:
     def _of_group(self, group: Sequence[str], constraints: Sequence[Constraint]) -> dict[str, int] | None:
         values: dict[str, int] = {}
         ready = [
-            [each for each in constraints if symbol in each.symbols <= {*group[: position + 1]}]
-            for position, symbol in enumerate(group)
+            [each for each in constraints if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)
         ]
-        crossings = {
-            symbol: [position for each in constraints if symbol in each.symbols for position in each.crossings]
-            for symbol in group
-        }
+        crossings = {symbol: [at for each in constraints if symbol in each.symbols for at in each.crossings] for symbol in group}
         steps = 0
 
-        def extend(position: int) -> bool:
+        def extend(at: int) -> bool:
             nonlocal steps
-            if position == len(group):
+            if at == len(group):
                 return True
             steps += 1
             self._steps += 1
             if steps > MOST_STEPS or self._steps > MOST_STEPS_OF_ALL:
                 return False
-            for candidate in self._candidates(group[position], values, dict.fromkeys(crossings[group[position]])):
-                values[group[position]] = candidate
-                if all(constraint.by(values) for constraint in ready[position]) and extend(position + 1):
+            for candidate in self._candidates(group[at], values, dict.fromkeys(crossings[group[at]])):
+                values[group[at]] = candidate
+                if all(constraint.by(values) for constraint in ready[at]) and extend(at + 1):
                     return True
-                del values[group[position]]
+                del values[group[at]]
             return False
 
         return values if extend(0) else None

@@ -51,8 +51,8 @@ class NodeSizes:
     @property
     def symbols(self) -> list[str]:
         """Return the symbols in sizes and bounds, in order of first occurrence."""
-        known = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
-        return list(dict.fromkeys(chain.from_iterable(known)))
+        symbols = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
+        return list(dict.fromkeys(chain.from_iterable(symbols)))
 
     def concrete(self, shape: Named, values: Values) -> tuple[int, ...]:
         """Return a shape with numbers for its names."""
@@ -90,8 +90,8 @@ def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
             if smallest is not None:
                 possible = None if conditions.unstated or search.may_miss(smallest) else True
                 return TrialSizes([*search.different(), smallest], conditions.solved(), possible)
-    contradictory = all(conditions.joined(rules).tightened() is None for conditions in combinations)
-    never = contradictory and len(combinations) < MOST_COMBINATIONS
+    tightened = (conditions.joined(rules).tightened() for conditions in combinations)
+    never = len(combinations) < MOST_COMBINATIONS and all(ranges is None for ranges in tightened)
     for conditions in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
         shown = _Search(node, conditions).first()
         if shown is not None:
@@ -130,9 +130,7 @@ def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: boo
     """
     combinations = [nonempty_inputs]
     for axis in node.axes:
-        combinations = [conditions for common in combinations for conditions in nonempty(axis, common, within)][
-            :MOST_COMBINATIONS
-        ]
+        combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
     return combinations
 
 
