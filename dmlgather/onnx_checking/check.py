@@ -1,4 +1,4 @@
-"""Check an ONNX model file: judge every node of the family. Nothing runs."""
+"""The check of an ONNX model file: every node of the family is judged. Nothing runs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Verdict(enum.StrEnum):
 
 
 class Provider(enum.StrEnum):
-    """A program that runs ONNX models on DirectML, and prepares their nodes in its own way."""
+    """A program that runs ONNX models on DirectML, with its own rules for nodes."""
 
     ONNXRUNTIME_DIRECTML = "onnxruntime-directml"
 
@@ -54,7 +54,7 @@ class ProviderVerdict(enum.StrEnum):
     FUSED = "fused"
     """It runs on DirectML, fused with its neighbours."""
     SINGLE = "single"
-    """It runs on DirectML by itself, which cuts the graph."""
+    """It runs on DirectML alone, not fused, which cuts the graph."""
     ADAPTER = "adapter"
     """It runs on DirectML if the adapter has its data types, else on the CPU."""
     TYPE = "type"
@@ -83,7 +83,7 @@ class Certainty(enum.StrEnum):
     INFERRED = "inferred"
     """It is concluded from the source."""
     UNKNOWN = "unknown"
-    """Only a run on Windows can tell."""
+    """Only a run on Windows would show it."""
 
 
 class CheckedTensor(Record):

@@ -66,7 +66,7 @@ class PlacedNode:
 
     @property
     def may_be_fused(self) -> bool:
-        """Return True if nothing known keeps the node from being fused."""
+        """Return True if there is no known reason against fusing the node."""
         return self.fits and not self.control and self.home is Home.DEVICE and not _gives_sizes(self.proto)
 
 
@@ -190,9 +190,7 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator; 0 before the first. That of Size is Shape's, as both change together from opset
-    13 on.
-    """
+    """Return the version of a node's operator; 0 before the first. Size has Shape's versions: both change together from 13 on."""
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 

@@ -1,4 +1,4 @@
-"""Read an ONNX model file and infer the model's shapes, or report an invalid file."""
+"""Reading an ONNX model file: decoding, checks of the file, and shape inference."""
 
 from __future__ import annotations
 

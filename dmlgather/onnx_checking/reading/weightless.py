@@ -121,7 +121,7 @@ def _has_tensor(descriptor: Any, *around: Any) -> bool:
     if descriptor in around or _is_tensor(descriptor):
         return descriptor not in around
     inner = (field.message_type for field in descriptor.fields if field.message_type is not None and field.has_presence)
-    return any(_has_tensor(field, descriptor, *around) for field in inner)
+    return any(_has_tensor(message, descriptor, *around) for message in inner)
 
 
 class _ElementSkipper:
