@@ -257,7 +257,7 @@ class DeviceCall(PreparedCall):
                 stream = current_stream(device).ptr
             if waits:
                 return program.first_bad_of(data, indices, low, stream) is None
-            launches = getattr(thread, "launches", None)
+            launches = getattr(thread, "launchers", None)
             if launches is None or current_device() != device:
                 program.launch(data, indices, low, stream)
                 return True

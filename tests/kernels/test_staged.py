@@ -17,7 +17,7 @@ from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.launch import UNASKED_SHARED, Launch
+from dmlgather.backends.cuda.launch import DEFAULT_SHARED, Launch
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
@@ -106,7 +106,7 @@ def test_the_limits_of_the_policy_are_sharp() -> None:
 
     assert staged(columns_of(4096, 4096, 600))
     assert not staged(columns_of(4096, 4096, 512))
-    assert staged(columns_of(4096, UNASKED_SHARED // 4 - 4, 4096))
+    assert staged(columns_of(4096, DEFAULT_SHARED // 4 - 4, 4096))
     assert staged(columns_of(10**6, 256, 256))
     assert staged(columns_of(1057, 4096, 4096))
     assert not staged(columns_of(4096, 4096, 600), 8)

@@ -28,7 +28,7 @@ WORDS: Mapping[str, str] = {
     "once": "a thread resolves its indices once, as they are the same along its whole walk",
     "each": "a thread resolves indices again in each step of its walk",
 }
-"""The parts that are words."""
+"""Meaning of the parts that are words."""
 
 LETTERS: Mapping[str, tuple[str, str]] = {
     "d": ("dimension", "of threads; along one more, each thread walks: it moves several elements"),
@@ -38,12 +38,12 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""The parts that are a letter and a number: what is counted, and the rest of the sentence."""
+"""Meaning of the parts that are a letter and a number: the noun that the number counts, and the rest of the sentence."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
-    """The parts of a kernel's name, each with its meaning; none for a name that no kernel has."""
-    variant = _by_name().get(name)
+    """Return the parts of a kernel's name, each with its meaning; an empty tuple for an unknown name."""
+    variant = next((variant for variant in VARIANTS if variant.name == name), None)
     return () if variant is None else tuple(_parts(variant))
 
 
@@ -56,12 +56,11 @@ def _parts(variant: Variant) -> Iterator[tuple[str, str]]:
             yield part, f"{counted(int(part[1:]), counts)} {rest}"
 
 
-def _by_name() -> dict[str, Variant]:
-    return {variant.name: variant for variant in VARIANTS}
-
-
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """The kernels for `plan` and pointers that are multiples of `alignment` bytes, on a GPU of common size. Needs none."""
+    """Return a text with the kernels for `plan` and their launches, on a GPU with `MULTIPROCESSORS`. Needs no GPU.
+
+    `alignment`: the pointers are multiples of so many bytes.
+    """
     try:
         return describe_launches(launches_for(plan, alignment))
     except ValueError as error:
@@ -69,7 +68,7 @@ def describe(plan: IndexPlan, alignment: int = 16) -> str:
 
 
 def describe_launches(launches: Sequence[Launch]) -> str:
-    """What each launch does and, on a line of its own, why."""
+    """Return a text with a line for each launch and, on a line of its own, the reason for its kernel."""
     if not launches:
         return "no launch: nothing is written"
     return "\n".join(
