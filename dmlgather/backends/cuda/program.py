@@ -208,7 +208,7 @@ class CudaProgram:
             raise
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
-    def reporting_alone(self) -> CudaProgram:
+    def with_own_words(self) -> CudaProgram:
         """Return a copy of the program with words of its own, so that its `first_bad` reports only the copy's launches."""
         if self._words is None:
             return self

@@ -87,7 +87,7 @@ _VARIANTS = {
     ]
     for size in ELEMENT_BYTES
 }
-"""Tile kernels by element size, widest loads and stores first: kernel, bytes of a load and of a store, most elements of a tile."""
+"""Tile kernels by element size, widest loads and stores first: kernel, bytes of a load and of a store, elements of a tile."""
 _STRETCHES = {
     variant: stretches
     for stretches in VARIANTS
