@@ -50,9 +50,7 @@ LOOPS: dict[str, dict[str, list[str]]] = {
     "aarch64": {"neon": []},
     "arm64": {"neon": []},
 }
-"""Instruction sets and their compiler flags, by processor. Each `*_loops.c` is compiled once for each of them, with `ISA` as the
-suffix of its functions.
-"""
+"""Instruction sets and flags, by processor. Each `*_loops.c` is compiled once per instruction set, with `ISA` as suffix."""
 
 OPTIONS = ("CFLAGS", "LDFLAGS")
 """Variables with additional options for compiling and for linking."""
@@ -199,20 +197,20 @@ def zig_compiler() -> Compiler:
     # -s: no debug information. With a target, zig compiles for the oldest processors of the target.
     zig = Path(package.origin).with_name("zig")
     command = [str(zig), "cc", "-s"]
-    wanted = target() or next((tag for tag in platform_tags() if tag in ZIG_TARGETS), None)
-    platform = wanted or next(platform_tags())
+    tag = target() or next((tag for tag in platform_tags() if tag in ZIG_TARGETS), None)
+    platform = tag or next(platform_tags())
     # Zig links its own runtime; for Windows, also MinGW-w64's runtime and threads.
     windows = ["lib/libc/mingw/COPYING", "lib/libc/mingw/winpthreads/thread.c"] if platform.startswith("win") else []
-    options = ["-target", ZIG_TARGETS[wanted]] if wanted else ["-mcpu=baseline"]
+    options = ["-target", ZIG_TARGETS[tag]] if tag else ["-mcpu=baseline"]
     return Compiler([*command, *options], platform, tuple(zig.parent / name for name in ("LICENSE", *windows)))
 
 
 def target() -> str | None:
     """Return the value of DMLGATHER_TARGET, or None. Raise CannotBuildError if it is not a known platform."""
-    wanted = os.environ.get("DMLGATHER_TARGET") or None
-    if wanted and wanted not in ZIG_TARGETS:
-        raise CannotBuildError(f"DMLGATHER_TARGET is {wanted!r}, expected one of {', '.join(ZIG_TARGETS)}")
-    return wanted
+    tag = os.environ.get("DMLGATHER_TARGET") or None
+    if tag and tag not in ZIG_TARGETS:
+        raise CannotBuildError(f"DMLGATHER_TARGET is {tag!r}, expected one of {', '.join(ZIG_TARGETS)}")
+    return tag
 
 
 def is_pure() -> bool:

@@ -98,10 +98,10 @@ class HostOutcome(Outcome):
 class DeviceOutcome(Outcome):
     """The outcome of a run on a GPU, which is read from the device when a method needs it.
 
-    `stream`, `word`: of the last launch. `known`: offset of the bad index if the run has waited for it, else None.
+    `stream`, `word`: of the last launch. `bad_offset`: offset of the bad index if the run has waited for it, else None.
     """
 
-    __slots__ = ("_keep", "_pointer", "_program", "known", "stream", "word")
+    __slots__ = ("_keep", "_pointer", "_program", "bad_offset", "stream", "word")
 
     def __init__(
         self,
@@ -113,18 +113,18 @@ class DeviceOutcome(Outcome):
         stream: int,
         word: Any,
         keep: Any,
-        known: int | None = None,
+        bad_offset: int | None = None,
     ) -> None:
         """`pointer`: address of the lowest index. `keep`: the owner of its memory; None if the caller keeps it alive."""
         super().__init__(plan, indices)
         self._pointer, self._program, self._keep = pointer, program, keep
-        self.stream, self.word, self.known = stream, word, known
+        self.stream, self.word, self.bad_offset = stream, word, bad_offset
 
     def offset(self) -> int | None:
-        if self.known is None:
+        if self.bad_offset is None:
             offset: int | None = self._program.bad_at(self.word, self.stream)
             return offset
-        return self.known
+        return self.bad_offset
 
     def value(self, offset: int) -> int:
         from dmlgather.backends.cuda import read_element

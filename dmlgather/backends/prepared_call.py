@@ -241,7 +241,7 @@ class DeviceCall(PreparedCall):
         offset = program.first_bad_of(data, indices, target, where)
         if offset is None:
             return None
-        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, known=offset)
+        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, bad_offset=offset)
 
     def _runner(self) -> RunAt:
         program, place, waits = self._program, self.device, self._raises

@@ -98,14 +98,15 @@ class StreamOrder:
     def end(self) -> None:
         """Record an event on each GPU after the last launch. Make the followers wait for it, and `KEPT` keep the views."""
         for number in {*self.followers, *self.views}:
-            here = current(number)
-            if is_capturing(number, here):
+            current_stream = current(number)
+            if is_capturing(number, current_stream):
                 continue
-            event = _recorded(number, here)
+            event = _recorded(number, current_stream)
             for follower in self.followers[number]:
                 _wait(*follower, event)
             if self.views[number]:
-                KEPT.add((number, here, threading.get_ident() if here == PER_THREAD else 0), event, self.views[number])
+                thread = threading.get_ident() if current_stream == PER_THREAD else 0
+                KEPT.add((number, current_stream, thread), event, self.views[number])
 
 
 class _Threads(threading.local):
@@ -170,11 +171,11 @@ def order_with(number: int, stream: int, owner: int | None = None) -> bool:
     launches the graph must order it.
     `owner`: number of the GPU of `stream`; None for `number`.
     """
-    here, owner = current(number), number if owner is None else owner
-    if owner == number and is_same(here, stream):
+    current_stream, owner = current(number), number if owner is None else owner
+    if owner == number and is_same(current_stream, stream):
         return False
-    if not is_capturing(number, here):
-        _wait(number, here, _recorded(owner, stream))
+    if not is_capturing(number, current_stream):
+        _wait(number, current_stream, _recorded(owner, stream))
         if _this_thread.order is not None:
             _this_thread.order.followers[number].add((owner, stream))
     return True

@@ -131,8 +131,8 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
         return None
     lookups = len(work.lookups)
     checked = work.checked or lookups >= TOLD_LOOKUPS
-    each = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked, invariant=False)
-    return _threads(work, target, (each, each._replace(invariant=True)))
+    per_element = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked, invariant=False)
+    return _threads(work, target, (per_element, per_element._replace(invariant=True)))
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
@@ -143,9 +143,8 @@ def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not launchable(form.threads) or not all(dim.fits() for dim in form.dimensions):
         return None
-    wanted = variants[form.invariant]
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
-        variant = wanted._replace(dimensions=dimensions)
+        variant = variants[form.invariant]._replace(dimensions=dimensions)
         if variant in DECLARED:
             return launch(variant, arguments_of(work, form.padded(dimensions)), form.along)
     return None

@@ -201,8 +201,8 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
         return
     variant, multiprocessors = _variant(work, KernelKind.LONG), max(1, target.multiprocessors)
     fewest = -(-gather.columns // fitting)
-    for wanted in range(fewest, fewest + MORE_PARTS):
-        share = -(-gather.columns * size // (wanted * LINE)) * LINE // size
+    for count in range(fewest, fewest + MORE_PARTS):
+        share = -(-gather.columns * size // (count * LINE)) * LINE // size
         parts = -(-gather.columns // share)
         steps = -(-gather.rows // max(1, multiprocessors // parts))
         groups = -(-gather.rows // steps)

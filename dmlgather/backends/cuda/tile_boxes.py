@@ -145,7 +145,7 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
                 continue
             old = sizes[axis]
             size = min(whole[axis], 2 * old)
-            if old < size <= most // (elements // old) and (old > 1 or _open(sizes)):
+            if old < size <= most // (elements // old) and (old > 1 or _can_grow(sizes)):
                 break
         else:
             break
@@ -165,31 +165,31 @@ def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: in
     the input.
     """
     sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
-    for side, wanted in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
+    for side, goal in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
         length = side.element_bytes
         for axis, step in side.moves:
             if step > length + gap:
                 break
             size, every = sizes[axis], whole[axis]
             if size < every:
-                if step * size >= wanted or not sectors[axis] or (size == 1 and not _open(sizes)):
+                if step * size >= goal or not sectors[axis] or (size == 1 and not _can_grow(sizes)):
                     break
-                others = elements // size
-                larger = min(every, most // others)
-                if wanted < inf:
+                rest = elements // size
+                larger = min(every, most // rest)
+                if goal < inf:
                     larger = min(larger, max(size, -(-run // step)))
                 if larger < every:
                     larger = _cut(every, larger, sectors[axis])
                 if larger <= size:
                     break
-                sizes[axis], elements = larger, others * larger
+                sizes[axis], elements = larger, rest * larger
                 if larger < every:
                     break
             length = step * every
     return tuple(sizes)
 
 
-def _open(sizes: Sequence[int]) -> bool:
+def _can_grow(sizes: Sequence[int]) -> bool:
     """Return True if the box may span another dimension."""
     return len(sizes) <= MAX_TILED or len(sizes) - sizes.count(1) < MAX_TILED
 

@@ -116,9 +116,9 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
     special, multiprocessors = len(work.dims) <= MAX_DIMENSIONS, target.multiprocessors
     unroll = _COPIED[work.element_bytes] if special else GENERAL_UNROLL
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
-    more = nextafter(cost, inf)
-    form = cheap_form(work, (unroll, unroll), multiprocessors, more)
-    return form is None or cost < form_cost(work, form, start, more) * idle(-(-form.threads // BLOCK), multiprocessors)
+    just_above = nextafter(cost, inf)
+    form = cheap_form(work, (unroll, unroll), multiprocessors, just_above)
+    return form is None or cost < form_cost(work, form, start, just_above) * idle(-(-form.threads // BLOCK), multiprocessors)
 
 
 class Tiling(NamedTuple):

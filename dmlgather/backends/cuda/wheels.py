@@ -93,7 +93,7 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
     """
     if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
-    here, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
+    wheels, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
     mend = _replacing(names, extra)
     if not names:
         return Misfit("CuPy", mend)
@@ -102,7 +102,7 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
     oldest = _too_old(WHEELS[0], gpus)
     if oldest is not None:
         return Misfit(f"a newer GPU: {oldest}, and CuPy needs {_dotted(WHEELS[0].least)}", "run on the CPU, or on another GPU")
-    for wheel in here:
+    for wheel in wheels:
         if wheel.cuda > _major(driver):
             what = (
                 f"a CuPy for the driver: {_named(wheel.package)} is for CUDA {wheel.cuda}, and the driver has CUDA {driver.cuda}"
