@@ -177,7 +177,6 @@ def system_compiler() -> Compiler | None:
 
 
 def _bad_options(compiler: Compiler, options: Mapping[str, Sequence[str]]) -> CannotBuildError:
-    """Return the error for options of the environment with which a compiler does not work. It names their variables."""
     names = [name for name in OPTIONS if _problem(compiler, {name: options[name]})] or OPTIONS
     values = " and ".join(f"{name} is {os.environ.get(name)!r}" for name in names)
     return CannotBuildError(
@@ -288,7 +287,6 @@ class EngineBuildHook(BuildHookInterface[BuilderConfig]):
 
 
 def _options() -> dict[str, list[str]]:
-    """Return the options of the environment, by variable."""
     return {name: _words(name) for name in OPTIONS}
 
 

@@ -153,7 +153,6 @@ def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
 
 
 def _no_copy(source: Device, target: Device) -> RuntimeError:
-    """Return the error for an array on another device during a graph capture."""
     return RuntimeError(
         f"a graph is captured, but an array has to be copied from {source} to {target}: a captured call takes arrays, and an "
         "out, that lie where it runs; copy them before the capture"

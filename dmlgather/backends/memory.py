@@ -1,4 +1,4 @@
-"""Checks that devices have enough free memory, before anything is allocated."""
+"""Memory checks: before anything is allocated, its bytes are compared with the free memory of each device."""
 
 from __future__ import annotations
 

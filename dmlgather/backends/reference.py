@@ -91,7 +91,6 @@ prepare = ReferenceProgram
 
 
 def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]:
-    """Yield the smallest offset of a bad index, for each block and lookup with bad indices."""
     for o in _blocks(plan, plan.index_shape):
         for lookup in plan.lookups:
             offset = o.address(lookup.index_offset, lookup.index_strides)

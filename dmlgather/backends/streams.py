@@ -63,7 +63,6 @@ class Kept:
                 event.synchronize()
 
     def _pop_done(self) -> list[tuple[Any, Sequence[Any]]]:
-        """Remove and return the entries whose events are done."""
         done = []
         with self._lock:
             for key, queue in list(self._queues.items()):

@@ -134,7 +134,6 @@ class EagerFunction(Generic[P]):
         return self
 
     def __reduce__(self) -> str:
-        """Pickle by name, as functions do."""
         return self.__qualname__  # type: ignore[attr-defined, no-any-return] # set by update_wrapper
 
     def __repr__(self) -> str:

@@ -288,7 +288,6 @@ class CompiledOperator:
         outcome.raise_for_bad_index("IndicesTensor", self._problem.lookup_axes)
 
     def _shown(self, device: Device | None) -> str:
-        """Return a short text with the descriptor, the device (None: of the arrays), and, with indices, the policy."""
         where = "where the arrays are" if device is None else f"on {device}"
         choice = self._state[2]
         policy = f"Fill({choice.value!r})" if isinstance(choice, Fill) else choice or "clamp"

@@ -116,7 +116,7 @@ def test_a_description_says_why() -> None:
     assert describe(columns_of(4096, 4096, 4096)) == (
         "staged_e4_i8, 512 blocks of 256 threads: rows in shared memory, 4-byte elements, up to 16 per thread and row, "
         "indices resolved once per block\n"
-        "  (rows are read in no order, so each comes into shared memory whole and is gathered there)"
+        "  (rows are read in random order, so each is loaded into shared memory and gathered from there)"
     )
 
 

@@ -218,7 +218,6 @@ def instruction_sets(engine: Engine) -> tuple[str, ...]:
 
 @lru_cache
 def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
-    """Return the engine in a file, or None and the reason why it is not used."""
     if pure or not path.exists():
         absent = f"this installation has no compiled engine ({path.name}): install dmlgather anew, without DMLGATHER_PURE=1"
         return None, "DMLGATHER_PURE is 1" if pure else absent

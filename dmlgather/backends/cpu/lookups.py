@@ -1,4 +1,4 @@
-"""Computes source addresses from indices, block by block.
+"""Source addresses from indices, block by block.
 
 One unsigned maximum proves that all indices of a block are in range, because a negative value is huge as an unsigned one. The
 indices are then used without a copy. Only a block that fails this test is wrapped, and only one that still fails is clamped and
@@ -103,7 +103,6 @@ class LookedUp:
         return values
 
     def _smallest(self, bad: NDArray[np.bool_], part: Box) -> int | None:
-        """Under RAISE, return the smallest offset of a bad index in `part`."""
         if self.policy is not OutOfBounds.RAISE:
             return None
         offsets = np.array(self.lookup.index_offset)

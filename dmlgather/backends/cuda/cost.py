@@ -153,7 +153,7 @@ def tile_cost(
             moved = tile_bytes if every_request else tile_bytes / side.times
             torn = requests if every_request and not (side.whole and unit == SECTOR) else 0
             pieces = tile_bytes / side.times / side.run + torn
-            # A piece at a random multiple of 8 bytes touches 1 - 8 / 32 sectors more than its length needs, on average.
+            # On average, a piece at a random multiple of 8 bytes touches 1 - 8 / 32 sectors more than its bytes fill.
             cycles += (moved / unit + pieces * (1 - gcd(side.aligned, unit) / unit)) * unit_cycles
         instructions += most_bytes / side.unit * TILE_UNIT
     return (cycles + instructions / WARP / ISSUED * idle) / elements

@@ -174,7 +174,6 @@ def refuse_waiting(error: RuntimeError, remedy: str) -> None:
 
 
 def _failed(name: str, device: int, error: Exception) -> str:
-    """Return the message for a kernel that cannot be compiled or loaded, with a remedy."""
     reason, driver = _first_line(error), nvidia_driver.ask()
     where = f"the kernel {name} cannot be compiled or loaded on cuda:{device} ({reason})"
     if isinstance(error, require(device).cuda.compiler.CompileException):

@@ -1,4 +1,4 @@
-"""Planning: turns a plan into kernel launches, by a table of kernel families.
+"""Planning of kernel launches for a plan, by a table of kernel families.
 
 Every family is correct for all work that it accepts; `general` accepts everything. This module does not use CuPy, so tests run
 its launches in an interpreter.
@@ -156,14 +156,22 @@ def _general(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 FAMILIES = (
-    Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and turned", _reversed),
-    Family("staged", "rows are read in no order, so each comes into shared memory whole and is gathered there", staged_launch),
+    Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and reversed", _reversed),
+    Family(
+        "staged", "rows are read in random order, so each is loaded into shared memory and gathered from there", staged_launch
+    ),
     Family(
         "spans",
-        "runs of narrow elements at addresses that are no multiples of 16: a vector comes from two aligned ones",
+        "runs of narrow elements at addresses that are not multiples of 16, so each vector is made from two aligned ones",
         span_launch,
     ),
-    Family("tiles", "input and output run along different dimensions, so boxes are turned in shared memory", tile_launch),
-    Family("elements", "elements of the widest size that every address is a multiple of", _elements),
-    Family("general", "no other takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
+    Family(
+        "tiles",
+        "input and output are contiguous along different dimensions, so boxes are transposed in shared memory",
+        tile_launch,
+    ),
+    Family("elements", "single elements, of the widest size to which every address is aligned", _elements),
+    Family(
+        "general", "no other family takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general
+    ),
 )

@@ -197,7 +197,6 @@ def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) 
 
 
 def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
-    """Return the addresses sorted within each warp."""
     warps = places.reshape(-1, WARP).copy()
     warps.sort()
     return warps.ravel()

@@ -316,8 +316,6 @@ class _Block:
 
 
 class _Thread(threading.local):
-    """The state of a thread."""
-
     has_context = False
     """True if the thread has a CUDA context. From then on, the runtime switches it with the current device."""
 

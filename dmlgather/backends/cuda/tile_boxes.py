@@ -190,7 +190,6 @@ def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: in
 
 
 def _can_grow(sizes: Sequence[int]) -> bool:
-    """Return True if the box may span another dimension."""
     return len(sizes) <= MAX_TILED or len(sizes) - sizes.count(1) < MAX_TILED
 
 

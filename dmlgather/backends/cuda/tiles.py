@@ -112,7 +112,6 @@ _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in
 
 
 def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
-    """Return True if the copy kernel, or the general kernel, costs more than `cost`."""
     special, multiprocessors = len(work.dims) <= MAX_DIMENSIONS, target.multiprocessors
     unroll = _COPIED[work.element_bytes] if special else GENERAL_UNROLL
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
@@ -191,7 +190,6 @@ class Tiling(NamedTuple):
 
     @property
     def _fastest(self) -> tuple[int, int]:
-        """Return the fastest dimension of the input and that of the output."""
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:

@@ -138,7 +138,6 @@ def _gpus(driver: Driver, number: int | None) -> list[tuple[int, NvidiaGpu]]:
 
 
 def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
-    """Return a text about the first GPU for which the wheel's NVRTC does not compile; None if there is none."""
     for number, gpu in gpus:
         major, minor = map(int, gpu.compute_capability.split("."))
         if (major, minor) < wheel.least:
