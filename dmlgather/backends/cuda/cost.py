@@ -58,7 +58,7 @@ class ElementCost:
 
 SLICED_SPANS = SpanCost(inside=33, across=108, seam=76)
 GATHERED_SPANS = SpanCost(inside=37, across=123, seam=85)
-"""Costs of `span_d3` and of `span_d2_k1_i8_clamp`."""
+"""Costs of a slice (`span_d3`) and of a gather (`span_d2_k1_i8_clamp`)."""
 SPAN_LINES, SEAM_LINES = 14.0, 3.3
 """Lines for 512 bytes of output, and additional ones per end of a run. Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines
 for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512 / 202 * 3.3 = 22.4.
@@ -67,8 +67,9 @@ for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512 / 202 *
 SLICED_ELEMENTS = ElementCost(14, 3.4)
 GATHERED_ONCE = ElementCost(14.25, 3.9)
 GATHERED_EACH = ElementCost(29, 3.8)
-"""Costs of `copy_d3_e2`, and of `gather_d2_k1_e2_i8_clamp_once` and `_each`, whose threads walk eight elements. Walks along a
-run store partial sectors: `lines` has one more than counted for these. Assumed.
+"""Costs of a slice (`copy_d3_e2`), and of gathers that resolve indices once per thread (`gather_d2_k1_e2_i8_clamp_once`) or for
+each element (`…_each`). Threads walk eight elements. Walks along a run store partial sectors: `lines` has one more than counted
+for these. Assumed.
 """
 
 

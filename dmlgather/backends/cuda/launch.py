@@ -18,8 +18,8 @@ SHARED_BYTES = 227 * 1024
 allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
 """
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system reserves per block, from sm_80 on. A multiprocessor has as many more than one block
-may have.
+"""Bytes of shared memory that the system reserves per block, from sm_80 on. One block may have all of a multiprocessor's shared
+memory except these bytes.
 """
 
 

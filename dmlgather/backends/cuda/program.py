@@ -32,7 +32,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 _Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
 """Function of the addresses of input, indices, output and word, and of the stream."""
 _Bound: TypeAlias = Callable[..., BadWord | None]
-"""Function of the stream."""
+"""Function that launches on a stream; under RAISE, it returns the word."""
 
 _NOT_RAISING = (
     "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
