@@ -22,7 +22,7 @@ CPU_LOOPS = (
     ("short run", "contiguous runs of up to 64 bytes whose size is no power of two"),
     ("strided", "single units, with the same step from each to the next"),
     ("picked", "short pieces of the output, each from few places: vectors are loaded, and bytes picked from them"),
-    ("transposed", "input and output run along different dimensions: tiles are turned in registers"),
+    ("transposed", "input and output are contiguous along different dimensions: tiles are transposed in registers"),
     ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
 )
 """The names that follow "cpu" where the compiled engine runs the plan, each with what it is for."""
