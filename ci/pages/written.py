@@ -1,4 +1,4 @@
-"""All files, and parts of files, that the code generates."""
+"""All generated files."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.kernels.goals import Goals
 ROOT = Path(__file__).parents[2]
 
 CHECKOUT = {"benchmark": BenchReport, "cases": WrittenCases, "conformance": ConformanceReport}
-"""The documents that commands of the checkout write."""
+"""Documents of commands outside the package -> their types."""
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Each file, below the checkout, and its text."""
+    """Yield each generated file, relative to the checkout, and its text."""
     for kind in Schema:
         yield f"docs/schemas/{kind}.json", _schema(schema_of(kind))
     for document, model in CHECKOUT.items():
@@ -45,7 +45,7 @@ def written() -> Iterator[tuple[str, str]]:
 
 
 def blocks() -> dict[str, dict[str, str]]:
-    """The blocks of each page: name -> content."""
+    """Return the generated blocks: page -> name of a block -> content."""
     traffic, sweep = (_record(f"tests/kernels/{name}.json") for name in ("traffic", "sweep"))
     results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
     return {
@@ -62,7 +62,7 @@ def blocks() -> dict[str, dict[str, str]]:
 
 
 def _questions() -> str:
-    """All questions that the documents leave open."""
+    """Return the table of questions that DirectML's documents leave open."""
     rows = (
         (f"`{asked.key}`", asked.asks, asked.decided, "; ".join(answer.means for answer in asked.answers[1:]), asked.source)
         for asked in open_questions(max(FeatureLevel))
