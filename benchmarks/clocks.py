@@ -150,8 +150,8 @@ def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None
     counts = [rounds] * len(contenders) if rounds else _counts([seconds / quickest[0] for seconds in quickest], costs, budget_s)
     samples = [Samples() if count else trial for count, trial in zip(counts, trials, strict=True)]
     for number in range(max(counts)):
-        for turn in range(len(contenders)):
-            place = (number + turn) % len(contenders)
+        for offset in range(len(contenders)):
+            place = (number + offset) % len(contenders)
             if number < counts[place]:
                 clock.sample(contenders[place], max(1, round(LEAST_S / quickest[place])), samples[place])
     return samples
@@ -162,8 +162,8 @@ def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) 
     counts = [min(LEAST_ROUNDS, int(10 / times)) for times in slowness]
     spare = max(0.0, budget_s - sum(cost * count for cost, count in zip(costs, counts, strict=True)))
     close = sum(cost for cost, times in zip(costs, slowness, strict=True) if times < 2)
-    more = min(MOST_ROUNDS - LEAST_ROUNDS, int(spare / max(close, 1e-6)))
-    return [count + more * (times < 2) for count, times in zip(counts, slowness, strict=True)]
+    extra = min(MOST_ROUNDS - LEAST_ROUNDS, int(spare / max(close, 1e-6)))
+    return [count + extra * (times < 2) for count, times in zip(counts, slowness, strict=True)]
 
 
 def seconds(run: Callable[[], Any], repeat: int) -> float:

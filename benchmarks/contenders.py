@@ -113,10 +113,10 @@ def _threaded_copy(source: Array, target: Array, threads: int) -> Callable[[], N
     pool = _pool(threads - 1)
 
     def run() -> None:
-        others = [pool.submit(np.copyto, to, part) for part, to in parts[1:]]
+        futures = [pool.submit(np.copyto, to, part) for part, to in parts[1:]]
         np.copyto(parts[0][1], parts[0][0])
-        for other in others:
-            other.result()
+        for future in futures:
+            future.result()
 
     return run
 

@@ -69,7 +69,7 @@ def run(
         except MismatchError as error:
             raise MismatchError(f"{error}; drawn by seed {seed}") from None
         cluster = next((workers for rig, _ in rigs if (workers := rig.cluster())), None)
-        here = machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None))
+        this_machine = machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None))
     took_part = {peer.name: peer for rig, _ in rigs for peer in rig.peers}
     packages = [
         *(package for rig, _ in rigs for package in rig.packages),
@@ -78,7 +78,7 @@ def run(
     return BenchReport(
         suite=suite,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        machine=here,
+        machine=this_machine,
         versions=versions(packages),
         settle_ms=1e3 * SETTLE_S,
         flushed_bytes={rig.device: rig.clock.flushed_bytes for rig, _ in rigs if rig.clock.flushed_bytes},

@@ -90,11 +90,11 @@ def rich_table(report: BenchReport, width: int) -> Any:
 
     rich, table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold"), table_of(report)
     widths = [max(map(len, column)) + 1 for column in zip(table.heading, *table.rows, strict=True)]
-    shown = max(table.always, sum(end <= width for end in accumulate(widths)))
-    for place, name in enumerate(table.heading[:shown]):
+    count = max(table.always, sum(end <= width for end in accumulate(widths)))
+    for place, name in enumerate(table.heading[:count]):
         rich.add_column(name, justify="left" if place in table.words else "right", no_wrap=True)
     for row in table.rows:
-        rich.add_row(*row[:shown], style="red" if any(LOST in row[place] for place in table.judged) else None)
+        rich.add_row(*row[:count], style="red" if any(LOST in row[place] for place in table.judged) else None)
     return rich
 
 

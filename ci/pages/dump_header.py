@@ -62,7 +62,7 @@ def generated() -> Iterator[str]:
     yield "inline void operation(Line& line, const DML_OPERATOR_DESC& desc) {"
     yield "    switch (number_of(desc.Type)) {"
     for level, operators in LEVELS.items():
-        cases = [f"    case {one.type}: return structure<{_structure(one)}>(line, desc.Desc);" for one in operators]
+        cases = [f"    case {it.type}: return structure<{_structure(it)}>(line, desc.Desc);" for it in operators]
         yield from _guarded(level, cases)
     yield from ("    default: return;", "    }", "}", "")
 

@@ -64,8 +64,8 @@ def blocks() -> dict[str, dict[str, str]]:
 def _questions() -> str:
     """Return the table of questions that DirectML's documents leave open."""
     rows = (
-        (f"`{asked.key}`", asked.asks, asked.decided, "; ".join(answer.means for answer in asked.answers[1:]), asked.source)
-        for asked in open_questions(max(FeatureLevel))
+        (f"`{item.key}`", item.asks, item.decided, "; ".join(answer.means for answer in item.answers[1:]), item.source)
+        for item in open_questions(max(FeatureLevel))
     )
     return table(("case", "is open", "dmlgather", "other answers that are told apart", "source"), rows)
 

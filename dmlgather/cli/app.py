@@ -104,8 +104,8 @@ def with_commands(
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"dmlgather {__version__}")
         raise typer.Exit
 

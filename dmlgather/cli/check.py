@@ -59,8 +59,8 @@ def check(
         typer.Option(
             metavar="FORMAT[:FILE]",
             autocompletion=common.formats,
-            help=f"Format of the report: {FORMATS}. Written to standard output, or to FILE; may be repeated. Default: text, and "
-            "also github in GitHub Actions.",
+            help=f"Format of the report: {FORMATS}. Written to standard output, or to FILE; may be repeated. Default: text, or "
+            "github in GitHub Actions.",
         ),
     ] = None,
     config: Annotated[

@@ -123,7 +123,7 @@ class UnexplainedNode(Record):
     """Its place in the model."""
 
     reason: str
-    """Why it cannot be explained."""
+    """The reason why it cannot be explained."""
 
 
 class Processor(Record):
@@ -143,7 +143,7 @@ class NvidiaDriver(Record):
     """The newest CUDA version that it supports: "13.0"."""
 
     error: str | None
-    """Why it cannot be used."""
+    """The reason why it cannot be used."""
 
 
 class DriverGpu(Record):
@@ -176,7 +176,7 @@ class Missing(Record):
     """The part."""
 
     remedy: str
-    """How to install it."""
+    """The command or advice to install it."""
 
 
 class Environment(Record):
@@ -213,7 +213,7 @@ class Environment(Record):
     """The GPUs."""
 
     missing: tuple[Missing, ...]
-    """What is missing for running on a GPU."""
+    """The parts that are missing for running on a GPU."""
 
 
 class DifferingInputs(Record):
@@ -296,7 +296,7 @@ class TranslatedPart(Record):
     """The ONNX operators of the translation, in order; empty if it needs none."""
 
     refused: str | None
-    """Why there is no translation."""
+    """The reason why there is no translation."""
 
     check: AgreementResult | None
     """The result of running both sides; null without a translation."""

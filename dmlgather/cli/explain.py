@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 STATED = "for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 MODEL.onnx FIXED.onnx"
-"""How to state the size {0} of a model's input."""
+"""Advice for the unknown size {0} of a model's input."""
 
 DECLARED = "in value_info, or state what they are computed from: {0} has no name in the model"
-"""How to state the size {0} of a value inside the model."""
+"""Advice for the unknown size {0} of a value inside a model."""
 
 INFERRED = "unk__"
 """Prefix of the names that ONNX's shape inference invents for sizes."""

@@ -32,7 +32,7 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 def reference_progress(remedy: str) -> Iterator[None]:
     """Show the progress of the reference device, or the time estimated from its first elements.
 
-    `remedy`: what a user can do "where that is too long".
+    `remedy`: advice for users who cannot wait that long.
     """
     from dmlgather.backends.reference import watched
 

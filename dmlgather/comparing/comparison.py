@@ -290,8 +290,8 @@ def check_devices(names: Sequence[str], least: int = 2) -> None:
     if twice := [name for place, name in enumerate(names) if devices[place] in devices[:place]]:
         raise ValueError(f"{', '.join(names)} name {twice[0]} twice, which would be compared with itself: name each device once")
     if len(devices) < least:
-        number, more = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
-        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
+        number, hint = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
+        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{hint}")
 
 
 def _external_output(desc: OperatorDesc, against: Any) -> NDArray[Any]:

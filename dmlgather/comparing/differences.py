@@ -75,14 +75,14 @@ class Tracer:
         fill = np.frombuffer(plan.fill, self._inputs[0].dtype) if plan.fill else None
         return Expected(None, fill, read)
 
-    def source_of(self, found: NDArray[Any], expected: Expected) -> Coordinates | None:
-        """Return the coordinates of the only element of InputTensor with the bits of the wrong element `found`, shape [1].
+    def source_of(self, wrong: NDArray[Any], expected: Expected) -> Coordinates | None:
+        """Return the coordinates of the only element of InputTensor with the bits of the element `wrong`, shape [1].
 
-        Returns None if `found` is correct, or if no element or several have these bits.
+        Returns None if `wrong` is correct after all, or if no element or several have these bits.
         """
-        if expected.element is None or expected.element.tobytes() == found.tobytes():
+        if expected.element is None or expected.element.tobytes() == wrong.tobytes():
             return None
-        return _only_place(self._inputs[0], int(_patterns(found)[0]))
+        return _only_place(self._inputs[0], int(_patterns(wrong)[0]))
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
@@ -107,13 +107,13 @@ class _Pairs(NamedTuple):
 
     def worst(self) -> _Pairs:
         """Return the worst pair, in the order of `Difference.worst`."""
-        apart = _apart(self.left, self.right)
-        most = np.flatnonzero(apart == apart.max())
+        distance = _distance(self.left, self.right)
+        most = np.flatnonzero(distance == distance.max())
         return self.single(int(most[np.argmax(_flipped(self.left[most], self.right[most]))]))
 
     def rank(self) -> tuple[Any, int]:
         """Return a sort key of the first pair: larger is worse."""
-        return _apart(self.left, self.right)[0].item(), int(_flipped(self.left, self.right)[0])
+        return _distance(self.left, self.right)[0].item(), int(_flipped(self.left, self.right)[0])
 
 
 class _Tally:
@@ -153,11 +153,11 @@ class _Tally:
 def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
     """Yield the differing elements of each chunk that has some."""
     start = 0
-    for one, other in zip(chunks(left), chunks(right), strict=True):
-        unequal = np.flatnonzero(_patterns(one) != _patterns(other))
+    for left_chunk, right_chunk in zip(chunks(left), chunks(right), strict=True):
+        unequal = np.flatnonzero(_patterns(left_chunk) != _patterns(right_chunk))
         if unequal.size:
-            yield _Pairs(start + unequal, one.reshape(-1)[unequal], other.reshape(-1)[unequal])
-        start += one.size
+            yield _Pairs(start + unequal, left_chunk.reshape(-1)[unequal], right_chunk.reshape(-1)[unequal])
+        start += left_chunk.size
 
 
 def _difference(
@@ -268,7 +268,7 @@ def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], rig
         source=expected.source,
         expected=None if expected.element is None else _element(expected.element),
         indices=expected.indices,
-        difference=None if has_nan else _number(_apart(left, right)[0]),
+        difference=None if has_nan else _number(_distance(left, right)[0]),
         differing_bits=int(_flipped(left, right)[0]),
         found_sources=(tracer.source_of(left, expected), tracer.source_of(right, expected)),
     )
@@ -285,7 +285,7 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
     return flipped
 
 
-def _apart(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+def _distance(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """Return the absolute difference of each pair: uint64 and exact for integers, float64 for floats.
 
     It is 0 for two NaNs, and infinite for a NaN and a number.
@@ -293,15 +293,15 @@ def _apart(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     if left.dtype.kind in "iu":
         wide = [array.astype(f"{array.dtype.kind}8") for array in (left, right)]
         larger, smaller = np.maximum(*wide).view(np.uint64), np.minimum(*wide).view(np.uint64)
-        apart: NDArray[Any] = larger - smaller  # exact modulo 2^64: 1 - (-1) is 1 - 0xffff…ff = 2
-        return apart
+        distance: NDArray[Any] = larger - smaller  # exact modulo 2^64: 1 - (-1) is 1 - 0xffff…ff = 2
+        return distance
     with np.errstate(all="ignore"):
         floats = [array.astype(np.float64) for array in (left, right)]
-        apart = np.abs(floats[0] - floats[1])
+        distance = np.abs(floats[0] - floats[1])
     nans = [np.isnan(array) for array in floats]
-    apart[np.isnan(apart)] = 0  # two NaNs; also two equal infinities, which never differ in bits
-    apart[nans[0] != nans[1]] = np.inf
-    return apart
+    distance[np.isnan(distance)] = 0  # two NaNs; also two equal infinities, which never differ in bits
+    distance[nans[0] != nans[1]] = np.inf
+    return distance
 
 
 def _element(array: NDArray[Any]) -> Bits:

@@ -74,7 +74,9 @@ def _shifted(reads: Reads) -> Iterator[tuple[str, Prediction]]:
             for moved in (np.clip(place[axis] + step, 0, size - 1), (place[axis] + step) % size):
                 yield words, reads.kept(address + (moved - place[axis]) * strides[axis])
             if axis in reads.axes:
-                moved_indices = [index + step * (each == axis) for index, each in zip(reads.indices, reads.axes, strict=True)]
+                moved_indices = [
+                    index + step * (indexed == axis) for index, indexed in zip(reads.indices, reads.axes, strict=True)
+                ]
                 yield words, reads.elements(reads.resolved(reads.policy, moved_indices), reads.fill)
 
 
@@ -148,19 +150,19 @@ def _along_another(reads: Reads) -> Iterator[tuple[str, Prediction]]:
 
 def _exchanged_input(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     sizes = reads.run.data.sizes
-    for one, other in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
-        words = f"InputTensor lay in memory with dimensions {one} and {other} exchanged"
-        strides = packed_strides(exchanged(sizes, one, other))
-        yield words, reads.kept(along(reads.place, exchanged(strides, one, other)))
-        yield f"dimensions {one} and {other} of InputTensor had each other's size", reads.kept(along(reads.place, strides))
+    for first, second in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
+        words = f"InputTensor lay in memory with dimensions {first} and {second} exchanged"
+        strides = packed_strides(exchanged(sizes, first, second))
+        yield words, reads.kept(along(reads.place, exchanged(strides, first, second)))
+        yield f"dimensions {first} and {second} of InputTensor had each other's size", reads.kept(along(reads.place, strides))
 
 
 def _exchanged_output(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     sizes = reads.run.output.sizes
     strides = packed_strides(sizes)
-    for one, other in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
-        place = exchanged(unraveled(reads.numbers, exchanged(sizes, one, other)), one, other)
-        words = f"OutputTensor lay in memory with dimensions {one} and {other} exchanged"
+    for first, second in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
+        place = exchanged(unraveled(reads.numbers, exchanged(sizes, first, second)), first, second)
+        words = f"OutputTensor lay in memory with dimensions {first} and {second} exchanged"
         yield words, _right(Reads(reads.run, along(place, strides)))
 
 

@@ -177,7 +177,7 @@ class Difference(Record):
 
     def __str__(self) -> str:
         only = ((self.nan_payloads, "a NaN's payload"), (self.zero_signs, "a zero's sign"))
-        kinds = "".join(f", {count} only in {what}" for count, what in only if count)
+        kinds = "".join(f", {count} only in {part}" for count, part in only if count)
         head = f"{self.differing} of {counted(self.elements, 'element')} differ between {' and '.join(self.devices)}{kinds}"
         worst = "the first" if self.worst == self.first else str(self.worst)
         return "\n".join([head, f"  first: {self.first}", f"  worst: {worst}{self._size}", *self._faults])
@@ -191,6 +191,6 @@ class Difference(Record):
 
     @property
     def _size(self) -> str:
-        apart = self.worst.difference
-        number = "NaN" if apart is None else f"{apart:.6g}" if isinstance(apart, float) else str(apart)
+        distance = self.worst.difference
+        number = "NaN" if distance is None else f"{distance:.6g}" if isinstance(distance, float) else str(distance)
         return f"; difference {number}, {counted(self.worst.differing_bits, 'differing bit')}"

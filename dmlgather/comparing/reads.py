@@ -163,10 +163,10 @@ def unraveled(numbers: Numbers, sizes: Sequence[int]) -> list[Numbers]:
     return [numbers // stride % size for stride, size in zip(packed_strides(sizes), sizes, strict=True)]
 
 
-def exchanged(items: Sequence[T], one: int, other: int) -> list[T]:
+def exchanged(items: Sequence[T], first: int, second: int) -> list[T]:
     """Return a list with two items exchanged, such as the sizes of two dimensions."""
     result = list(items)
-    result[one], result[other] = result[other], result[one]
+    result[first], result[second] = result[second], result[first]
     return result
 
 

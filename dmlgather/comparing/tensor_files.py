@@ -87,7 +87,7 @@ class FileTensor(NamedTuple):
                 return bound.offset
         if span <= size <= tensor.total_bytes:
             return 0
-        expected = alternatives(f"{count} for {what}" for count, what in sorted(sizes.items()))
+        expected = alternatives(f"{count} for {content}" for count, content in sorted(sizes.items()))
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:

@@ -201,40 +201,42 @@ def find(folder: Path) -> LoadedConfiguration | None:
 
 def _relative_to_cwd(file: Path) -> Path:
     """Return `file` relative to the current folder if it is inside."""
-    here = Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file
+    cwd = Path.cwd()
+    return file.relative_to(cwd) if file.is_relative_to(cwd) else file
 
 
-def load(file: Path, shown: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
+def load(file: Path, display_path: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
     """Load the configuration in `file`. Raises ConfigurationError if it cannot be used.
 
-    `shown`: the file's name in messages. `required`: if False, return None for a pyproject.toml without the table.
+    `display_path`: the file's name in messages. `required`: if False, return None for a pyproject.toml without the table.
     """
     import tomllib
 
-    shown = shown or file
+    display_path = display_path or file
     table = _table(file)
     try:
         text = read_text(file)
     except FileError as error:
-        raise ConfigurationError([f"{shown}: the configuration {error}"]) from None
+        raise ConfigurationError([f"{display_path}: the configuration {error}"]) from None
     if not required and TABLE[1] not in text:
         return None
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError([_syntax(shown, str(error))]) from None
+        raise ConfigurationError([_syntax(display_path, str(error))]) from None
     if not has(document, table):
         if not required:
             return None
-        raise ConfigurationError([f"{shown}: expected a table [{'.'.join(table)}], got none; fix: add it, or name another file"])
+        raise ConfigurationError(
+            [f"{display_path}: expected a table [{'.'.join(table)}], got none; fix: add it, or name another file"]
+        )
     data: Any = document
     for step in table:
         data = data[step]
     try:
-        return LoadedConfiguration(shown, text, Configuration.model_validate(data))
+        return LoadedConfiguration(display_path, text, Configuration.model_validate(data))
     except ValidationError as error:
-        raise ConfigurationError(list(_problems(error, shown, text, document, table))) from None
+        raise ConfigurationError(list(_problems(error, display_path, text, document, table))) from None
 
 
 def _table(file: Path) -> tuple[str, ...]:

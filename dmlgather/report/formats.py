@@ -150,8 +150,8 @@ def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int
 def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:
     from pydantic_sarif import model as sarif
 
-    uri, inside = paths.uri(file, folder)
-    where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if inside else {}))}
+    uri, is_relative = paths.uri(file, folder)
+    where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if is_relative else {}))}
     if line is not None:
         where["region"] = sarif.Region(startLine=line, **({} if column is None else {"startColumn": column}))
     logical = {"logicalLocations": [sarif.LogicalLocation(fullyQualifiedName=printable(name))]} if name else {}
@@ -344,9 +344,9 @@ def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
     """
     files: dict[Path | None, Output] = {}
     for output in outputs:
-        other = files.setdefault(output.file, output)
-        if other != output:
+        first = files.setdefault(output.file, output)
+        if first != output:
             place = "standard output" if output.file is None else str(output.file)
-            raise ValueError(f"{other.format} and {output.format} cannot both be written to {place}; name a file: FORMAT:FILE")
+            raise ValueError(f"{first.format} and {output.format} cannot both be written to {place}; name a file: FORMAT:FILE")
     stdout = files.pop(None, None) or Output("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
     return (*files.values(), stdout)

@@ -81,25 +81,25 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
     """Search a folder. `named`: without git's rules that exclude the whole folder."""
     result, start = FolderFiles(), absolute(folder)
     inherited = {start: _rules_above(start)}
-    for inside, folders, names in os.walk(folder, onerror=result.problems.append):
-        here = absolute(inside)
-        rules = _Rules.of(here, [] if REPOSITORY in (*folders, *names) else inherited.pop(here))
-        if named and here == start:
+    for directory, folders, names in os.walk(folder, onerror=result.problems.append):
+        absolute_directory = absolute(directory)
+        rules = _Rules.of(absolute_directory, [] if REPOSITORY in (*folders, *names) else inherited.pop(absolute_directory))
+        if named and absolute_directory == start:
             rules = [rule._replace(spec=without_matches_of(rule.spec, relative(start, rule.folder) or ".")) for rule in rules]
         searched = []
         for name in sorted(folders):
-            path = os.path.join(inside, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
+            path = os.path.join(directory, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
             kind = _left_out(path, name, rules)
             if kind is None:
                 searched.append(name)
-                inherited[os.path.join(here, name)] = rules  # noqa: PTH118 # as above
+                inherited[os.path.join(absolute_directory, name)] = rules  # noqa: PTH118 # as above
             elif name != REPOSITORY:
                 result.leave_out(kind, path)
         folders[:] = searched
         for name in sorted(names):
             if not name.lower().endswith(SUFFIXES):
                 continue
-            path = os.path.join(inside, name)  # noqa: PTH118 # as above
+            path = os.path.join(directory, name)  # noqa: PTH118 # as above
             if _ignored(absolute(path), rules):
                 result.leave_out(IGNORED, path)
             elif excluded is not None and excluded.match(path):
