@@ -126,8 +126,9 @@ class Measured(BenchRecord):
 
 
 class CaseReport(BenchRecord):
-    """The report of one case. Shapes and strides are in elements. `recipe`: chosen by the backend. `cannot`: peer -> why it has
-    none.
+    """The report of one case. Shapes and strides are in elements.
+
+    `recipe`: chosen by the backend. `cannot`: peer -> the reason why it cannot run the case.
     """
 
     name: str

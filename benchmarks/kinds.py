@@ -199,7 +199,7 @@ def fitted(kind: Kind, axis: int, itemsize: int, output_bytes: int, source_bytes
 
 
 def _with_less_output(kind: Kind, axis: int) -> Kind:
-    """Halve the output: fewer indices or tuples, or half of a dimension of x with packed strides for it."""
+    """Halve the output: half as many indices or tuples, or half of a dimension of x. Strides of a permuted x stay packed."""
     if isinstance(kind, Tuples) or (isinstance(kind, Take) and axis == kind.axis):
         return replace(kind, count=_half(kind.count))
     if isinstance(kind, Chain) and kind.takes_rows and axis == 0:

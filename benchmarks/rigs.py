@@ -122,7 +122,7 @@ class Rig(ABC):
         )
 
     def _of_peers(self, prepared: PreparedCase) -> tuple[list[Contender], dict[str, str]]:
-        """Return the peers' contenders, and for other peers the reason why they have none."""
+        """Return the contenders of peers, and for each peer without contenders the reason."""
         of_peers, cannot = [], {}
         for peer in self.peers:
             try:

@@ -53,7 +53,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    againsts: Annotated[
+    against_options: Annotated[
         list[Path] | None,
         typer.Option(
             "--against",
@@ -113,12 +113,12 @@ def compare(
                 "one is wrong; the report says how far apart the worst elements are",
                 param_hint=f"'{name}'",
             )
-    if len(named := againsts or []) > 1:
+    if len(paths := against_options or []) > 1:
         raise typer.BadParameter(
-            f"takes one file or folder, got {' and '.join(printable(repr(str(path))) for path in named)}: name one at a time",
+            f"takes one file or folder, got {' and '.join(printable(repr(str(path))) for path in paths)}: name one at a time",
             param_hint="'--against'",
         )
-    against = named[0] if named else None
+    against = paths[0] if paths else None
     with_model = against is not None and against.suffix.lower() == ".onnx"
     file, input_options = _split_arguments(files, inputs or [])
     data_files = (*_files(against), *(Path(item.partition("=")[2] or item) for item in input_options))

@@ -38,7 +38,7 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """The plan of one operator run over packed tensors, to look up the correct content of single output elements.
+    """The plan of one operator run over packed tensors, for finding the correct content of single output elements.
 
     In packed tensors, an offset determines the coordinates. Nothing is executed.
     """

@@ -100,7 +100,7 @@ class Reads:
         )
 
     def resolved(self, resolve: Resolve, indices: Sequence[Numbers] | None = None) -> Numbers:
-        """Return packed addresses in InputTensor, -1 where nothing is read. `indices`: instead of `self.indices`."""
+        """Resolve indices to packed addresses in InputTensor, -1 where nothing is read. `indices`: default: `self.indices`."""
         plan = self.run.plan
         address, read = along(self.steps, plan.in_strides, plan.in_offset), np.ones(self.numbers.shape, np.bool_)
         for lookup, index in zip(plan.lookups, self.indices if indices is None else indices, strict=True):
@@ -136,7 +136,7 @@ class Reads:
         return np.frombuffer(self.run.plan.fill or bytes(width), f"u{width}")
 
     def kept(self, address: Numbers) -> Prediction:
-        """Return the elements at packed addresses of InputTensor, but the fill value where it is correct."""
+        """Return the elements at packed addresses of InputTensor, and the fill value where that is correct."""
         return self.elements(np.where(self.source < 0, -1, address), self.fill)
 
     def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Prediction:

@@ -148,10 +148,10 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if saving a case would keep outputs of an earlier case, or overwrite a file of `made_from`.
+    """Raise FileError if outputs of an earlier case would stay beside a new one, or a file of `made_from` would be overwritten.
 
-    Older outputs would be taken for outputs of the new case. `devices`: their outputs will be replaced, and so will `external`
-    outputs from elsewhere.
+    The earlier outputs would be taken for outputs of the new case. `devices`: outputs of these devices are replaced.
+    `external`: the number of outputs from elsewhere, which are also replaced.
     """
     target = model_path(case)
     endings = [*map(_ending, devices), *(f"against{number}" for number in range(external))]

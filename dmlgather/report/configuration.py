@@ -59,7 +59,8 @@ class Ignore(Record, strict=True):
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
     """Patterns of the files in which the code is ignored, relative to the configuration's folder: of checked files, and of source
-    files whose lines created the descriptors. Default: all files."""
+    files whose lines created the descriptors. Default: all files.
+    """
 
 
 class Configuration(Record, strict=True):

@@ -367,7 +367,7 @@ def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: i
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
-    """Yield one line per cause, without source lines; otherwise as `lines`."""
+    """Yield the same as `lines`, with one line per cause and without source lines."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
