@@ -87,7 +87,6 @@ class Usage(BenchRecord):
 
     @classmethod
     def of(cls, rounds: Sequence[Usage]) -> Usage:
-        """Combine the usage of several rounds."""
         sent = [usage.sent_bytes for usage in rounds if usage.sent_bytes is not None]
         return cls(
             sent_bytes=int(statistics.median(sent)) if sent else None,
@@ -151,7 +150,6 @@ class CaseReport(BenchRecord):
 
     @property
     def table_bytes(self) -> int:
-        """Return the bytes of the packed input."""
         return math.prod(self.input_shape) * np.dtype(self.dtype).itemsize
 
     @property
@@ -190,7 +188,6 @@ class CaseReport(BenchRecord):
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """Return the names of the peers that took part."""
         return tuple(dict.fromkeys(item.name for item in self.measured if item.role == "peer"))
 
     @computed_field  # type: ignore[prop-decorator]

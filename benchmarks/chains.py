@@ -40,7 +40,6 @@ class Chain:
 
     @staticmethod
     def applied(steps: str | CodeType, x: Any, i: Any) -> Any:
-        """Evaluate steps on x and i."""
         return eval(steps, {"x": x, "i": i})  # the texts of this package; reports show the same texts
 
     @property
@@ -50,12 +49,10 @@ class Chain:
 
     @property
     def index_shape(self) -> Shape | None:
-        """Return the shape of i, or None without i."""
         return None if self.count is None else (self.count,)
 
     @cached_property
     def out_shape(self) -> Shape:
-        """Return the shape of the output."""
         return self.expression.problems((self.shape, "uint8"))[-1].output.shape
 
     def indices(self, random: np.random.Generator) -> Indices | None:

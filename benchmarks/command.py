@@ -133,7 +133,6 @@ def _saved(file: Path) -> BenchReport:
 
 
 def _show(report: BenchReport) -> None:
-    """Write the table, in colour on a terminal."""
     from benchmarks.tables import lines, notes, rich_table
 
     if sys.stdout.isatty():

@@ -72,7 +72,6 @@ class Workers:
         self._sent_before = {name: sent for name, (sent, _) in self._counts(reset=True).items()}
 
     def end(self) -> Usage:
-        """Return the usage since `begin`."""
         counts = self._counts(reset=False)
         lost = self.lost - self._lost_before
         sent = sum(sent - self._sent_before.get(name, 0) for name, (sent, _) in counts.items())
@@ -95,7 +94,6 @@ class Workers:
         return call
 
     def close(self) -> None:
-        """End all workers."""
         self._scheduler.remove_plugin(name="dmlgather-bench")
         self._client.close()
         self._cluster.close()

@@ -91,7 +91,6 @@ class Rig(ABC):
         return run
 
     def random(self, name: str) -> np.random.Generator:
-        """Return the random generator for a name."""
         return np.random.default_rng([self._seed, zlib.crc32(name.encode())])
 
     def measure(self, case: Case, rounds: int | None) -> CaseReport:
@@ -205,7 +204,6 @@ class ClusterRig(Rig):
     case_s = 40.0
 
     def __init__(self, peers: tuple[str, ...], seed: int) -> None:
-        """Raise BenchError without dask."""
         super().__init__(Stage("cluster", CLUSTER.workers * CLUSTER.threads), peers, seed)
         with ExitStack() as held:
             self._folder = Path(held.enter_context(TemporaryDirectory(prefix="dmlgather-bench-")))

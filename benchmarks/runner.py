@@ -100,7 +100,6 @@ def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Pro
 
 
 def _peers_of(suite: str) -> tuple[str, ...]:
-    """Return the names of the peers for the suite's devices."""
     devices = {part.device for part in SUITES[suite]}
     return tuple(name for name, peer in PEERS.items() if devices & set(peer.devices))
 

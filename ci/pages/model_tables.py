@@ -40,7 +40,6 @@ def checked_models(record: Row) -> str:
 
 
 def _named(name: str, version: str) -> str:
-    """Return a model's name with its package's version, which a generated model lacks."""
     return f"`{name}` ({version})" if version else name
 
 

@@ -70,7 +70,6 @@ class _LazyGroup(TyperGroup):
 
 
 def _placeholder() -> int:
-    """Stand-in for a subcommand that is not imported."""
     raise NotImplementedError
 
 

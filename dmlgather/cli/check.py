@@ -239,7 +239,6 @@ def _output(value: str) -> Output:
 
 
 def _summarise(report: CheckReport, *, baseline_written: bool) -> None:
-    """Write notes and the summary to standard error."""
     for entry in report.vanished:
         remedy = "removed from it" if baseline_written else "write the baseline anew"
         say(f"{report.baseline}: note: no longer found: {entry}; {remedy}")

@@ -174,7 +174,6 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path
 
 
 def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written: JsonOutput) -> int:
-    """Compare a file with an ONNX model, and return the exit code."""
     from dmlgather.differential import check_agreement
 
     source, left_out = common.read_program_file(file, allow_outside)
@@ -250,7 +249,6 @@ class _Task:
             return replace(task, checked=check_file(case)).of_model()
 
     def _made_from(self, external: Mapping[int, Sequence[StoredTensor]] | None = None) -> list[Path]:
-        """Return the files that the comparison reads."""
         from dmlgather.directml.dxdispatch.writing import sources
 
         return [
@@ -338,7 +336,6 @@ class _Task:
 
 
 def _lines(start: str, messages: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of messages, wrapped to the terminal."""
     from dmlgather.report.snippets import wrapped
     from dmlgather.report.text import terminal_width
 
@@ -361,7 +358,6 @@ def _dispatches(model: CheckedFile) -> bool:
 
 
 def _devices(option: str | None, one_suffices: bool) -> list[str]:
-    """Return the devices of --devices, or the default ones."""
     from dmlgather.comparing.comparison import check_devices, default_devices, least_devices
 
     if option is None:

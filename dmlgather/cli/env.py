@@ -94,7 +94,6 @@ def _loaded(driver: Driver) -> tuple[str | None, Misfit | None]:
 
 
 def _packages(*names: str) -> str | None:
-    """Return the installed ones of these packages with their versions."""
     return ", ".join(f"{name} {version}" for name in names if (version := _version(name))) or None
 
 

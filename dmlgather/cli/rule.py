@@ -69,7 +69,6 @@ def _data(code: Code) -> dict[str, Any]:
 
 
 def _page(code: Code) -> str:
-    """Return the explanation of a code as Markdown."""
     from dmlgather.report.code_registry import documents, explanation
 
     sources = "\n".join(f"- {key}: {document}" for key, document in documents(code.code).items())

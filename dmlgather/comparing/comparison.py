@@ -295,7 +295,6 @@ def check_devices(names: Sequence[str], least: int = 2) -> None:
 
 
 def _external_output(desc: OperatorDesc, against: Any) -> NDArray[Any]:
-    """Return `against` on the host."""
     output, array = desc.tensor(desc.operator.output), _on_host(against)
     if array.dtype != np.dtype(output.data_type.name.lower()):
         raise TypeError(f"against is {array.dtype}, but OutputTensor's DataType is {output.data_type}")

@@ -275,12 +275,10 @@ def _mismatch(devices: tuple[str, str], at: Coordinates, left: NDArray[Any], rig
 
 
 def _patterns(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements as unsigned integers of the same bits, shape [elements]."""
     return np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
 
 
 def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the number of differing bits of each pair."""
     flipped: NDArray[np.uint8] = np.bitwise_count(_patterns(left) ^ _patterns(right))
     return flipped
 

@@ -201,7 +201,6 @@ def find(folder: Path) -> LoadedConfiguration | None:
 
 
 def _relative_to_cwd(file: Path) -> Path:
-    """Return `file` relative to the current folder if it is inside."""
     cwd = Path.cwd()
     return file.relative_to(cwd) if file.is_relative_to(cwd) else file
 
@@ -266,7 +265,6 @@ def _problems(error: ValidationError, file: Path, text: str, document: Any, tabl
 
 
 def _explained(kind: str, steps: KeyPath, value: Any) -> tuple[str, str, str]:
-    """Return the expected value, the actual value and the remedy of an error."""
     if kind == "extra_forbidden":
         part = Ignore if len(steps) > 1 else Configuration
         key, keys = str(steps[-1]), list(part.model_fields)

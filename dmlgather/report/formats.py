@@ -260,7 +260,6 @@ def _annotation(cause: Cause, findings: list[ReportedFinding], folder: str) -> s
 
 
 def _shown_in(folder: str, item: ReportedFinding | FileProblem) -> tuple[str, int | None, int | None]:
-    """Return the same as `_shown`, with the file relative to `folder`."""
     file, line, column = _shown(item)
     return named(file, folder), line, column
 

@@ -82,7 +82,6 @@ def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
 
 
 def _shown(text: str) -> list[str]:
-    """Return the printed form of each character."""
     if text.isprintable():
         return list(text)
     return [TAB if character == "\t" else printable(character) for character in text]

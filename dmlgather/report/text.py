@@ -188,7 +188,6 @@ def _sizes(nodes: Iterable[CheckedNode]) -> Iterator[str]:
 
 
 def _symbolic_sizes(node: CheckedNode) -> Iterator[str]:
-    """Yield the symbolic sizes in shapes and values of a node, as printed."""
     for tensor in (*node.inputs, *node.outputs):
         yield from (printable(size) for size in (*(tensor.shape or ()), *(tensor.values or ())) if isinstance(size, str))
 
@@ -389,7 +388,6 @@ def _blocks(file: FileReport, width: int) -> Iterator[str]:
 
 
 def _shown(file: FileReport) -> Iterator[ReportedFinding]:
-    """Yield the findings that are not ignored."""
     return (finding for finding in file.findings if finding.status is not FindingStatus.IGNORED)
 
 
