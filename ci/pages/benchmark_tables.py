@@ -10,14 +10,13 @@ from ci.pages.blocks import table
 
 
 def markdown(report: BenchReport) -> str:
-    """Return the notes, the versions and the table of a report as Markdown, without the remedies for peers that took no part."""
+    """Return notes, versions and table of a report as Markdown, without the remedies for missing peers."""
     report = report.model_copy(update={"missing": {name: why.partition("; ")[0] for name, why in report.missing.items()}})
-    made = table_of(report)
+    results = table_of(report)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    words = [made.heading[place] for place in made.words]
-    return "\n".join(
-        [*(f"- {note}" for note in (*notes(report), f"versions: {versions}")), "", table(made.heading, made.rows, words)]
-    )
+    left_aligned = [results.heading[place] for place in results.words]
+    bullets = [f"- {note}" for note in (*notes(report), f"versions: {versions}")]
+    return "\n".join([*bullets, "", table(results.heading, results.rows, left_aligned)])
 
 
 def full(name: str, report: BenchReport) -> str:

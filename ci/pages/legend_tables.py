@@ -1,4 +1,4 @@
-"""The tables of docs/explain.md that say what the words of an explanation mean, generated from the words in the package."""
+"""Tables of docs/explain.md with the meaning of words in explanations, from the package."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CPU_LOOPS = (
     ("transposed", "input and output are contiguous along different dimensions: tiles are transposed in registers"),
     ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
 )
-"""The names that follow "cpu" where the compiled engine runs the plan, each with what it is for."""
+"""Names of the compiled engine's loops, which follow "cpu" in explanations, and their use."""
 
 
 def legend_tables() -> dict[str, str]:
-    """The blocks: name -> table."""
+    """Return the blocks: name -> table."""
     rows = {
         "the words": (("in the output", "means"), [(term.shown, term.meaning) for term in TERMS]),
         "the parts of names": (("part", "means"), _NAMES),

@@ -1,4 +1,4 @@
-"""The table of the heavier checks in docs/testing.md."""
+"""Table of the heavier checks in docs/testing.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.heavy import CHECKS, Check
 
 
 def script_tables() -> dict[str, str]:
-    """The block: name -> table."""
+    """Return the block: name -> table."""
     heading = ("check", "does", "minutes", "in `.ci/run`", "due before changes of")
     return {"the heavier checks": table(heading, [_row(check) for check in CHECKS])}
 

@@ -11,7 +11,7 @@ from ci.pages.blocks import table
 from tests.kernels.goals import Goals
 
 WORDS = ("workload", "layout", "kernel", "misses")
-"""The columns that hold words."""
+"""The left-aligned columns."""
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 
@@ -39,7 +39,7 @@ def traffic_summary(rows: Rows) -> str:
 
 
 def traffic_tables(rows: Rows) -> str:
-    """Both tables as Markdown: memory, and instructions with occupancy."""
+    """Return two tables as Markdown: memory, and instructions with occupancy."""
     memory = table(
         (
             "workload",
@@ -81,9 +81,9 @@ def traffic_tables(rows: Rows) -> str:
 
 
 def sweep_table(rows: Rows, goals: Goals) -> str:
-    """How many layouts meet the goals, and a table of those that do not, as Markdown."""
+    """Return, as Markdown, the number of layouts that meet the goals and a table of the others."""
     ours = {name: row["ours"] for name, row in rows.items()}
-    made = table(
+    misses = table(
         ("layout", "kernel", "fetched", "used", "load lines", "store lines", "instructions", "misses"),
         (
             (
@@ -91,18 +91,18 @@ def sweep_table(rows: Rows, goals: Goals) -> str:
                 f"`{ours[name]['kernel']}`",
                 _short(ours[name]["fetched"]),
                 _percent(ours[name]["used"]),
-                *(_short(ours[name][each]) for each in ("load_lines", "store_lines", "instructions")),
+                *(_short(ours[name][figure]) for figure in ("load_lines", "store_lines", "instructions")),
                 ": ".join(filter(None, (", ".join(miss.figures), miss.reason))),
             )
             for name, miss in goals.misses(ours).items()
         ),
         WORDS,
     )
-    return f"{goals.summary(ours)}\n\n{made}"
+    return f"{goals.summary(ours)}\n\n{misses}"
 
 
 def _of_each(row: dict[str, dict[str, Any]], figure: str, shown: Callable[[Any], str]) -> Iterator[str]:
-    """Ours, the naive kernel's and the row kernel's."""
+    """Return a figure of dmlgather, of the naive kernel and of the row kernel."""
     return (shown(row[kind][figure]) if kind in row else "-" for kind in ("ours", "naive", "row"))
 
 

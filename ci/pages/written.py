@@ -1,4 +1,4 @@
-"""All files, and parts of files, that the code generates."""
+"""All generated files."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.kernels.goals import Goals
 ROOT = Path(__file__).parents[2]
 
 CHECKOUT = {"benchmark": BenchReport, "cases": WrittenCases, "conformance": ConformanceReport}
-"""The documents that commands of the checkout write."""
+"""Documents of commands outside the package -> their types."""
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Each file, below the checkout, and its text."""
+    """Yield each generated file, relative to the checkout, and its text."""
     for kind in Schema:
         yield f"docs/schemas/{kind}.json", _schema(schema_of(kind))
     for document, model in CHECKOUT.items():
@@ -47,7 +47,7 @@ def written() -> Iterator[tuple[str, str]]:
 
 
 def blocks() -> dict[str, dict[str, str]]:
-    """The blocks of each page: name -> content."""
+    """Return the generated blocks: page -> name of a block -> content."""
     return {
         "docs/benchmarks.md": {name: summary(_beside(name), report) for name, report in _results().items()},
         "conformance/questions.md": {"the open questions": _questions()},
@@ -85,10 +85,10 @@ def _goals() -> Goals:
 
 
 def _questions() -> str:
-    """All questions that the documents leave open."""
+    """Return the table of questions that DirectML's documents leave open."""
     rows = (
-        (f"`{asked.key}`", asked.asks, asked.decided, "; ".join(answer.means for answer in asked.answers[1:]), asked.source)
-        for asked in open_questions(max(FeatureLevel))
+        (f"`{item.key}`", item.asks, item.decided, "; ".join(answer.means for answer in item.answers[1:]), item.source)
+        for item in open_questions(max(FeatureLevel))
     )
     return table(("case", "is open", "dmlgather", "other answers that are told apart", "source"), rows)
 

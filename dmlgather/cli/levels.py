@@ -1,4 +1,4 @@
-"""`dmlgather levels`: the support tables, also as a page of Markdown."""
+"""The subcommand `levels`: the support tables as text, JSON or a page of Markdown."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def levels(
         ),
     ] = None,
     operator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.", autocompletion=common.operators)
+        str | None, typer.Option(metavar="NAME", help="Same as OPERATOR.", autocompletion=common.operators)
     ] = None,
     as_json: AsJson = False,
     output: JsonFile = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
-    """Show which data types and dimension counts each operator takes, from which feature level on."""
+    """Show the data types and dimension counts of each operator, and the feature level that introduced them."""
     from dmlgather.directml import OPERATORS, operator_named, support
 
     if as_markdown and (as_json or output is not None):
@@ -42,10 +42,10 @@ def levels(
     if name is not None and operator is not None:
         raise typer.BadParameter("expected at most one of OPERATOR and --operator", param_hint="'--operator'")
     names = list(OPERATORS)
-    wanted = operator if name is None else name
-    if wanted is not None:
+    selected = operator if name is None else name
+    if selected is not None:
         try:
-            names = [operator_named(wanted.upper()).type]
+            names = [operator_named(selected.upper()).type]
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="'OPERATOR'" if operator is None else "'--operator'") from None
     if as_markdown:
@@ -61,7 +61,7 @@ def levels(
 
 
 def table(data: dict[str, Any]) -> str:
-    """One operator's table as text, wrapped to the terminal."""
+    """Return the support table of one operator as text, wrapped to the terminal."""
     from dmlgather.report.snippets import wrapped
     from dmlgather.report.text import terminal_width
 
@@ -102,14 +102,14 @@ NEVER = "–"
 
 
 def page(names: Sequence[str]) -> str:
-    """The page for these operators ("DML_OPERATOR_GATHER")."""
+    """Return the Markdown page of these operators ("DML_OPERATOR_GATHER")."""
     return "\n\n".join(_parts(names)) + "\n"
 
 
 def _parts(names: Sequence[str]) -> Iterator[str]:
     operators = [operator_named(name) for name in names]
     gathers = [operator for operator in operators if "indices_tensor" in operator.inputs]
-    yield INTRODUCTION.format(last=max(FeatureLevel), changed=max(row.level for one in operators for row in one.table))
+    yield INTRODUCTION.format(last=max(FeatureLevel), changed=max(row.level for operator in operators for row in operator.table))
     yield "## Data types of InputTensor and OutputTensor"
     yield "Both tensors have the same type."
     titles = [operator.name for operator in operators]
@@ -146,7 +146,7 @@ def _sources(names: Sequence[str]) -> Iterator[str]:
 
 
 def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """The rows; tensors that support the same from the same level on share one."""
+    """Yield the rows of Markdown. Tensors with equal support at a level share a row."""
     tensors: dict[tuple[str, ...], list[str]] = {}
     for row in table:
         counts = row.dimension_counts
@@ -158,7 +158,6 @@ def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def _from(name: str, tensor: str, data_type: str) -> str:
-    """The lowest level that supports the type for the operator's tensor."""
     return _lowest(name, lambda row: row.tensor == tensor and DataType[data_type] in row.data_types)
 
 

@@ -389,11 +389,11 @@ def test_help_of_every_subcommand(command: Command) -> None:
 
 def test_a_subcommand_that_is_imported_on_use_is_the_same() -> None:
     """The command imports one; its reference on the web is made from all."""
-    every, on_use = (typer.main.get_command(build(on_use=wanted)) for wanted in (False, True))
+    every, lazy = (typer.main.get_command(build(lazy=wanted)) for wanted in (False, True))
     context = typer.Context(every, info_name="dmlgather")
-    assert every.get_help(context) == on_use.get_help(typer.Context(on_use, info_name="dmlgather"))
+    assert every.get_help(context) == lazy.get_help(typer.Context(lazy, info_name="dmlgather"))
     for name in SUBCOMMANDS:
-        (_, known, _), (_, found, _) = (group.resolve_command(context, [name]) for group in (every, on_use))  # type: ignore[attr-defined] # of a group
+        (_, known, _), (_, found, _) = (group.resolve_command(context, [name]) for group in (every, lazy))  # type: ignore[attr-defined] # of a group
         inside = [command.get_help(typer.Context(command, info_name=name, parent=context)) for command in (known, found)]
         assert inside[0] == inside[1]
         assert found.name == name
