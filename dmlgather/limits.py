@@ -23,10 +23,10 @@ MEMORY = 350 * MEGABYTE
 """Bytes of additional memory for each megabyte of a file; a smaller file counts as one megabyte."""
 
 RESERVED_PER_CPU = 32 * MEGABYTE
-"""Bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. The limit is raised by them."""
+"""Bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. The memory limit includes them."""
 
 NUMPY_PER_CPU = 48 * MEGABYTE
-"""Bytes that NumPy reserves for each CPU at import. The limit is raised by them if NumPy is not imported yet."""
+"""Bytes that NumPy reserves for each CPU at import. The memory limit includes them if NumPy is not imported yet."""
 
 REPEAT_SECONDS = 0.5
 """Seconds until LimitError is raised again: Python drops exceptions in some places, such as `__del__`."""

@@ -200,7 +200,7 @@ def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory that one `Runner` of `model` on each device needs, all at the same time.
+    """Return the memory for one `Runner` of `model` on each device, when all of them exist at the same time.
 
     It holds the resources and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one GPU at
     a time.

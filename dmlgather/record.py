@@ -185,6 +185,6 @@ def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dic
 
 
 def placed(error: Mapping[str, Any]) -> str:
-    """Return one entry of `ValidationError.errors()` as "LOCATION: SENTENCE". For a missing key it is that of the object."""
+    """Return one entry of `ValidationError.errors()` as "LOCATION: SENTENCE". The location of a missing key is its object."""
     steps = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
     return f"{'.'.join(map(str, steps)) or 'the file'}: {in_words(error)}"

@@ -219,7 +219,10 @@ def _drop_lookups(plan: IndexPlan, unneeded: Callable[[Lookup], bool]) -> IndexP
 
 
 def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
-    """Return the plan with 0 for input strides and offsets that are never applied: no valid index, or 0 as the only one."""
+    """Return the plan with 0 for input strides that have no effect.
+
+    They are those of lookups whose only valid index is 0, and all strides and offsets if a lookup has no valid index.
+    """
     if not plan.lookups:
         return plan
     reads = all(lookup.limit for lookup in plan.lookups)

@@ -17,9 +17,9 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
     The result reads `inner`'s input and writes `outer`'s output. `same_indices`: both plans look up the same index tensor.
 
-    CompositionError if the plans have two index tensors or two policies, if an index would be looked up at a looked-up
-    position, if RAISE would check fewer indices than before, if `outer` reads addresses that `inner` does not write, or if no
-    strides describe the addresses that it reads.
+    CompositionError if the plans have two index tensors or two policies, if an index tensor would be indexed by another, if
+    RAISE would check fewer indices than before, if `outer` reads addresses that `inner` does not write, or if no strides
+    describe the addresses that it reads.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
     >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])

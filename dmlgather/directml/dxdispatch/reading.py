@@ -232,7 +232,7 @@ OTHER = "DML804"
 class ForeignPart(NamedTuple):
     """A dispatchable, descriptor or resource that dmlgather does not support and leaves out.
 
-    `what`: "DML_OPERATOR_GEMM", or words for other parts. `path`: of the value that says so.
+    `what`: "DML_OPERATOR_GEMM", or words for other kinds of parts. `path`: of the value in the file that names the kind.
     """
 
     what: str
