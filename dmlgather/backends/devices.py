@@ -40,12 +40,14 @@ class Device:
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes this GPU CuPy's current device. For any other device, it does nothing."""
+        """Return a context manager that makes this GPU CuPy's current device. For any other device, it does nothing. DeviceError
+        without such a GPU, or without CuPy.
+        """
         if not self.on_gpu:
             return nullcontext()
-        import cupy
+        from dmlgather.backends.cuda.driver import require
 
-        return cupy.cuda.Device(self.index)  # type: ignore[no-any-return]
+        return require(self.index).cuda.Device(self.index)  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         return f"cuda:{self.index}" if self.on_gpu else self.kind
