@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import email
+import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -53,6 +55,43 @@ def test_comparing_a_descriptor_loads_what_it_needs() -> None:
     assert len(loaded) <= MOST, loaded
     rooms = ("directml.dxdispatch", "model_runner", "backends.cuda.program", "report", "cli")
     assert not [name for name in loaded if name.removeprefix("dmlgather.").startswith(rooms)]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout that is not installed for editing."""
+    shutil.copytree(ROOT / "dmlgather", tmp_path / "dmlgather", ignore=shutil.ignore_patterns("__pycache__", *LIBRARIES))
+    shutil.copy(ROOT / "hatch_build.py", tmp_path)
+    return tmp_path
+
+
+WITHOUT_ENGINE = "from dmlgather.backends.cpu import engine; print(engine.status())"
+
+
+def test_python_that_is_started_in_a_checkout_says_what_it_has_imported(checkout: Path) -> None:
+    lacking = f"the dmlgather that Python has imported, {checkout / 'dmlgather'}, has no compiled engine ("
+    done = python(WITHOUT_ENGINE, PYTHONPATH=str(checkout))
+    assert done.stdout.startswith(lacking)
+    assert done.stdout.endswith(f"start Python outside of {checkout}, or build one there: pip install --editable {checkout}\n")
+    (checkout / "hatch_build.py").unlink()  # as a pure wheel, unpacked
+    done = python(WITHOUT_ENGINE, PYTHONPATH=str(checkout))
+    assert done.stdout.startswith(lacking)
+    assert done.stdout.endswith("): install dmlgather anew, without DMLGATHER_PURE=1\n")
+
+
+def test_env_names_what_it_runs_and_what_python_imports_in_the_folder(checkout: Path) -> None:
+    def env(folder: Path, *options: str) -> str:
+        command = [sys.executable, "-P", "-m", "dmlgather.cli", "env", *options]
+        environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        return subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=True, timeout=120).stdout
+
+    shown = env(checkout)
+    assert f"folder     {ROOT / 'dmlgather'}\n" in shown
+    other = f"{checkout / 'dmlgather'} instead, which has no compiled engine: start it elsewhere"
+    assert f"here       Python started in this folder imports {other}\n" in shown
+    for folder, here in ((checkout, str(checkout / "dmlgather")), (ROOT, None), (checkout / "dmlgather", None)):
+        found = json.loads(env(folder, "--json"))
+        assert (found["folder"], found["here"]) == (str(ROOT / "dmlgather"), here)
 
 
 @pytest.fixture(scope="module")

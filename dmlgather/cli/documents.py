@@ -185,6 +185,12 @@ class Environment(Record):
     dmlgather: str
     """The version of dmlgather."""
 
+    folder: str
+    """The folder of the dmlgather that runs."""
+
+    here: str | None
+    """The folder that Python imports instead where it is started in the current one, as in a checkout; none where it is the same."""
+
     python: str
     """The version of Python."""
 

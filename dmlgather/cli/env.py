@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from dmlgather.backends.cuda.wheels import Misfit
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
+FOLDER = Path(__file__).parents[1]
+"""The dmlgather that runs."""
 OPTIONAL = {
     "onnx": "onnx",
     "sympy": "onnx",
@@ -55,6 +58,8 @@ def environment() -> dict[str, Any]:
     nvrtc, misfit = _loaded(driver)
     return {
         "dmlgather": __version__,
+        "folder": str(FOLDER),
+        "here": _here(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": {"name": processor(), "cpus": cpus()},
@@ -66,6 +71,12 @@ def environment() -> dict[str, Any]:
         "gpu": {"usable": misfit is None, "devices": [asdict(gpu) for gpu in driver.gpus]},
         "missing": [] if misfit is None else [misfit._asdict()],
     }
+
+
+def _here() -> str | None:
+    """Return the dmlgather that Python imports instead, where it is started in the current folder."""
+    folder = Path(FOLDER.name)
+    return str(folder.absolute()) if (folder / "__init__.py").exists() and not folder.samefile(FOLDER) else None
 
 
 def _engine() -> str:
@@ -98,12 +109,17 @@ def _packages(*names: str) -> str | None:
 
 
 def _rows(details: dict[str, Any]) -> list[tuple[str, str]]:
+    from dmlgather.backends.cpu.engine import LIBRARY
     from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.wording import counted
 
     gpus = tuple(nvidia_driver.NvidiaGpu(**gpu) for gpu in details["gpu"]["devices"])
     extra = wheels.advised(nvidia_driver.Driver(details["driver"]["cuda"], gpus, None))
     rows: list[tuple[str, str]] = [(name, details[name]) for name in ("dmlgather", "python", "platform")]
+    rows.append(("folder", details["folder"]))
+    if details["here"] is not None:
+        engine = "" if (Path(details["here"]) / LIBRARY.relative_to(FOLDER)).exists() else ", which has no compiled engine"
+        rows.append(("here", f"Python started in this folder imports {details['here']} instead{engine}: start it elsewhere"))
     rows.append(("processor", f"{details['processor']['name']}, {counted(details['processor']['cpus'], 'CPU')}"))
     rows.append(("engine", details["engine"]))
     for name, version in details["packages"].items():

@@ -24,6 +24,7 @@ from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_plan
 from tests.cpu_kernels import building
 
+PACKAGE = Path(engine.__file__).parents[2]
 LOOKUP = Lookup((1, 0), index_offset=0, limit=10, wrap=10, in_stride=3)
 ROWS = IndexPlan((2, 3), (3, 1), (0, 1), 4, 30, 6, lookups=(LOOKUP,), index_type=IndexType.INT64, index_extent=2)
 COPY = IndexPlan((6,), (1,), (1,), 4, 6, 6)
@@ -128,7 +129,7 @@ def test_an_engine_that_is_there_is_told(monkeypatch: pytest.MonkeyPatch, librar
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("engine.so", "this installation has no compiled engine (engine.so): install dmlgather anew, without DMLGATHER_PURE=1"),
+        ("engine.so", f"the dmlgather that Python has imported, {PACKAGE}, has no compiled engine (engine.so): "),
         (__file__, "the compiled engine cannot be loaded: "),
         (_ctypes.__file__, "the compiled engine cannot be loaded: "),
     ],

@@ -219,9 +219,20 @@ def instruction_sets(engine: Engine) -> tuple[str, ...]:
 @lru_cache
 def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
     if pure or not path.exists():
-        absent = f"this installation has no compiled engine ({path.name}): install dmlgather anew, without DMLGATHER_PURE=1"
-        return None, "DMLGATHER_PURE is 1" if pure else absent
+        return None, "DMLGATHER_PURE is 1" if pure else _absent(path.name)
     try:
         return Engine(path), ""
     except (OSError, AttributeError) as error:
         return None, f"the compiled engine cannot be loaded: {error}"
+
+
+def _absent(name: str) -> str:
+    """Return why there is no engine, and what brings one. A checkout has one only where it is installed for editing; Python
+    imports its sources where it is started in that folder, whatever is installed.
+    """
+    package = Path(__file__).parents[2]
+    lacking = f"the dmlgather that Python has imported, {package}, has no compiled engine ({name}): "
+    if (package.parent / "hatch_build.py").exists():
+        folder = package.parent
+        return f"{lacking}it is the source; start Python outside of {folder}, or build one there: pip install --editable {folder}"
+    return f"{lacking}install dmlgather anew, without DMLGATHER_PURE=1"
