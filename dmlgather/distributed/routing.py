@@ -38,10 +38,12 @@ IN_FLIGHT_BYTES = 512 * 2**20
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
-    """The fewest chunks of at most `largest` (>= 1) whose sizes add up to `size` and differ by at most 1; one empty one of 0."""
+    """Return the fewest chunks of at most `largest` (>= 1) whose sizes add up to `size`: all alike but for a smaller last one, as
+    zarr needs them. One empty one of 0.
+    """
     count = max(-(-size // largest), 1)
-    small, more = divmod(size, count)
-    return (small + 1,) * more + (small,) * (count - more)
+    each = -(-size // count)
+    return (each,) * (count - 1) + (size - (count - 1) * each,)
 
 
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
