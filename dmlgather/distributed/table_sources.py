@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
@@ -21,6 +22,7 @@ from dask.utils import ensure_dict
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
+from dmlgather.backends.addresses import address_of
 from dmlgather.directml.dxdispatch.npy import read_header
 from dmlgather.distributed.chunk_grid import Chunks, Place, cells
 from dmlgather.files import FileError, open_regular
@@ -83,7 +85,12 @@ class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to my
     whatever thread that is, and does not wait.
     """
 
+    refuse: Callable[[], None] | None = None
+    """Raises where this process may not have the memory that `compute` needs."""
+
     def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        if self.refuse is not None:
+            self.refuse()
         return _joined, super().__dask_postcompute__()
 
     def __dask_postpersist__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -101,9 +108,11 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
     return concluded(rebuild(graph, *arguments, **named))
 
 
-def concluded(array: da.Array) -> da.Array:
-    """What a function of this room returns. The tasks that make the chunks are `handed_on`."""
-    return _Concluded(array.dask, array.name, array.chunks, meta=array._meta)
+def concluded(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
+    """What a function of this room returns. The tasks that make the chunks are `handed_on`. refuse: is called by `compute`."""
+    found = _Concluded(array.dask, array.name, array.chunks, meta=array._meta)
+    found.refuse = refuse
+    return found
 
 
 class ChunkLoads:
@@ -180,10 +189,10 @@ def _bytes_of(node: GraphNode) -> int:
 def as_table(table: Any) -> da.Array:
     """`table` as a dask array of known chunks, shape [lead…, axis, trail…]; only headers are read.
 
-    table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); a NumPy array, whose
-    chunks of dask's `array.chunk-size` become part of the task graph; the path of a .npy file, memory-mapped in the tasks and cut
-    into chunks of that size, each of which is one piece of the file; the path or URL of a zarr array. Workers open the same path:
-    they must have access to it.
+    table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); a NumPy array, of which
+    a copy in chunks of dask's `array.chunk-size` becomes part of the task graph, or the array itself where it is a numpy.memmap;
+    the path of a .npy file, memory-mapped in the tasks and cut into chunks of that size, each of which is one piece of the file;
+    the path or URL of a zarr array. Workers open the same path: they must have access to it.
 
     Raises TypeError for anything else, ValueError for chunks of unknown size and for a file that holds no such array,
     FileNotFoundError.
@@ -191,7 +200,9 @@ def as_table(table: Any) -> da.Array:
     if isinstance(table, str | os.PathLike):
         table = _opened(os.fspath(table))
     if _is_zarr(table, "Array"):
-        table = da.from_zarr(table, chunks=table.shards or table.chunks)
+        table = _stored(table)
+    if isinstance(table, np.memmap):
+        table = _mapped(table)
     if isinstance(table, np.ndarray):
         table = da.from_array(table, asarray=not isinstance(table, np.ma.MaskedArray))
     if not isinstance(table, da.Array):
@@ -255,6 +266,46 @@ def _opened(path: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class _ZarrTable:
+    """A zarr array, as dask reads one. zarr gives the fill value for chunks that a store does not hold, and so for all of an
+    array that is gone: whether it is there, its metadata tell.
+    """
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    def __getitem__(self, where: Any) -> Any:
+        """Return elements. FileNotFoundError where the array is gone, ValueError where another one is in its place."""
+        import zarr
+
+        found, array = self.array[where], self.array
+        try:
+            now = zarr.open_array(array.store, path=array.path, mode="r", zarr_format=array.metadata.zarr_format)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"table: the zarr array {array.store_path} is gone since the table was made") from None
+        if (now.shape, now.dtype, now.chunks, now.shards) != (array.shape, array.dtype, array.chunks, array.shards):
+            raise ValueError(f"table: the zarr array {array.store_path} has changed since the table was made: make it again")
+        return found
+
+
+def _stored(array: Any) -> da.Array:
+    chunks = array.shards or array.chunks
+    meta = np.empty((0,) * array.ndim, array.dtype)
+    return da.from_array(_ZarrTable(array), chunks, name=f"from-zarr-{tokenize(array, chunks)}", meta=meta)
+
+
+@dataclass(frozen=True, slots=True)
 class NpyChunk:
     """Elements of a .npy file that lie one after the other; called in a task, it reads them.
 
@@ -286,11 +337,7 @@ def _from_npy(path: Path) -> da.Array:
         kind = ValueError if path.exists() else FileNotFoundError
         raise kind(f"table: {path} {error}") from None
     order = "F" if fortran_order and len(shape) > 1 else "C"
-    chunks: Chunks = tuple((size,) for size in shape)
-    if 0 not in shape:  # cut along the dimension that moves slowest, so that a chunk's elements lie one after the other
-        slowest = 0 if order == "C" else len(shape) - 1
-        wanted = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
-        chunks = normalize_chunks(wanted, shape, dtype=dtype)
+    chunks = _pieces(shape, dtype, order)
     stamp = _stamp(path)
     name = f"npy-{tokenize(path, stamp, offset, shape, dtype, order, chunks)}"
     graph: dict[Any, Task] = {}
@@ -299,6 +346,26 @@ def _from_npy(path: Path) -> da.Array:
         graph[key] = Task(key, NpyChunk(path, stamp, offset, cell.shape, dtype, order))
         offset += math.prod(cell.shape) * dtype.itemsize
     return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
+
+
+def _mapped(table: np.memmap[Any, Any]) -> da.Array:
+    """Return a table of views: `dask.array.from_array` would copy all of the file into memory, and read it for the name."""
+    values = np.asarray(table)
+    chunks = _pieces(values.shape, values.dtype, "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C")
+    file = Path(table.filename) if table.mode == "r" and table.filename is not None else None
+    content = (file, _stamp(file)) if file is not None and file.exists() else uuid4().hex
+    name = f"mapped-{tokenize(content, address_of(values), values.dtype, values.strides, chunks)}"
+    graph = {(name, *cell.place): values[cell.slices] for cell in cells(chunks)}
+    return da.Array(graph, name, chunks, meta=np.empty((0,) * values.ndim, values.dtype))
+
+
+def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
+    """Return chunks that are cut along the dimension that moves slowest, so that a chunk's elements lie one after the other."""
+    if 0 in shape:
+        return tuple((size,) for size in shape)
+    slowest = 0 if order == "C" else len(shape) - 1
+    wanted = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
+    return normalize_chunks(wanted, shape, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import zarr
+from dask.tokenize import tokenize
 
+from dmlgather.distributed import gather, table_sources
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, loaded
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
@@ -94,6 +98,31 @@ def test_zarr_arrays_and_stores(tmp_path: Path) -> None:
         as_table(tmp_path / "group.zarr")
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_array_that_is_gone_is_not_read_as_its_fill_value(tmp_path: Path, version: Any) -> None:
+    store = tmp_path / "table.zarr"
+
+    def write(values: Any) -> Any:
+        stated: Any = {"shape": values.shape, "dtype": values.dtype, "zarr_format": version}
+        made = zarr.create_array(store, chunks=(128, 4), overwrite=True, **stated)
+        made[:] = values
+        return made
+
+    for source in (write(X), store, str(store)):
+        table = as_table(source)
+        assert bits(table.compute()) == bits(X)
+        write(X[:200])
+        with pytest.raises(ValueError, match=r"the zarr array .*table.zarr has changed since the table was made: make it again"):
+            table.compute()
+        shutil.rmtree(store)
+        with pytest.raises(FileNotFoundError, match=r"the zarr array .*table.zarr is gone since the table was made"):
+            table.compute()
+        write(X)
+    memory = zarr.create_array({}, shape=X.shape, chunks=(128, 4), dtype=X.dtype)
+    memory[:] = X
+    assert bits(as_table(memory).compute()) == bits(X)
+
+
 def test_a_path_means_the_same_wherever_a_worker_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zarr.create_array(tmp_path / "table.zarr", shape=X.shape, chunks=(128, 4), dtype=X.dtype)[:] = X
     np.save(tmp_path / "table.npy", X)
@@ -107,6 +136,28 @@ def test_a_path_means_the_same_wherever_a_worker_runs(tmp_path: Path, monkeypatc
 def test_dask_arrays_stay_as_they_are() -> None:
     table = da.from_array(X, chunks=100)
     assert as_table(table) is table
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_mapped_file_is_neither_copied_nor_read(tmp_path: Path, order: Any) -> None:
+    file = tmp_path / "table.npy"
+    np.save(file, np.asarray(X, order=order))
+    mapped = np.load(file, mmap_mode="r")
+    views: Any = [mapped, mapped[:, 1:3], mapped[::-1]]
+    for view in views:
+        table = as_table(view)
+        parts = [part for part in dict(table.dask).values() if isinstance(part, np.ndarray)]
+        assert len(parts) == table.npartitions > 1
+        assert all(np.shares_memory(part, view) for part in parts)
+        assert bits(table.compute()) == bits(X[:, 1:3] if view is views[1] else X[::-1] if view is views[2] else X)
+        assert bits(gather(view, [3, 599]).compute()) == bits(view[[3, 599]])
+    assert len({as_table(view).name for view in views}) == 3
+    name = as_table(mapped).name
+    with mock.patch.object(table_sources, "tokenize", wraps=tokenize) as named:
+        as_table(np.load(file, mmap_mode="r"))
+        assert not [part for call in named.call_args_list for part in call.args if isinstance(part, np.ndarray)]
+    writeable = np.load(file, mmap_mode="r+")
+    assert as_table(writeable).name not in (as_table(writeable).name, name)  # it may hold something else by then
 
 
 def test_numpy_arrays_are_cut_into_chunks(tmp_path: Path) -> None:
