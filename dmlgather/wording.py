@@ -27,6 +27,19 @@ def amount(count: int) -> str:
     return f"{count} bytes" if not power else f"{size:.4g} {_UNITS[power]}"
 
 
+def bytes_of(size: str) -> int | None:
+    """Return the number of bytes that a text states; None for another text.
+
+    >>> bytes_of("1.5 KiB"), bytes_of("2GB"), bytes_of("much")
+    (1536, 2000000000, None)
+    """
+    from pydantic import ByteSize, TypeAdapter
+
+    if not re.fullmatch(r"\d+(\.\d+)? ?([KMGTPE]?B|[KMGTPE]iB|[KMGTPE])?", size, re.ASCII | re.IGNORECASE):
+        return None
+    return int(TypeAdapter(ByteSize).validate_python(size))
+
+
 def braces(sizes: Sequence[int | str]) -> str:
     """Return sizes as DirectML's pages write them: "{3,2}", "{seq,2}"."""
     return "{" + ",".join(printable(str(size)) for size in sizes) + "}"

@@ -83,7 +83,8 @@ def test_env_names_what_it_runs_and_what_python_imports_in_the_folder(checkout: 
     def env(folder: Path, *options: str) -> str:
         command = [sys.executable, "-P", "-m", "dmlgather.cli", "env", *options]
         environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-        return subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=True, timeout=120).stdout
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True, timeout=120)
+        return done.stdout.decode()
 
     shown = env(checkout)
     assert f"folder     {ROOT / 'dmlgather'}\n" in shown

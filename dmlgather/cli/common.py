@@ -14,7 +14,7 @@ import typer
 
 from dmlgather.cli.failures import say
 from dmlgather.output import flush, put
-from dmlgather.wording import counted
+from dmlgather.wording import bytes_of, counted
 
 if TYPE_CHECKING:
     from dmlgather.dialects.programs import Program
@@ -157,13 +157,11 @@ def note(text: str) -> None:
 
 def memory_limit(size: str | None) -> int | None:
     """Parse the value of --memory-limit into bytes."""
-    if size is None:
-        return None
-    from pydantic import ByteSize, TypeAdapter
-
-    if re.fullmatch(r"\d+(\.\d+)? ?([KMGTPE]?B|[KMGTPE]iB|[KMGTPE])?", size, re.ASCII | re.IGNORECASE):
-        return int(TypeAdapter(ByteSize).validate_python(size))
-    raise typer.BadParameter(f"expected a number of bytes such as 500MiB or 2GB, got {size!r}", param_hint="'--memory-limit'")
+    found = None if size is None else bytes_of(size)
+    if size is not None and found is None:
+        expected = f"expected a number of bytes such as 500MiB or 2GB, got {size!r}"
+        raise typer.BadParameter(expected, param_hint="'--memory-limit'")
+    return found
 
 
 def missing_gpu() -> str | None:

@@ -189,7 +189,7 @@ class Environment(Record):
     """The folder of the dmlgather that runs."""
 
     here: str | None
-    """The folder that Python imports instead where it is started in the current one, as in a checkout; none where it is the same."""
+    """The folder that Python imports instead where it is started in the current one, as a checkout; none where it is the same."""
 
     python: str
     """The version of Python."""

@@ -19,8 +19,8 @@ Place: TypeAlias = tuple[int, ...]
 """A chunk's number along each axis."""
 
 
-FILE_TO_TABLE = "a file becomes a dask array by dask.array.from_array(numpy.load(file, 'r'), chunks=…)"
-"""Part of a remedy: what to do with a path where other chunks are needed."""
+FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'array.chunk-size': '{}B'}})"
+"""Part of a remedy where chunks of that many bytes are needed: dask.array.from_array copies all of a mapped file into memory."""
 
 
 class Cell(NamedTuple):

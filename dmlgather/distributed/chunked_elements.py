@@ -22,7 +22,7 @@ from dmlgather.dialects.problem import check_axis
 from dmlgather.directml import BufferTensorDesc, DataType, GatherElementsOperatorDesc
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
-from dmlgather.distributed.chunk_grid import FILE_TO_TABLE, Chunks, cells, replace_axis
+from dmlgather.distributed.chunk_grid import FILE_CHUNKS, Chunks, cells, replace_axis
 from dmlgather.distributed.chunk_operators import check, check_sizes, check_type, compiled, take
 from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded, handed_on, loaded
@@ -72,8 +72,8 @@ def gather_elements(
         shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
         raise ValueError(
             f"table has {len(sizes)} chunks along axis {at} (sizes {shown}), and elements of any of them may be wanted "
-            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first ({FILE_TO_TABLE}), or gather whole rows with "
-            "distributed.gather"
+            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first ({FILE_CHUNKS.format(source.nbytes)}), or gather "
+            "whole rows with distributed.gather"
         )
     if not lazy and (rule.out_of_bounds is OutOfBounds.RAISE or not rule.extent):
         rule.resolve(host_indices(given))

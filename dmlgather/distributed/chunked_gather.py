@@ -10,6 +10,7 @@ place  joins a block's rows and gathers them into their places: a chunk of the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,7 +27,7 @@ from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, Place, cells, chunk_starts, replace_axis
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
-from dmlgather.distributed.memory_model import check_limit, worker_memory, workers_now
+from dmlgather.distributed.memory_model import check_limit, compute_memory, worker_memory, workers_now
 from dmlgather.distributed.routing import (
     BLOCK_BYTES,
     IN_FLIGHT_BYTES,
@@ -185,7 +186,7 @@ def gather(
     out_of_bounds: str | Fill | None = None,
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
 ) -> da.Array:
     """output[lead…, i…, trail…] = table[lead…, indices[i…], trail…], of a table that is larger than a device or a machine.
 
@@ -197,8 +198,9 @@ def gather(
     dialect's own.
 
     block_bytes: of output that one task makes. in_flight_bytes: of output of the blocks that share the loads of their chunks; a
-    higher value loads a chunk less often and holds more memory. memory_limit: bytes of one worker; a gather that needs more (see
-    `plan_gather`) is refused.
+    higher value loads a chunk less often and holds more memory. memory_limit: bytes of one worker, or a text such as "2GB"; a
+    gather that needs more (see `plan_gather`) is refused. Without a client this process is the worker, and a `compute` that
+    needs more of it is refused as well.
 
     Returns a dask array of shape [lead…, i…, trail…] and the table's type, with the table's kind of chunks, chunked as the table
     off the axis and by blocks along i…; nothing is loaded before it is computed.
@@ -214,15 +216,15 @@ def gather(
            [ 0,  1],
            [10, 11]])
     """
-    memory_limit = check_limit(memory_limit)
+    limit = check_limit(memory_limit)
     source = as_table(table)
     at = check_axis("axis", axis, source.ndim, "table")
     lazy = isinstance(indices, da.Array)
     if lazy:
         check_chunks("indices", indices)
-        if memory_limit is not None:
+        if limit is not None:
             raise ValueError(
-                f"memory_limit is {memory_limit} bytes, but what a gather needs is known only for indices in memory, and they "
+                f"memory_limit is {limit} bytes, but what a gather needs is known only for indices in memory, and they "
                 "are a dask array: leave it out, or pass indices.compute()"
             )
     given: Any = indices if lazy else host_indices(indices)
@@ -233,10 +235,14 @@ def gather(
         blocks = given.rechunk(_block_chunks(given, row, block_bytes))
         return concluded(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
     routing = routing_of(rule.resolve(given), source.chunks[at], row, block_bytes, in_flight_bytes)
-    if memory_limit is not None:
+    refuse = None
+    if limit is not None:
         workers, threads = workers_now()
-        worker_memory(routing, source.chunks[at], workers, threads).check(memory_limit, axis=at, workers=workers)
-    return concluded(gather_known(source, rule, routing, tokenize(source.name, given, options)))
+        needed = worker_memory(routing, source.chunks[at], workers, threads)
+        needed.check(limit, routing, source.chunks[at], axis=at, workers=workers)
+        here = compute_memory(routing, source.chunks, at, source.dtype, threads=threads, available=None)
+        refuse = partial(here.check, limit)
+    return concluded(gather_known(source, rule, routing, tokenize(source.name, given, options)), refuse)
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:

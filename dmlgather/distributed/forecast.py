@@ -249,9 +249,11 @@ class GatherForecast(Record):
         limit = "" if self.memory_limit is None else f", {amount(self.memory_limit)} allowed"
         yield f"  peak memory  {amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}{limit}:"
         yield f"    {self.peak}"
-        yield f"  compute()    {amount(self.compute.total_bytes)} of this process{self.compute.shortage}:"
+        over = self.memory_limit is not None and self.compute.tasks_bytes and self.compute.total_bytes > self.memory_limit
+        allowed = f", more than the {amount(self.memory_limit or 0)} allowed" if over else ""
+        yield f"  compute()    {amount(self.compute.total_bytes)} of this process{self.compute.shortage}{allowed}:"
         yield f"    {self.compute}"
-        if self.compute.shortage:
+        if self.compute.shortage or over:
             yield "    write the result block by block instead (dask.array.store, to_zarr)"
 
     def _table(self) -> Iterator[str]:
@@ -289,7 +291,7 @@ def plan_gather(
     out_of_bounds: str | Fill | None = None,
     workers: int | None = None,
     threads: int | None = None,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
 ) -> GatherForecast:
@@ -299,7 +301,8 @@ def plan_gather(
     array), for which Dask is not needed. indices: integers in memory, any shape. axis, dialect, out_of_bounds, block_bytes,
     in_flight_bytes: as for `gather`. dtype: of the table; None for its own, float32 where only sizes of chunks are given.
     workers, threads: how many workers share the chunks, and the threads of one; None for those that `gather` counts: of the
-    current client, else one worker with a thread for each CPU. memory_limit: bytes that one worker may have.
+    current client, else one worker with a thread for each CPU. memory_limit: bytes that one worker may have, or a text such as
+    "2GB".
 
     Raises MemoryLimitError where a worker needs more than that, IndexError for an index out of bounds under "raise", ValueError
     for sizes, an axis, a dialect or a policy that cannot be, and for indices in a dask array; TypeError for what is no table, a
@@ -310,7 +313,7 @@ def plan_gather(
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
     ([0, 1], 16, 88)
     """
-    memory_limit = check_limit(memory_limit)
+    limit = check_limit(memory_limit)
     sizes, table = _table(table, dtype)
     for name, value in (("workers", workers), ("threads", threads)):
         if value is not None and whole(name, value) < 1:
@@ -326,7 +329,7 @@ def plan_gather(
     row = row_bytes(sizes, axis, table.dtype)
     routing = routing_of(rule.resolve(given), sizes[axis], row, block_bytes, in_flight_bytes)
     peak = worker_memory(routing, sizes[axis], workers, threads)
-    peak.check(memory_limit, axis=axis, workers=workers)
+    peak.check(limit, routing, sizes[axis], axis=axis, workers=workers)
     here = 0 if workers > 1 or client_runs() else threads
     compute = compute_memory(routing, sizes, axis, table.dtype, threads=here, available=available_memory())
     touched = _touched(routing, sizes, axis, table)
@@ -354,7 +357,7 @@ def plan_gather(
         workers=workers,
         peak=peak,
         compute=compute,
-        memory_limit=memory_limit,
+        memory_limit=limit,
     )
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import computed_field
 
 from dmlgather.dialects.problem import whole
-from dmlgather.distributed.chunk_grid import FILE_TO_TABLE, Chunks, Split, replace_axis
+from dmlgather.distributed.chunk_grid import FILE_CHUNKS, Chunks, Split, replace_axis
 from dmlgather.distributed.routing import WIDE, Routing
 from dmlgather.host import cpus
 from dmlgather.record import Record
-from dmlgather.wording import amount, counted
+from dmlgather.wording import amount, bytes_of, counted
 
 ROUTING_BYTES = 64
 """For each index, while `gather` finds out which rows are wanted: eight arrays of eight bytes."""
@@ -31,13 +31,19 @@ KEPT_BYTES = 64 * 2**20
 
 
 def check_limit(limit: object) -> int | None:
-    """A caller's memory_limit: bytes, or None for no limit. TypeError for anything else."""
+    """Return a caller's memory_limit in bytes, None for no limit. TypeError for another type, ValueError for less than a byte."""
     if limit is None:
         return None
+    found = bytes_of(limit) if isinstance(limit, str) else limit
+    if found is None:
+        raise ValueError(f"memory_limit is {limit!r}, expected a number of bytes such as '500MiB' or '2GB'")
     try:
-        return whole("memory_limit", limit)
+        found = whole("memory_limit", found)
     except TypeError as error:
-        raise TypeError(f"{error} of bytes, such as 2 * 10**9 for 2 GB") from None
+        raise TypeError(f"{error} of bytes, such as 2 * 10**9, or a text such as '2GB'") from None
+    if found < 1:
+        raise ValueError(f"memory_limit is {limit!r}, expected at least 1 byte; None for no limit")
+    return found
 
 
 class MemoryLimitError(ValueError):
@@ -71,26 +77,48 @@ class WorkerMemory(Record):
         """All of it."""
         return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
 
-    def check(self, limit: int | None, *, axis: int, workers: int) -> None:
-        """MemoryLimitError where it exceeds `limit`, in bytes. axis, workers: for the message."""
+    def check(self, limit: int | None, routing: Routing, sizes: Sequence[int], *, axis: int, workers: int) -> None:
+        """MemoryLimitError where it exceeds `limit`, in bytes. routing, sizes: as for `worker_memory`. axis, workers: for the
+        message.
+        """
         if limit is None or self.total_bytes <= limit:
             return
         threads = f"bytes on {counted(self.threads, 'thread')}"
         causes = {
-            f"the largest chunk and the rows taken of it, {self.take_bytes} {threads}: make the table's chunks smaller along "
-            f"axis {axis} (table.rechunk(…); {FILE_TO_TABLE})": self.threads * self.take_bytes,
-            f"three times the largest block, {self.place_bytes} {threads}: lower block_bytes": self.threads * self.place_bytes,
-            f"the rows of a group held by one of {counted(workers, 'worker')}, {self.held_bytes} bytes: lower in_flight_bytes "
-            "or use more workers": self.held_bytes,
+            f"the largest chunk and the rows taken of it, {self.take_bytes} {threads}": self.threads * self.take_bytes,
+            f"three times the largest block, {self.place_bytes} {threads}": self.threads * self.place_bytes,
+            f"the rows of a group held by one of {counted(workers, 'worker')}, {self.held_bytes} bytes": self.held_bytes,
         }
+        chunk = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0) * routing.row_bytes
         raise MemoryLimitError(
             f"the gather needs {self.total_bytes} bytes of a worker, but memory_limit is {limit} bytes; most of it is "
-            f"{max(causes, key=causes.__getitem__)}"
+            f"{max(causes, key=causes.__getitem__)}: {_remedy(limit, self.threads, chunk, routing.row_bytes, axis)}"
         )
 
     def __str__(self) -> str:
         one_thread = f"chunk and its rows {amount(self.take_bytes)}, 3 blocks {amount(self.place_bytes)}"
         return f"{counted(self.threads, 'thread')} x max({one_thread}) + rows held {amount(self.held_bytes)}"
+
+
+def _remedy(limit: int, threads: int, chunk: int, row: int, axis: int) -> str:
+    """Return what meets a limit whatever the indices are. chunk, row: bytes of the largest chunk, and of one row of it.
+
+    With groups of one block of b bytes, a thread holds at most max(chunk + b, 3 b), and the worker b.
+    """
+    block = min(limit // (3 * threads + 1), (limit - threads * chunk) // (threads + 1))
+    if block >= row:
+        return f"block_bytes and in_flight_bytes of {block} meet it"
+    block, none = limit // (3 * threads + 1), "no block_bytes meets it"
+    if block < row:
+        least = (3 * threads + 1) * row
+        return (
+            f"{none}, and no chunks along axis {axis} do: rows of {row} bytes need {least} bytes on "
+            f"{counted(threads, 'thread')}; use fewer threads of a worker, or chunks that are smaller off the axis"
+        )
+    return (
+        f"{none} with such chunks: make them at most {2 * block} bytes, {counted(2 * block // row, 'row')} along axis {axis} "
+        f"(table.rechunk(…); {FILE_CHUNKS.format(2 * block)}), with block_bytes and in_flight_bytes of {block}"
+    )
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
@@ -138,6 +166,14 @@ class ComputeMemory(Record):
         """The most at the same time."""
         return max(self.routing_bytes, self.graph_bytes + self.output_bytes + max(self.join_bytes, self.tasks_bytes))
 
+    def check(self, limit: int) -> None:
+        """MemoryLimitError where it exceeds `limit`, in bytes, and no client's workers run the tasks."""
+        if self.total_bytes > limit and not client_runs():
+            raise MemoryLimitError(
+                f"compute() needs {self.total_bytes} bytes of this process, which runs the tasks as well, but memory_limit is "
+                f"{limit} bytes; write the result block by block instead (dask.array.store, to_zarr), or gather in parts"
+            )
+
     @property
     def shortage(self) -> str:
         """In words, for behind the total; empty where the process can have it."""
@@ -147,7 +183,8 @@ class ComputeMemory(Record):
 
     def __str__(self) -> str:
         kept = f"graph of tasks {amount(self.graph_bytes)} + result {amount(self.output_bytes)}"
-        copy = f"its copy {amount(self.join_bytes)}"
+        rows = " and the rows of its one block" if self.join_bytes > self.output_bytes else ""
+        copy = f"its copy{rows} {amount(self.join_bytes)}"
         most = f"max({copy}, running tasks {amount(self.tasks_bytes)})" if self.tasks_bytes else copy
         return f"max(routing {amount(self.routing_bytes)}, {kept} + {most})"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 
-from dmlgather.distributed import forecast, plan_gather
+from dmlgather.distributed import MemoryLimitError, forecast, gather, memory_model, plan_gather
 from dmlgather.distributed.memory_model import KEPT_BYTES, TASK_BYTES
 from tests import seeds
 from tests.distributed.computed_peak import Gathered
@@ -58,6 +59,8 @@ def test_the_model_by_hand() -> None:
 def test_the_task_of_a_single_block_holds_its_rows_while_it_is_copied() -> None:
     found = plan_gather(((4,), (2,)), [0, 3], dtype="f4", workers=1, threads=3).compute
     assert found.join_bytes == 2 * 8 + 2 * 8 + (4 + 2) * 8
+    assert "max(its copy and the rows of its one block 80 bytes, running tasks " in str(found)
+    assert "max(its copy 24 bytes, " in str(plan_gather(((4,), (1,)), [0, 3, 2] * 2, workers=1, threads=1, block_bytes=12).compute)
 
 
 def test_workers_run_the_tasks_of_a_cluster() -> None:
@@ -77,3 +80,23 @@ def test_a_process_that_can_have_less_is_told_so(monkeypatch: pytest.MonkeyPatch
         assert found.compute.available_bytes == (room if short else None)
         assert (", more than the 64" in str(found)) == short
         assert ("write the result block by block" in str(found)) == short
+
+
+def test_a_limit_holds_for_compute_where_this_process_runs_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, indices = da.zeros((1000, 3), chunks=(100, 3)), np.arange(1000)
+    needed = plan_gather(table, indices).compute.total_bytes
+    assert gather(table, indices, memory_limit=needed).compute().shape == (1000, 3)
+    refused = gather(table, indices, memory_limit=needed - 1)
+    for call in (refused.compute, lambda: dask.compute(refused)):
+        with pytest.raises(MemoryLimitError, match=rf"^compute\(\) needs {needed} bytes .*limit is {needed - 1} bytes; write "):
+            call()
+    target = np.ones((1000, 3))
+    da.store(refused, target)  # block by block
+    assert not target.any()
+    shown = str(plan_gather(table, indices, memory_limit=needed - 1))
+    assert " of this process, more than the 64" in shown
+    assert "write the result block by block" in shown
+    assert "more than" not in str(plan_gather(table, indices, memory_limit=needed))
+    assert "more than" not in str(plan_gather(table, indices, workers=2, memory_limit=needed // 2))
+    monkeypatch.setattr(memory_model, "client_runs", lambda: True)
+    assert refused.compute().shape == (1000, 3)

@@ -162,8 +162,8 @@ def test_leading_ones_may_be_left_out() -> None:
 def test_the_way_around_names_dask_for_a_file(tmp_path: Any) -> None:
     np.save(tmp_path / "table.npy", np.zeros((64, 4)))
     desc = dg.GatherElementsOperatorDesc.of(((64, 4), "float64"), ((2, 4), "int64"))
-    with (
-        dask.config.set({"array.chunk-size": "64B"}),
-        pytest.raises(ValueError, match=r"a file becomes a dask array by dask\.array\.from_array"),
-    ):
+    advice = r"those of a .npy file, given by its path, by dask.config.set\(\{'array.chunk-size': '2048B'\}"
+    with dask.config.set({"array.chunk-size": "64B"}), pytest.raises(ValueError, match=advice):
         run(desc, tmp_path / "table.npy", np.zeros((2, 4), int))
+    with dask.config.set({"array.chunk-size": "2048B"}):
+        assert not run(desc, tmp_path / "table.npy", np.zeros((2, 4), int)).compute().any()
