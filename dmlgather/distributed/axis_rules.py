@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +95,10 @@ def axis_rule(
         raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
     if table.dtype.hasobject:
         raise TypeError(f"the table has type {table.dtype}: strings and objects lie outside of their array and are not moved")
+    if indices.dtype.hasobject:
+        raise TypeError("indices has objects or strings, expected integers")
     if dialect == "directml":
-        _check_directml_types(table.dtype, indices.dtype)
+        _check_directml_types(table, indices, axis)
         name, wraps, policy, fill = "IndicesTensor", True, OutOfBounds.CLAMP, b""
     else:
         problem = _PROBLEMS[dialect](table, indices, axis)
@@ -107,16 +110,26 @@ def axis_rule(
     return AxisRule(extent, wrap, policy, fill, table.dtype, name, axis, reads=0 not in replace_axis(table.shape, axis))
 
 
-def _check_directml_types(dtype: np.dtype[Any], index: np.dtype[Any]) -> None:
+def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
     """TypeError for types that GATHER does not take at the newest feature level. Its other rules hold for chunks."""
-    for tensor, found in (("InputTensor", dtype), ("IndicesTensor", index)):
+    for tensor, found in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
         row = row_at("GATHER", tensor, max(FeatureLevel))
         assert row is not None
         if not found.isnative or found.name.upper() not in {data_type.name for data_type in row.data_types}:
             raise TypeError(
                 f"{tensor} has type {found.name if found.isnative else found.str}, but dialect 'directml' takes "
-                f"{alternatives(row.data_types)}: convert with .astype or .view, or use another dialect"
+                f"{alternatives(row.data_types)}: convert with .astype or .view{_taking(table, indices, axis)}"
             )
+
+
+def _taking(table: TensorType, indices: TensorType, axis: int) -> str:
+    """Return which other dialects take these types, in words."""
+    found = []
+    for name, problem in _PROBLEMS.items():
+        with suppress(TypeError, ValueError):
+            problem(table, indices, axis)
+            found.append(f"dialect={name!r}")
+    return f", or use {alternatives(found)}" if found else ""
 
 
 def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:

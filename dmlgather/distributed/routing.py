@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -148,6 +149,8 @@ def host_indices(indices: Any) -> NDArray[Any]:
 
     TypeError for anything else.
     """
+    if isinstance(indices, str | os.PathLike):
+        raise TypeError(f"indices is {os.fspath(indices)!r}, expected integers: the table, which may be a path, comes first")
     if isinstance(indices, np.generic | Sequence | int):
         array = np.asarray(indices)
         return array if array.size else array.astype(np.int64)  # NumPy takes [] for floats

@@ -204,6 +204,8 @@ def as_table(table: Any) -> da.Array:
     if isinstance(table, np.memmap):
         table = _mapped(table)
     if isinstance(table, np.ndarray):
+        if table.dtype.hasobject:
+            raise TypeError(f"the table has type {table.dtype}: objects lie outside of their array and are not moved")
         table = da.from_array(table, asarray=not isinstance(table, np.ma.MaskedArray))
     if not isinstance(table, da.Array):
         raise TypeError(f"table is of type {_name_of(table)}, expected a dask, zarr or NumPy array or a path: {_remedy(table)}")
@@ -247,6 +249,8 @@ def _name_of(value: Any) -> str:
 
 def _opened(path: str) -> Any:
     """The dask array of a .npy file, or the zarr array of a store."""
+    if not path:
+        raise ValueError("table is '', expected the path of a .npy file or of a zarr store, or an array")
     if "://" not in path and Path(path).suffix == ".npy" and not Path(path).is_dir():
         return _from_npy(Path(path).absolute())
     path = path if "://" in path else str(Path(path).absolute())

@@ -18,6 +18,7 @@ import dmlgather as dg
 from dmlgather.calls.arguments import type_of
 from dmlgather.dialects.problem import TensorType
 from dmlgather.directml.support import INDICES, UP_TO_64_BITS
+from dmlgather.distributed import gather
 from dmlgather.distributed.axis_rules import DIALECTS, AxisRule, axis_rule
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
@@ -232,3 +233,48 @@ def test_what_is_no_choice_is_refused() -> None:
         rule_of("onnx", 3, "f4", "i8", "wrap")
     with pytest.raises(TypeError, match="indices has type float64, expected integers"):
         rule_of("onnx", 3, "f4", "i8").resolve(np.zeros(2))
+
+
+PLAIN = TensorType((3, 2), np.dtype("float32"))
+IDS = TensorType((4,), np.dtype("int64"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "others"),
+    [
+        (">f4", "dialect='onnx' or dialect='openvino'"),
+        ("?", "dialect='onnx', dialect='openvino' or dialect='lax'"),
+        ("c8", "dialect='onnx' or dialect='lax'"),
+    ],
+)
+def test_the_dialects_that_take_a_type_are_named(dtype: str, others: str) -> None:
+    table = TensorType((3, 2), np.dtype(dtype))
+    with pytest.raises(TypeError, match=rf"but dialect 'directml' takes .* or \.view, or use {others}$"):
+        axis_rule("directml", table, IDS, 0)
+    for name in ("onnx", "openvino", "lax"):
+        if name in others:
+            axis_rule(name, table, IDS, 0)
+        else:
+            with pytest.raises(TypeError):
+                axis_rule(name, table, IDS, 0)
+    with pytest.raises(TypeError, match=r"IndicesTensor has type float64, .* with \.astype or \.view$"):
+        axis_rule("directml", PLAIN, TensorType((4,), np.dtype("float64")), 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "indices", "words"),
+    [
+        (np.zeros((3, 2)), ["a"], "indices has objects or strings, expected integers"),
+        (np.zeros((3, 2)), np.array([1], object), "indices has objects or strings, expected integers"),
+        (np.zeros((3, 2)), "table.npy", "indices is 'table.npy', expected integers: the table, which may be a path, comes first"),
+        (np.array([1], object), [0], "the table has type object: objects lie outside of their array"),
+    ],
+)
+def test_objects_and_arguments_in_another_order(table: Any, indices: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        gather(table, indices)
+
+
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    with pytest.raises(ValueError, match=r"^table is '', expected the path of a .npy file or of a zarr store, or an array$"):
+        gather("", [0])
