@@ -47,7 +47,7 @@ def rooms() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file in files():
         parts = file.relative_to(PACKAGE).with_suffix("").parts
-        if parts != ("__init__",):
+        if parts not in {("__init__",), ("__main__",)}:
             found.setdefault(parts[0], set()).update(imported_rooms(file))
     return {room: others & {*found} - {room} - BASE for room, others in found.items() if room not in BASE}
 

@@ -303,3 +303,14 @@ def test_only_descriptors_of_operators_are_taken(function: Any) -> None:
     for wrong in (None, 5, dg.BufferTensorDesc(data_type="FLOAT32", sizes=[1]), {"type": "DML_OPERATOR_GATHER"}):
         with pytest.raises(TypeError, match="expected an operator descriptor such as GatherOperatorDesc, got"):
             function(wrong)
+
+
+def test_a_bound_operator_takes_no_arrays_and_gives_none() -> None:
+    x, ids, out = np.arange(12.0).reshape(3, 4), np.array([2, 0]), np.empty((2, 4))
+    run = dg.compile(dg.GatherOperatorDesc.of(x, ids, axis=0)).bind(x, ids, out=out)
+    with pytest.raises(
+        TypeError, match=r"^stream is ndarray \(the arrays of a bound operator are fixed, and a call takes none\)"
+    ):
+        run(x)
+    assert run() is None  # type: ignore[func-returns-value] # as its docstring says
+    assert (out == x[ids]).all()

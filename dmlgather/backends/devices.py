@@ -77,9 +77,8 @@ def stream_pointer(stream: Any, device: Device) -> int:
     """
     if not device.on_gpu:
         if stream is not None:
-            raise TypeError(
-                f"stream is {type(stream).__name__}, but the arrays are on the CPU, which has no streams: leave it out"
-            )
+            given = _no_stream(stream)
+            raise TypeError(f"stream is {given}, but the arrays are on the CPU, which has no streams: leave it out")
         return 0
     if stream is None:
         import cupy
@@ -93,8 +92,14 @@ def stream_pointer(stream: Any, device: Device) -> int:
         if hasattr(stream, address):
             return int(getattr(stream, address))
     raise TypeError(
-        f"stream is {type(stream).__name__}, expected a stream of CuPy or torch, an object with __cuda_stream__, or an int"
+        f"stream is {_no_stream(stream)}, expected a stream of CuPy or torch, an object with __cuda_stream__, or an int"
     )
+
+
+def _no_stream(given: Any) -> str:
+    """Return what was given as a stream, in words."""
+    array = hasattr(given, "__dlpack__") or hasattr(given, "__array__")
+    return type(given).__name__ + (" (the arrays of a bound operator are fixed, and a call takes none)" if array else "")
 
 
 _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")

@@ -176,6 +176,12 @@ def missing_gpu() -> str | None:
     return None
 
 
+def left_out(missing: str) -> None:
+    """Say on standard error that no GPU is used: what is missing, without the remedy, which is that of `dmlgather env`."""
+    what = re.match(r"([^;(]|\([^)]*\))*", missing)
+    say(f"cuda is left out: {missing if what is None else what[0]}; `dmlgather env` says what to do")
+
+
 OPTIONS = {
     r"\bagainst=": "--against or --save",
     r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # Typer's message names the option

@@ -363,7 +363,7 @@ def _devices(option: str | None, one_suffices: bool) -> list[str]:
     if option is None:
         names, missing = default_devices()
         if missing is not None:
-            say(f"cuda is left out: {missing}")
+            common.left_out(missing)
         return names
     names = [name.strip() for name in option.split(",") if name.strip()]
     try:

@@ -68,7 +68,7 @@ def run(
     check_memory(f"running {checked.file}", memory_shares(checked, [chosen]), limit, ["use smaller resources"])
     runner = Runner(checked, chosen, output_dir)
     if missing is not None:
-        say(f"cuda is left out: {missing}")
+        common.left_out(missing)
     say(f"Running on '{device_title(runner.device)}'")
     with reference_progress("name another --device"):
         events = _shown(runner.run(iterations), quiet=as_json)

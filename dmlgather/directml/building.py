@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlgather.directml.tensor import BufferTensorDesc
-from dmlgather.directml.types import DataType, DepthSpaceOrder
+from dmlgather.directml.types import DataType, DepthSpaceOrder, type_name
 from dmlgather.wording import braces, counted
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
     """
     if isinstance(given, BufferTensorDesc):
         return given
+    if hasattr(given, "mask") and hasattr(given, "filled"):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost: pass {name}.filled(value)")
     if hasattr(given, "shape") and hasattr(given, "dtype"):
         sizes, data_type = given.shape, given.dtype
     elif isinstance(given, tuple) and len(given) == 2:
@@ -65,8 +67,10 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
 
 
 def indices_of(given: Any) -> BufferTensorDesc:
-    """Return `tensor_of("indices", given)`. TypeError also for types other than integers."""
+    """Return `tensor_of("indices", given)`. TypeError also for types other than integers, and for bool."""
     tensor = tensor_of("indices", given)
+    if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
+        raise TypeError("indices has type bool, expected integers: numpy.flatnonzero(mask) gives those of a mask")
     if tensor.data_type.index_type is None:
         raise TypeError(f"indices has data type {tensor.data_type}, expected integers: convert with .astype('int64')")
     return tensor

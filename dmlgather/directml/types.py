@@ -79,7 +79,7 @@ def fault(name: str) -> str:
         import numpy as np
 
         return f"{name} has the other byte order: convert the elements with .astype('{np.dtype(name).name}')"
-    bits = re.sub(r"\D.*", "", name.lstrip("abcdefghijklmnopqrstuvwxyz_"))
+    bits = "" if name.startswith(("str", "bytes", "void")) else re.sub(r"\D.*", "", name.lstrip("abcdefghijklmnopqrstuvwxyz_"))
     instead = f": uint{bits} holds its bits (array.view('uint{bits}'))" if bits in ("8", "16", "32", "64") else ""
     return f"{name} is no data type of DirectML{instead}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -152,6 +153,8 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
         try:
             obj = json.loads(obj)
         except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
+            if isinstance(obj, str) and not obj.lstrip().startswith(("{", "[")) and re.search(r"[/\\]|\.json\s*$", obj):
+                raise ValueError(f"expected {form}, got the path {obj!r}: pass pathlib.Path(…).read_text()") from None
             raise ValueError(f"expected {form} as JSON: {error}") from None
     if not isinstance(obj, Mapping):
         raise ValueError(f"expected {form}, got a value of type {type(obj).__name__}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,11 +128,11 @@ def test_an_element_that_nobody_writes_differs(tmp_path: Path, command: Command,
 
 def test_compare_without_a_gpu_says_so(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(index: int) -> None:
-        raise DeviceError("no GPU today")
+        raise DeviceError("no GPU today; buy one, or wait for another day")
 
     monkeypatch.setattr("dmlgather.backends.cuda.require", refuse)
     ended = command("compare", write(tmp_path, MODEL))
-    assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today\n")
+    assert (ended.code, ended.err) == (0, "cuda is left out: no GPU today; `dmlgather env` says what to do\n")
     assert "equal on cpu, reference" in ended.out
     for wrong in (["--seed", 1, write(tmp_path, MODEL)], ["--against", tmp_path, write(tmp_path, GATHER, "gather.json")]):
         ended = command("compare", *wrong)
@@ -417,3 +419,9 @@ def test_without_arguments_there_is_help(command: Command) -> None:
 
 def test_the_module_is_the_command() -> None:
     assert process("levels", "--operator", "GATHER").out.startswith("DML_OPERATOR_GATHER (67)")
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    asked = [("-m", "dmlgather", "--version"), ("-m", "dmlgather.cli", "--version")]
+    shown = [subprocess.run([sys.executable, *each], capture_output=True, check=True, timeout=60).stdout for each in asked]
+    assert shown[0] == shown[1] != b""

@@ -60,7 +60,9 @@ def test_the_task_of_a_single_block_holds_its_rows_while_it_is_copied() -> None:
     found = plan_gather(((4,), (2,)), [0, 3], dtype="f4", workers=1, threads=3).compute
     assert found.join_bytes == 2 * 8 + 2 * 8 + (4 + 2) * 8
     assert "max(its copy and the rows of its one block 80 bytes, running tasks " in str(found)
-    assert "max(its copy 24 bytes, " in str(plan_gather(((4,), (1,)), [0, 3, 2] * 2, workers=1, threads=1, block_bytes=12).compute)
+    assert "max(its copy 24 bytes, " in str(
+        plan_gather(((4,), (1,)), [0, 3, 2] * 2, workers=1, threads=1, block_bytes=12).compute
+    )
 
 
 def test_workers_run_the_tasks_of_a_cluster() -> None:

@@ -66,7 +66,7 @@ def test_commands_that_choose_a_device_use_the_cpu() -> None:
     found = command("compare", SLICE)
     assert found.returncode == 0
     assert "equal on cpu, reference" in found.stdout
-    assert found.stderr.startswith(f"cuda is left out: {NO_GPU}")
+    assert found.stderr.splitlines()[0] == f"cuda is left out: {NO_GPU}; `dmlgather env` says what to do"
 
 
 def test_env_names_cupy_nvrtc_and_what_is_missing() -> None:
