@@ -57,8 +57,8 @@ class CompiledOperator:
 
     Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without their
     leading 1s, is read with its own strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of
-    the described type or uint8, is a buffer, which is read through the described strides. If a tensor has more than one
-    dimension and states Strides, every one-dimensional array is a buffer.
+    the described type or uint8, is a buffer, which is read through the described strides; of a longer one, the beginning. If a
+    tensor has more than one dimension and states Strides, every one-dimensional array is a buffer.
 
     It can be pickled and copied: its state is descriptor, device and policy.
     """
