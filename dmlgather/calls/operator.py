@@ -137,8 +137,8 @@ class CompiledOperator:
         return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
-        """Return the operator bound to these arrays, on the CPU or a GPU: the cheapest way to run it repeatedly, and the form for a
-        CUDA graph. Running it returns None; `out` has the result.
+        """Return the operator bound to these arrays, on the CPU or a GPU: the cheapest way to run it repeatedly, and the form
+        for a CUDA graph. Running it returns None; `out` has the result.
 
         Later changes of the arrays' flags, such as `out.setflags(write=False)`, are not checked.
 
@@ -311,7 +311,7 @@ class BoundOperator:
         return f"<BoundOperator {self._operator._shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
-        """Write the bound output, and return None; on a GPU on `stream`, like a call of the operator, without waiting or allocating.
+        """Write the bound output and return None; on a GPU on `stream`, like a call of the operator, without wait or allocation.
 
         A CUDA graph that captured this call uses the bound operator's memory: keep it as long as the graph.
         """
