@@ -168,7 +168,7 @@ def kept_alone() -> Iterator[None]:
 
 
 BROKEN: dict[str, tuple[Any, str, Any]] = {
-    "the copy waits for nobody": (streams, "meet", lambda number, stream, owner=None: False),
+    "the copy waits for nobody": (streams, "order_with", lambda number, stream, owner=None: False),
     "the source goes back to its pool": (streams, "keep", lambda number, view: None),
     "CuPy copies": (arrays, "_from_gpu_to_gpu", lambda array, source, target: _as_cupy_does(array, target)),
 }

@@ -460,7 +460,7 @@ BROKEN: dict[str, tuple[Any, str, Any]] = {
     "everything is one stream": (streams, "is_same", lambda one, other: True),
     "events are recorded on the wrong stream": (streams, "_recorded", lambda number, stream: recorded_on_another()),
     "tensors are not met": (torch_tensors, "current_stream", streams.current),
-    "the interface's stream is not read": (streams, "meet", lambda number, stream, owner=None: False),
+    "the interface's stream is not read": (streams, "order_with", lambda number, stream, owner=None: False),
 }
 
 
