@@ -61,7 +61,7 @@ class Rig(ABC):
     """A device or a cluster with a clock, and the peers that can run there.
 
     `packages`: packages whose versions are reported. `cupy`: the module, on a GPU. `case_s`: seconds to time a case by default.
-    `held`: resources to close when the rig is no longer used.
+    `resources`: are closed when the rig is no longer used.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
@@ -71,7 +71,7 @@ class Rig(ABC):
 
     def __init__(self, stage: Stage, peers: tuple[str, ...], seed: int) -> None:
         """`seed`: determines contents and indices, together with a case's name."""
-        self.device, self.stage, self.held, self._seed = stage.device, stage, ExitStack(), seed
+        self.device, self.stage, self.resources, self._seed = stage.device, stage, ExitStack(), seed
         self.peers, self.missing = invite(peers, stage)
 
     @abstractmethod
@@ -159,7 +159,7 @@ class DeviceRig(Rig):
             stream = self.clock.stream
         super().__init__(Stage(device, cpus(), stream), peers, seed)
         if self.cupy is not None and l2_fetch_bytes is not None:
-            self.held.enter_context(l2_fetch(self.cupy, l2_fetch_bytes))
+            self.resources.enter_context(l2_fetch(self.cupy, l2_fetch_bytes))
 
     def free_bytes(self) -> int:
         return free_memory() if self.cupy is None else min(free_memory(), int(self.cupy.cuda.runtime.memGetInfo()[0]))
@@ -205,12 +205,12 @@ class ClusterRig(Rig):
 
     def __init__(self, peers: tuple[str, ...], seed: int) -> None:
         super().__init__(Stage("cluster", CLUSTER.workers * CLUSTER.threads), peers, seed)
-        with ExitStack() as held:
-            self._folder = Path(held.enter_context(TemporaryDirectory(prefix="dmlgather-bench-")))
+        with ExitStack() as resources:
+            self._folder = Path(resources.enter_context(TemporaryDirectory(prefix="dmlgather-bench-")))
             self._workers = Workers(CLUSTER, self._folder)
-            held.callback(self._workers.close)
+            resources.callback(self._workers.close)
             self.clock = ClusterClock(self._workers)
-            self.held.push(held.pop_all())
+            self.resources.push(resources.pop_all())
 
     def free_bytes(self) -> int:
         """Return the free memory, which must hold the table in the page cache, or the folder's free space if that is less."""

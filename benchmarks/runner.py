@@ -61,8 +61,8 @@ def run(
     all_peers.check_names(names)
     if seed is None:
         seed = secrets.randbits(32)
-    with ExitStack() as held:
-        rigs, missing = _rigs(suite, names, seed, l2_fetch_bytes, held)
+    with ExitStack() as resources:
+        rigs, missing = _rigs(suite, names, seed, l2_fetch_bytes, resources)
         work = [(rig, case) for rig, part in rigs for case in cases(part, rig.free_bytes(), only, budget)]
         try:
             reports = tuple(_reports(work, rounds, progress))
@@ -105,9 +105,9 @@ def _peers_of(suite: str) -> tuple[str, ...]:
 
 
 def _rigs(
-    suite: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None, held: ExitStack
+    suite: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None, resources: ExitStack
 ) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
-    """Return a rig for each part of a suite, and missing peers and devices with the reasons. `held` closes the rigs.
+    """Return a rig for each part of a suite, and missing peers and devices with the reasons. `resources` closes the rigs.
 
     If there are several parts, those without a device are left out. With `l2_fetch_bytes`, DeviceError is raised instead.
     """
@@ -116,7 +116,7 @@ def _rigs(
     for part in SUITES[suite]:
         try:
             rig = _rig(part.device, names, seed, l2_fetch_bytes)
-            held.push(rig.held)
+            resources.push(rig.resources)
         except DeviceError as error:
             if len(SUITES[suite]) == 1 or l2_fetch_bytes is not None:
                 raise

@@ -1,4 +1,4 @@
-"""The files and lines about memory traffic and the sweep, generated from the committed records (tests/kernels)."""
+"""Tables and summaries of memory traffic and of the sweep, from the committed records in tests/kernels."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KERNELS = {"ours": "dmlgather's", "naive": "naive", "row": "row"}
 
 def traffic_summary(rows: Rows) -> str:
     """Return a table with the median and the worst figure of each counted kernel."""
-    shown: list[tuple[str, ...]] = []
+    lines: list[tuple[str, ...]] = []
     for kind, heading in KERNELS.items():
         kernels = [row[kind] for row in rows.values() if kind in row]
-        fetched, used, instructions = ([kernel[each] for kernel in kernels] for each in ("fetched", "used", "instructions"))
-        shown.append(
+        fetched, used, instructions = ([kernel[name] for kernel in kernels] for name in ("fetched", "used", "instructions"))
+        lines.append(
             (
                 heading,
                 f"{len(kernels)}",
@@ -35,7 +35,7 @@ def traffic_summary(rows: Rows) -> str:
             )
         )
     figures = ("fetched", "used", "PTX instructions for 16 bytes")
-    return table(("kernels", "workloads", *(f"{figure}: median; worst" for figure in figures)), shown, ("kernels",))
+    return table(("kernels", "workloads", *(f"{figure}: median; worst" for figure in figures)), lines, ("kernels",))
 
 
 def traffic_tables(rows: Rows) -> str:

@@ -163,8 +163,8 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path
     further = [file for file in files if inputs and (file.suffix.lower() in SUFFIXES or "=" in file.name)]
     compared = [file for file in files if file not in further]
     if len(compared) != 1:
-        shown = ", ".join(printable(str(file)) for file in compared) or "none"
-        raise typer.BadParameter(f"expected one model or descriptor, got {shown}", param_hint="'FILE'")
+        names = ", ".join(printable(str(file)) for file in compared) or "none"
+        raise typer.BadParameter(f"expected one model or descriptor, got {names}", param_hint="'FILE'")
     if len(inputs) > 1 and any("=" not in str(file) for file in further):
         raise typer.BadParameter(
             "the order of the files is not clear: name all of them behind one --inputs, each behind its own, or as NAME=FILE",

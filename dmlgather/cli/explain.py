@@ -93,7 +93,7 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
         largest = max(prod(tensor.shape) * tensor.dtype.itemsize for tensor in call.problem.tensors)
-        if largest >= 2**62:  # the compiled engine refuses such plans
+        if largest >= 2**62:  # the limit of the compiled engine
             return ExplainedNode(
                 node, None, f"one of its tensors has {amount(largest)}, which no memory holds: correct its sizes"
             )

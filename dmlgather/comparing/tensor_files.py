@@ -200,12 +200,12 @@ def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
 
 def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> None:
     """Raise FileError if a folder holds outputs of several cases: only one of them can be the compared one."""
-    names, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
-    cases = sorted({match[1] for name in names for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
+    files, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
+    cases = sorted({match[1] for name in files for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
     if len(cases) > 1:
-        shown = " and ".join(f"{printable(case)!r}" for case in cases)
+        names = " and ".join(f"{printable(case)!r}" for case in cases)
         raise FileError(
-            f"{folder} holds outputs of {len(cases)} cases, {shown}, and one model is compared: name the file of its "
+            f"{folder} holds outputs of {len(cases)} cases, {names}, and one model is compared: name the file of its "
             "output, or a folder with the files of its case alone"
         )
 

@@ -93,8 +93,8 @@ def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: st
     merged = common(findings)
     state = {}
     if report.baseline is not None:
-        known = finding.status is FindingStatus.KNOWN
-        state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
+        is_known = finding.status is FindingStatus.KNOWN
+        state["baselineState"] = sarif.BaselineState.unchanged if is_known else sarif.BaselineState.new
     ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
     text = f"{merged.message}: expected {merged.expected}, got {merged.got}; fix: {merged.remedy}"
     others = findings if finding.created else findings[1:]

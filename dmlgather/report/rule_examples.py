@@ -1,4 +1,4 @@
-"""Examples of the page about findings: one diff for each rule, and the two documents that it stands for."""
+"""Examples in docs/findings.md: each rule has a diff, which stands for a failing and a fixed document."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
 def example_model(page: str) -> str:
-    """Return the model that the examples of rules about models change."""
-    found = _MODEL.search(page)
-    if found is None:
+    """Return the DxDispatch model to which the diffs of rules about models apply."""
+    match = _MODEL.search(page)
+    if match is None:
         raise ValueError("the page has no example model")
-    return found[1]
+    return match[1]
 
 
 def written_out(section: str, model: str) -> str:
     """Return a section with each diff replaced by its failing and its fixed document.
 
-    A diff of a descriptor, or of a whole file, has all lines. Any other one changes lines of `model`: each of its lines replaces
-    the line of the same key, or of the same command.
+    A diff that begins with "{" has all lines of a descriptor or file. Any other diff applies to `model`: each line replaces the
+    model's line with the same key or command.
     """
 
-    def documents(found: re.Match[str]) -> str:
-        failing, fixed = (_document(found["lines"], sign, model) for sign in "-+")
-        level = f" at feature level {found['level']}" if found["level"] else ""
+    def documents(match: re.Match[str]) -> str:
+        failing, fixed = (_document(match["lines"], sign, model) for sign in "-+")
+        level = f" at feature level {match['level']}" if match["level"] else ""
         return f"Fails{level}:\n\n```json\n{failing}```\n\nFixed:\n\n```json\n{fixed}```"
 
     return _DIFF.sub(documents, section)
@@ -43,6 +43,6 @@ def _document(diff: str, sign: str, model: str) -> str:
 
 
 def _key(line: str) -> str:
-    """Return the name that a line of a model begins with; for a command its type."""
-    found = _KEY.match(line)
-    return line if found is None else found[1] or found[2]
+    """Return the key at the start of a model's line, or the type of a command."""
+    match = _KEY.match(line)
+    return line if match is None else match[1] or match[2]

@@ -414,10 +414,10 @@ class Settings:
         from dmlgather.report import baseline as baselines
 
         if self.write_baseline is not None:
-            known = baselines.renewed(report, self.write_baseline, old)
-            baselines.write(self.write_baseline, known, self.made_from(report))
+            new = baselines.renewed(report, self.write_baseline, old)
+            baselines.write(self.write_baseline, new, self.made_from(report))
             vanished = baselines.compared(report, self.write_baseline, old).vanished if old is not None else ()
-            return baselines.compared(report, self.write_baseline, known).model_copy(update={"vanished": vanished})
+            return baselines.compared(report, self.write_baseline, new).model_copy(update={"vanished": vanished})
         assert old is not None
         assert self._baseline_file is not None
         return baselines.compared(report, self._baseline_file, old)
