@@ -34,6 +34,15 @@ def threads() -> int:
     return min(int(number), cpus())
 
 
+DEBUG = "DMLGATHER_DEBUG"
+"""Environment variable that shows tracebacks of unexpected errors."""
+
+
+def is_debugged() -> bool:
+    """Return True if DMLGATHER_DEBUG is set."""
+    return bool(os.environ.get(DEBUG))
+
+
 def is_pure() -> bool:
     """Whether DMLGATHER_PURE says that NumPy is to run every plan. SettingError for an unknown value."""
     value = os.environ.get("DMLGATHER_PURE", "")
