@@ -252,6 +252,9 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
 """Ends of a slice backwards that onnxruntime's CPU takes for the front of the axis. By ONNX, they are behind its last element."""
 
+FRONT = -(2**31 - 1)
+"""End of a slice backwards that ONNX and all of onnxruntime's providers take for the front of the axis."""
+
 
 def _emptied(problem: Problem, axis: int) -> str | None:
     """What is to be done about a slice that is empty by ONNX, but not in onnxruntime; None for others."""
@@ -263,8 +266,8 @@ def _emptied(problem: Problem, axis: int) -> str | None:
     if step > 0 or end not in TO_THE_FRONT:
         return None
     return (
-        f"write the least integer of its type as the end if the front of the axis is meant: onnxruntime's CPU takes {end} for it "
-        "where the step is negative, but by ONNX no elements are left, and then the node can be left out"
+        f"write {FRONT} as the end if the front of the axis is meant: onnxruntime's CPU takes {end} for it where the step is "
+        "negative, but by ONNX no elements are left, and then the node can be left out"
     )
 
 
