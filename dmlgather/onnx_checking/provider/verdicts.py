@@ -20,7 +20,7 @@ from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, nu
 from dmlgather.onnx_checking.provider.rules import broken, stale
 from dmlgather.onnx_checking.reading.file import ModelFile
 from dmlgather.onnx_checking.verdicts import Judged
-from dmlgather.wording import alternatives, counted, printable
+from dmlgather.wording import alternatives, printable
 
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
 
@@ -62,9 +62,11 @@ def provided(
     for key, case in cases.items():
         nodes[case.site.place], own = _verdict(case, numbers.get(key), refused)
         findings += [(case.site.place, finding) for finding in own]
+    asking = (case for case in cases.values() if nodes[case.site.place].verdict is _V.ADAPTER)
+    converted = sum(case.asks_for_indices for case in asking)
     places = {site.place for site in contents.sites}
     findings += _others((each for each in contents.contradictions if each.place not in places), contents.kept, placed)
-    return Provided(nodes, findings, _summary(list(nodes.values())))
+    return Provided(nodes, findings, _summary(list(nodes.values()), converted))
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
@@ -113,7 +115,8 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
     way = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
     if case.asked:
         other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
-        text = f"the adapter decides on {alternatives(case.asked)}: {way}; or {other}"
+        remedy = "; with int32 indices, no adapter lacks a type" if case.asks_for_indices else ""
+        text = f"the adapter decides on {alternatives(case.asked)}: {way}; or {other}{remedy}"
         return _said(_V.ADAPTER, text, certainty, "[ORT-EP]", part=part, codes=codes), findings
     return _said(_V.SINGLE if case.cut else _V.FUSED, way, certainty, "[ORT-PARTITION]", part=part), findings
 
@@ -175,13 +178,15 @@ def _others(
             yield each.place, CODES["ORT102"].finding(**fault._asdict())
 
 
-def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
+def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
+    """Return the counts. converted: nodes of ADAPTER that need nothing of the adapter with int32 indices."""
     number = Counter(each.verdict for each in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     known = {
         "directml": sum(number[each] for each in running),
         "parts": len({each.part for each in nodes if each.part is not None}),
         "either": number[_V.ADAPTER],
+        "converted": converted,
         "cpu": number[_V.TYPE] + number[_V.SHAPE],
         "shapes": number[_V.SHAPE],
         "folded": number[_V.FOLDED],
@@ -190,24 +195,4 @@ def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
         "unclear": number[_V.UNCLEAR],
         "unknown": number[_V.UNKNOWN],
     }
-    return ProviderSummary(**known, provider=Provider.ONNXRUNTIME_DIRECTML, text=_text(known))
-
-
-def _text(known: Mapping[str, int]) -> str:
-    """The summary in a line."""
-    on_device = f"{counted(known['directml'], 'node')} on DirectML"
-    if known["either"]:
-        on_device += f" and {known['either']} where the adapter takes them"
-    if known["parts"]:
-        on_device += f", in {counted(known['parts'], 'part')} or more"
-    on_cpu = f"{known['cpu']} on the CPU"
-    if known["shapes"]:
-        on_cpu += f" ({known['shapes']} of shapes)"
-    rest = {
-        "folded": "computed beforehand",
-        "differs": "unlike the CPU",
-        "unclear": "unclear",
-        "fails": "fails" if known["fails"] == 1 else "fail",
-        "unknown": "unknown",
-    }
-    return ", ".join([on_device, on_cpu, *(f"{known[name]} {what}" for name, what in rest.items() if known[name])])
+    return ProviderSummary.of(Provider.ONNXRUNTIME_DIRECTML, known)
