@@ -43,7 +43,13 @@ class Device:
         """A context in which this GPU is CuPy's current device; it does nothing for a device in host memory."""
         if not self.on_gpu:
             return nullcontext()
-        import cupy
+        try:
+            import cupy
+        except ModuleNotFoundError:
+            from dmlgather.backends.cuda import require
+
+            require(self.index)  # raises a DeviceError that says what is missing
+            raise
 
         return cupy.cuda.Device(self.index)  # type: ignore[no-any-return]
 

@@ -28,6 +28,9 @@ OPTIONAL = {
 }
 """Packages that only some models, types and functions need, and the extra that installs each."""
 
+JUDGE = "onnxruntime"
+"""The package that runs ONNX models for `translate` and `compare`; no extra has it."""
+
 
 def env(as_json: AsJson = False, output: JsonFile = None) -> int:
     """Show versions, CPU engine, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
@@ -59,7 +62,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": {"name": processor(), "cpus": cpus()},
         "engine": _engine(),
-        "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
+        "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL, JUDGE)},
         "cupy": _packages(*(wheel.package for wheel in wheels.WHEELS), wheels.SOURCES),
         "nvrtc": nvrtc or _packages(*(wheel.nvrtc for wheel in wheels.WHEELS)),
         "driver": {"cuda": driver.cuda, "error": driver.error},
@@ -108,7 +111,8 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
     rows.append(("engine", found["engine"]))
     for name, version in found["packages"].items():
-        rows.append((name, version or f"not installed: {installing(OPTIONAL[name])}"))
+        command = installing(OPTIONAL[name]) if name in OPTIONAL else f"pip install {name}"
+        rows.append((name, version or f"not installed: {command}"))
     without = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit"
     rows.append(("cupy", found["cupy"] or f"not installed: {installing(extra)}"))
     rows.append(("nvrtc", found["nvrtc"] or (without if found["cupy"] else "not installed: it comes with CuPy")))

@@ -13,7 +13,7 @@ from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.export import broken_rule
 from dmlgather.onnx.problems.node_reading import INPUTS
-from dmlgather.onnx.problems.operator_versions import BOUNDS, since_of
+from dmlgather.onnx.problems.operator_versions import BOUNDS, DOMAINS, NEWEST_OPSET, since_of
 from dmlgather.onnx_checking.checked_model import (
     CheckedModel,
     CheckedNode,
@@ -98,6 +98,18 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
                 expected="a model whose shapes ONNX can infer",
                 got=reason,
                 remedy="correct the model, or declare the types of its values in value_info; only these are known",
+            ),
+        )
+    opset = max((version for domain, version in contents.opsets.items() if domain in DOMAINS), default=0)
+    if opset > NEWEST_OPSET:
+        yield (
+            "",
+            CODES["EXP309"].finding(
+                "opset_import",
+                expected=f"at most {NEWEST_OPSET}, the newest version that is known here",
+                got=f"{opset}: the nodes are checked by the rules of version {NEWEST_OPSET}; onnxruntime refuses to load a model "
+                "of a version that it does not know",
+                remedy="export the model with an older version",
             ),
         )
     for place, name, reason in contents.undefined:

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import ModelProto, helper
+from onnx.checker import check_model
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 import dmlgather as dg
+from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
 from dmlgather.onnx_checking.checked_model import Verdict
 from tests.onnx_checking.following import ran
 from tests.onnx_checking.modelling import checked, only, parsed
@@ -61,6 +65,24 @@ def test_other_empty_slices_are_empty_in_onnxruntime(tmp_path: Path, end: int, s
     assert finding.remedy.startswith("leave the node out")
     assert "onnxruntime" not in finding.remedy
     assert _by_onnxruntime(model, {"x": X}) == []
+
+
+@pytest.mark.parametrize("opset", [NEWEST_OPSET, NEWEST_OPSET + 1, 99])
+def test_an_operator_set_that_is_not_released(tmp_path: Path, opset: int) -> None:
+    model = parsed(
+        f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[4] x, int64[2] i) => (float[2] y) {{ y = Gather(x, i) }}'
+    )
+    found = checked(tmp_path, model)
+    assert only(found).verdict is Verdict.TAKEN
+    check_model(model)  # onnx takes any
+    if opset == NEWEST_OPSET:
+        onnxruntime.InferenceSession(model.SerializeToString())
+        assert not found.findings
+        return
+    with pytest.raises(Fail, match="released onnx opset versions"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    (finding,) = found.findings
+    assert (finding.code, finding.path, str(finding.severity)) == ("EXP309", "opset_import", "warning")
 
 
 def test_the_same_is_said_of_a_node() -> None:

@@ -284,5 +284,5 @@ def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
         wrong.place,
         expected=wrong.valid,
         got=str(wrong.value),
-        remedy="correct the constant: ONNX refuses such an index when the node runs, and DirectML reads another element",
+        remedy="correct the constant: ONNX refuses such an index when the node runs, and a descriptor would clamp it",
     )
