@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.directml import FeatureLevel, Finding, Severity
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.export import broken_rule
@@ -20,6 +20,7 @@ from dmlgather.onnx_checking.checked_model import (
     CheckedTensor,
     Provider,
     ProviderNode,
+    ProviderVerdict,
     SizeCondition,
     SizeMaker,
     Verdict,
@@ -28,11 +29,11 @@ from dmlgather.onnx_checking.conflicts import conflicts, reconciled
 from dmlgather.onnx_checking.contradictions import finding_of
 from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNode, NodeValue, find_nodes
 from dmlgather.onnx_checking.provider.kernels import check_level
-from dmlgather.onnx_checking.provider.verdicts import provided
+from dmlgather.onnx_checking.provider.verdicts import Provided, provided
 from dmlgather.onnx_checking.reading.file import read_model
 from dmlgather.onnx_checking.related_operators import relatives_among
 from dmlgather.onnx_checking.unknown_inputs import undefined_name
-from dmlgather.onnx_checking.verdicts import Judged, judge, of_host
+from dmlgather.onnx_checking.verdicts import WRONG, Judged, judge, of_host
 from dmlgather.package import missing_extra
 from dmlgather.wording import printable
 
@@ -68,7 +69,7 @@ def check_model(
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=message),))
     findings = [
         *_graph_findings(contents),
-        *((site.place, finding) for site, each in judged for finding in each.findings),
+        *((site.place, _of_provider(finding, found, site.place)) for site, each in judged for finding in each.findings),
         *conflicts(judged, sizes),
         *(found.findings if found else ()),
     ]
@@ -84,6 +85,18 @@ def check_model(
         calls={site.place: each.call for site, each in judged if each.call is not None},
         provider=found.summary if found else None,
     )
+
+
+ON_CPU = (ProviderVerdict.TYPE, ProviderVerdict.SHAPE, ProviderVerdict.FOLDED)
+"""Verdicts of a provider with which DirectML does not run a node, and the session and its runs go well."""
+
+
+def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
+    """Return the finding about a node, as a note where the provider runs the node without DirectML."""
+    node = found.nodes.get(place) if found else None
+    if node is None or node.verdict not in ON_CPU or finding.severity is not Severity.ERROR or finding.code in WRONG:
+        return finding
+    return finding.model_copy(update={"severity": Severity.NOTE})
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:

@@ -371,7 +371,8 @@ def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch:
     monkeypatch.setattr(env, "_version", lambda name: None if name == "lxml" else known(name))
     assert json.loads(command("env", "--json").out)["packages"]["lxml"] is None
     assert (
-        "lxml         not installed: pip install 'lxml>=5.3' 'ml-dtypes>=0.6' (dmlgather's extra openvino)\n" in command("env").out
+        "lxml         not installed: pip install 'lxml>=5.3' 'ml-dtypes>=0.6' (dmlgather's extra openvino)\n"
+        in command("env").out
     )
 
 

@@ -67,6 +67,50 @@ def test_other_empty_slices_are_empty_in_onnxruntime(tmp_path: Path, end: int, s
     assert _by_onnxruntime(model, {"x": X}) == []
 
 
+IF = """g ({condition}float[4] x, int64[2] i) => (float[2] z) {constant} {{
+    [either] y = If(c) <then_branch = t () => (float[4] u) {{ u = Neg(x) }},
+                        else_branch = e () => ({kind}[4] v) {{ v = Cast<to = {to}>(x) }}>
+    z = Gather(y, i) }}"""
+
+
+@pytest.mark.parametrize(("to", "kind"), [(1, "float"), (7, "int64")])
+@pytest.mark.parametrize(("condition", "constant"), [("bool c, ", ""), ("", "<bool c = {1}>")], ids=["open", "constant"])
+def test_branches_of_other_data_types(tmp_path: Path, to: int, kind: str, condition: str, constant: str) -> None:
+    """onnxruntime refuses the model, also where one branch never runs."""
+    model = parsed(IF.format(condition=condition, constant=constant, to=to, kind=kind))
+    found = [finding for finding in checked(tmp_path, model).findings if finding.code == "EXP101"]
+    if to == 1:
+        onnxruntime.InferenceSession(model.SerializeToString())
+        assert not found
+        return
+    with pytest.raises(Fail, match="Mismatched tensor element type"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    assert [(each.subject, each.got) for each in found] == [
+        ("either", "output 'y' is int64 in else_branch and float in then_branch")
+    ]
+
+
+@pytest.mark.parametrize("nodes", ["y = Add(x, y) z = Gather(y, i)", "z = Gather(z, i)"])
+def test_a_node_that_reads_its_own_output(tmp_path: Path, nodes: str) -> None:
+    """No order of the nodes helps."""
+    model = parsed(f"g (float[4] x, int64[2] i) => (float[2] z) {{ {nodes} }}")
+    with pytest.raises(Fail, match="not acyclic"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    (finding,) = (each for each in checked(tmp_path, model).findings if each.code == "EXP304")
+    assert finding.got.endswith(", which is an output of the same node")
+    assert finding.remedy == "correct the name"
+
+
+def test_strings_are_no_error_where_the_provider_runs_them_on_the_cpu(tmp_path: Path) -> None:
+    model = parsed("g (string[4] x, int64[2] i) => (string[2] y) { y = Gather(x, i) }")
+    feeds = {"x": np.array(list("abcd"), object), "i": np.array([3, 0])}
+    assert _by_onnxruntime(model, feeds) == ["d", "a"]
+    assert [(each.code, str(each.severity)) for each in checked(tmp_path, model).findings] == [("EXP103", "error")]
+    assert [(each.code, str(each.severity)) for each in asked(tmp_path, model).findings] == [("EXP103", "note")]
+    wrong = parsed("g (string[4] x) => (string[1] y) <int64[1] i = {4}> { y = Gather(x, i) }")
+    assert "error" in [str(each.severity) for each in asked(tmp_path, wrong).findings if each.code == "EXP111"]
+
+
 @pytest.mark.parametrize("opset", [NEWEST_OPSET, NEWEST_OPSET + 1, 99])
 def test_an_operator_set_that_is_not_released(tmp_path: Path, opset: int) -> None:
     model = parsed(
