@@ -1,4 +1,4 @@
-"""The benchmark suite: dmlgather's operators and other libraries do the same, are compared bit for bit, and then timed."""
+"""The benchmark suite: dmlgather and other libraries do the same work; results are compared bit for bit, calls are timed."""
 
 from benchmarks.bench_report import BenchReport, CaseReport, Timing
 from benchmarks.errors import BenchError, MismatchError

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the comparison suite, in a checkout."""
+"""Entry point of `python -m benchmarks`."""
 
 from dmlgather.cli import main
 

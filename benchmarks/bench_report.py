@@ -1,4 +1,4 @@
-"""The result of a run, as data and JSON. Ratios are a peer's time divided by dmlgather's: above 1 dmlgather is faster."""
+"""The report of a run, as records and JSON. A ratio is a peer's time divided by dmlgather's: above 1, dmlgather is faster."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from dmlgather.record import Record
 from dmlgather.selftest.selftest_report import Machine
 
 Role = Literal["ours", "checked", "unfused", "peer", "copy", "launch"]
-"""ours: the bound operator, or a fused chain; checked: the operator called with arrays; unfused: a chain, each step a launch of
-dmlgather; copy: the limit of memory; launch: an empty kernel.
+"""The role of a contender.
+
+"ours": the bound operator, or a fused chain. "checked": the operator called with arrays. "unfused": a chain with one launch per
+step. "peer": another library. "copy": a memory copy, as the upper limit. "launch": an empty kernel.
 """
 
 Temperature = Literal["warm", "cold"]
 
 CHAIN = "chain"
-"""What stands in the place of the operator where there are several steps."""
+"""The operator's name in reports on chains."""
 
 AHEAD = 0.95
-"""The ratio below which the peer counts as faster. A smaller difference cannot be measured on a busy machine."""
+"""The peer counts as faster if the ratio is below this value. Smaller differences cannot be measured on a busy machine."""
 
 
 class BenchRecord(Record, extra="ignore"):
-    """A part of a report. JSON also has computed fields, which are ignored when it is read."""
+    """A part of a report. Reading ignores unknown keys, since JSON also has the computed fields."""
 
 
 class Timing(BenchRecord):
-    """Milliseconds: the median of the rounds, and their 20th and 80th percentiles."""
+    """Median, 20th and 80th percentile of the rounds, in milliseconds."""
 
     median_ms: float
     low_ms: float
@@ -40,15 +42,17 @@ class Timing(BenchRecord):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
-        """The timing of some rounds, to five digits."""
+        """Return the timing of rounds, to five digits."""
         ordered = sorted(float(f"{1e3 * value:.5g}") for value in seconds)
         fifth = len(ordered) // 5
         return cls(median_ms=statistics.median(ordered), low_ms=ordered[fifth], high_ms=ordered[-1 - fifth])
 
 
 class Traffic(BenchRecord):
-    """Bytes. index_bytes: of the index tensor. output_bytes: written. fetched_bytes: whole sectors of the source for every read,
-    as without a cache. touched_bytes: whole sectors of the source that are read, each once.
+    """Bytes that one run moves.
+
+    `index_bytes`: of the index tensor. `output_bytes`: of the output. `fetched_bytes`: source sectors, counted at every read,
+    as without a cache. `touched_bytes`: source sectors, each counted once.
     """
 
     index_bytes: int
@@ -56,25 +60,25 @@ class Traffic(BenchRecord):
     fetched_bytes: int
     touched_bytes: int
 
-    @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
+    @computed_field  # type: ignore[prop-decorator] # pydantic's order of decorators
     @property
     def useful_bytes(self) -> int:
-        """Indices, elements read and elements written."""
+        """Return the bytes of indices, elements read and elements written."""
         return self.index_bytes + 2 * self.output_bytes
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def bound_bytes(self) -> int:
-        """Bytes that every implementation has to move: index bytes, output bytes, and the lesser of fetched and touched bytes."""
+        """Return the bytes that any implementation must move: indices, output, and the lesser of fetched and touched bytes."""
         return self.index_bytes + self.output_bytes + min(self.fetched_bytes, self.touched_bytes)
 
 
 class Usage(BenchRecord):
-    """A contender's use of a cluster's workers while it was timed.
+    """The use of a cluster's workers while a contender was timed.
 
-    sent_bytes: by all workers to each other and to the caller, the median of the rounds; None if each round lost a worker.
-    peak_bytes: the largest resident memory of a worker, mapped pages of files included; None if the system does not report it.
-    restarts: workers lost.
+    `sent_bytes`: bytes that all workers sent, median of the rounds; None if each round lost a worker. `peak_bytes`: largest
+    resident memory of a worker, with mapped pages of files; None if the system does not report it. `restarts`: number of
+    workers lost.
     """
 
     sent_bytes: int | None
@@ -83,7 +87,6 @@ class Usage(BenchRecord):
 
     @classmethod
     def of(cls, rounds: Sequence[Usage]) -> Usage:
-        """The usage in some rounds."""
         sent = [usage.sent_bytes for usage in rounds if usage.sent_bytes is not None]
         return cls(
             sent_bytes=int(statistics.median(sent)) if sent else None,
@@ -93,9 +96,11 @@ class Usage(BenchRecord):
 
 
 class Measured(BenchRecord):
-    """One contender in one case. spelling: as one types it. preallocated: whether it writes to existing memory. rounds: how often
-    it was timed. clock: "wall" (until the result is complete) or "events" (CUDA events on the stream). cold: None if no cache was
-    flushed. host: time until a call returned, on a GPU. usage: of a cluster.
+    """The times of one contender in one case.
+
+    `spelling`: the call, as code. `preallocated`: it writes to existing memory. `rounds`: number of timed rounds. `clock`:
+    "wall" (until the result is complete) or "events" (CUDA events on the stream). `cold`: None if no cache was flushed. `host`:
+    time until the call returns, on a GPU. `usage`: on a cluster.
     """
 
     name: str
@@ -110,17 +115,20 @@ class Measured(BenchRecord):
     usage: Usage | None = None
 
     def timing(self, temperature: Temperature) -> Timing | None:
-        """The timing at a temperature; None if it was not taken."""
+        """Return the timing at a temperature, or None if there is none."""
         return self.warm if temperature == "warm" else self.cold
 
     def median_ms(self, temperature: Temperature) -> float:
-        """The median at a temperature; infinite if it was not taken."""
+        """Return the median at a temperature, or infinity if there is none."""
         timing = self.timing(temperature)
         return math.inf if timing is None else timing.median_ms
 
 
 class CaseReport(BenchRecord):
-    """One case. Shapes and strides are in elements. recipe: chosen by the backend. cannot: peers that cannot do it, and why."""
+    """The report of one case. Shapes and strides are in elements.
+
+    `recipe`: chosen by the backend. `cannot`: peer -> the reason why it cannot run the case.
+    """
 
     name: str
     workload: str
@@ -142,37 +150,36 @@ class CaseReport(BenchRecord):
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of the packed input."""
         return math.prod(self.input_shape) * np.dtype(self.dtype).itemsize
 
     @property
     def ours(self) -> Measured:
-        """The fastest way to call dmlgather's operator."""
+        """Return the fastest call of dmlgather's operator."""
         return min((item for item in self.measured if item.role == "ours"), key=lambda item: item.median_ms("warm"))
 
     def best(self, role: Role, temperature: Temperature, name: str | None = None) -> Measured | None:
-        """The fastest contender of a role (with this name); None if there is none."""
+        """Return the fastest contender of a role, and of a name if given; None if there is none."""
         named = [item for item in self.measured if item.role == role and name in (None, item.name)]
-        found = [item for item in named if item.timing(temperature) is not None]
-        return min(found, key=lambda item: item.median_ms(temperature), default=None)
+        timed = [item for item in named if item.timing(temperature) is not None]
+        return min(timed, key=lambda item: item.median_ms(temperature), default=None)
 
     def ratio(self, temperature: Temperature, peer: str | None = None) -> float | None:
-        """The median of the fastest peer (or of one peer's fastest spelling) divided by dmlgather's; None without a peer."""
+        """Return the median of the fastest peer, or of `peer`, divided by dmlgather's; None without a peer."""
         other = self.best("peer", temperature, peer)
         return None if other is None else other.median_ms(temperature) / self.ours.median_ms(temperature)
 
     @property
     def gain(self) -> float | None:
-        """The median of the chain step by step, divided by that of the fused one; None where there is no chain."""
+        """Return the median of an unfused chain divided by that of the fused one; None if the case is no chain."""
         other = self.best("unfused", "warm")
         return None if other is None else other.median_ms("warm") / self.ours.median_ms("warm")
 
     def gigabytes_per_second(self, temperature: Temperature) -> float:
-        """Useful bytes divided by dmlgather's time."""
+        """Return useful bytes divided by dmlgather's time."""
         return self.traffic.useful_bytes / self.ours.median_ms(temperature) / 1e6
 
     def share_of_copy(self, temperature: Temperature) -> float | None:
-        """The rate of moving `bound_bytes`, divided by the rate of a copy of the output, which reads and writes its bytes."""
+        """Return the rate of moving `bound_bytes`, divided by the rate of copying the output (reading and writing it)."""
         copy = self.best("copy", temperature)
         if copy is None:
             return None
@@ -181,27 +188,27 @@ class CaseReport(BenchRecord):
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """Names of the peers that took part."""
         return tuple(dict.fromkeys(item.name for item in self.measured if item.role == "peer"))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def ratios(self) -> dict[str, dict[str, float]]:
-        """Temperature -> "best" and each peer -> ratio."""
+        """Return the ratios: temperature -> "best" or a peer -> ratio."""
         return {
             temperature: {
-                label: round(found, 3)
+                label: round(ratio, 3)
                 for label, peer in (("best", None), *((name, name) for name in self.peers))
-                if (found := self.ratio(temperature, peer)) is not None
+                if (ratio := self.ratio(temperature, peer)) is not None
             }
             for temperature in ("warm", "cold")
         }
 
 
 class Cluster(BenchRecord):
-    """The workers of a run, on this machine. threads, memory_bytes: of each. processes: whether they are processes, which are
-    restarted if they exceed their memory, or threads of one process. restarts: contenders that lost workers, and how many, in all
-    calls, timed or not.
+    """The workers of a run, on this machine.
+
+    `threads`, `memory_bytes`: of each worker. `processes`: True for processes, which are restarted if they exceed their memory;
+    False for threads of one process. `restarts`: contender -> number of workers lost in all its calls, timed or not.
     """
 
     workers: int
@@ -212,11 +219,11 @@ class Cluster(BenchRecord):
 
 
 class BenchReport(BenchRecord):
-    """All cases of one run.
+    """The report of one run.
 
-    date: UTC, ISO 8601. seed: of contents and indices. settle_ms: pause before each timed call on the CPU. flushed_bytes: written
-    before each cold call, by device. peers: those that took part, and what each does with an index out of range. missing: those
-    that could not, and why. cluster: None if there is none.
+    `date`: UTC, ISO 8601. `seed`: of contents and indices. `settle_ms`: pause before each timed call on the CPU.
+    `flushed_bytes`: device -> bytes written before each cold call. `peers`: peer -> its rule for indices out of range.
+    `missing`: peer or device -> why it took no part. `cluster`: None without workers.
     """
 
     suite: str
@@ -234,7 +241,7 @@ class BenchReport(BenchRecord):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def geometric_means(self) -> dict[str, dict[str, float]]:
-        """Temperature -> "best" and each peer -> geometric mean of the ratios over the cases in which it took part."""
+        """Return the geometric means of ratios over the cases of each peer: temperature -> "best" or a peer -> mean."""
         means: dict[str, dict[str, float]] = {}
         for temperature in ("warm", "cold"):
             columns: dict[str, list[float]] = {}
@@ -245,5 +252,5 @@ class BenchReport(BenchRecord):
         return means
 
     def to_json(self) -> str:
-        """The report as a JSON document, computed fields included; `model_validate_json` reads it."""
+        """Return the report as JSON with computed fields. `model_validate_json` reads it."""
         return self.model_dump_json(indent=1)

@@ -1,4 +1,4 @@
-"""Chains: what several steps do to x, in NumPy's notation, which NumPy, JAX and `dg.index` read alike."""
+"""Chains: several steps on x as text in NumPy's notation, which NumPy, JAX and `dg.index` all evaluate."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Chain:
-    """Several steps; what they do is one plan.
+    """Several steps that fuse to one plan.
 
-    shape: of the source x. steps: of x and of i, where there are `count` indices i of the dimension `axis` of x:
-    "x[i].transpose(1, 0)". in_torch: the same in PyTorch's notation, where it differs.
+    `shape`: of the source x. `steps`: an expression of x and i, such as "x[i].transpose(1, 0)". `count`: number of indices i
+    into the dimension `axis` of x; None for none. `in_torch`: the expression in PyTorch's notation, if it differs.
     """
 
     shape: Shape
@@ -33,31 +33,28 @@ class Chain:
 
     @cached_property
     def expression(self) -> IndexExpression:
-        """The steps, with a placeholder for i."""
-        found = self.applied(self.steps, index, None if self.count is None else ((self.count,), "int64"))
-        assert isinstance(found, IndexExpression)
-        return found
+        """Return the steps as an index expression, with a placeholder for i."""
+        expression = self.applied(self.steps, index, None if self.count is None else ((self.count,), "int64"))
+        assert isinstance(expression, IndexExpression)
+        return expression
 
     @staticmethod
     def applied(steps: str | CodeType, x: Any, i: Any) -> Any:
-        """What the steps make of x."""
-        return eval(steps, {"x": x, "i": i})  # of this package's own texts, so that a report shows what ran
+        return eval(steps, {"x": x, "i": i})  # the texts of this package; reports show the same texts
 
     @property
     def takes_rows(self) -> bool:
-        """Whether the steps begin with rows of x, so that there may be fewer of either."""
+        """Return True if the steps begin with rows of x. Then x may have fewer rows, and i fewer indices."""
         return self.steps.startswith("x[i]")
 
     @property
     def index_shape(self) -> Shape | None:
-        """The shape of i; None where there is none."""
         return None if self.count is None else (self.count,)
 
     @cached_property
     def out_shape(self) -> Shape:
-        """The shape of the output."""
         return self.expression.problems((self.shape, "uint8"))[-1].output.shape
 
     def indices(self, random: np.random.Generator) -> Indices | None:
-        """Random indices of `index_shape`; None where there are none."""
+        """Return random indices of `index_shape`, or None without i."""
         return None if self.count is None else self.draw(random, self.shape[self.axis], self.count)

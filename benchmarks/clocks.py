@@ -1,4 +1,4 @@
-"""Timing on a busy machine: contenders take turns, round by round, warm and cold."""
+"""Timing on a busy machine: contenders take turns in rounds, with warm and cold caches."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ import numpy as np
 from benchmarks.bench_report import Role, Usage
 
 SETTLE_S = 0.010
-"""Pause before a contender's turn: the thread pools of torch and onnxruntime spin for a while after a call, and would slow the
-next contender down."""
+"""Pause before each sample, in seconds. The thread pools of torch and onnxruntime spin for a while after a call, which would
+slow down the next contender.
+"""
 
 LEAST_S = 0.001
-"""A warm sample is repeated back to back until it takes about this long, and divided."""
+"""Least duration of a warm sample, in seconds. Shorter calls are repeated, and the mean is taken."""
 
-USUAL, MOST = 5, 25
-"""The least and the greatest number of rounds of a contender that is close, when no number is given."""
+LEAST_ROUNDS, MOST_ROUNDS = 5, 25
+"""Default number of rounds of a contender that is less than twice as slow as the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to run a case. run: a call without arguments. role, name, spelling, preallocated: as in the report. own_clock:
-    whether it creates its own streams on a GPU; it is then timed by wall clock, and its call waits for the result.
+    """One way to run a case.
+
+    `role`, `name`, `spelling`, `preallocated`: as in the report. `run`: a call without arguments. `own_clock`: it creates its
+    own streams on a GPU. It is then timed by wall clock, and its call waits for the result.
     """
 
     name: str
@@ -40,7 +43,7 @@ class Contender:
 
 @dataclass(slots=True)
 class Samples:
-    """Seconds per call, one entry per round; `cold`, `host` and `usage` only where the clock measures them."""
+    """Seconds per call, one entry per round. `cold`, `host` and `usage` are empty if the clock does not measure them."""
 
     warm: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
@@ -49,25 +52,25 @@ class Samples:
 
 
 class Clock(ABC):
-    """Times contenders. flushed_bytes: written before a cold call; 0 where there are none."""
+    """A clock for contenders. `flushed_bytes`: written before each cold call; 0 without cold calls."""
 
     flushed_bytes: int
 
     def current(self) -> AbstractContextManager[Any]:
-        """The context in which contenders run."""
+        """Return the context in which contenders run."""
         return nullcontext()
 
     def kind(self, contender: Contender) -> Literal["wall", "events"]:  # noqa: ARG002 - other clocks differ between contenders
-        """Whether that contender is timed by wall clock or by CUDA events."""
+        """Return how a contender is timed: by wall clock or by CUDA events."""
         return "wall"
 
     @abstractmethod
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """Add a sample: an untimed call, `repeat` warm calls, and a cold call, as far as the clock makes them."""
+        """Add a sample to `into`: after an untimed call, `repeat` warm calls and one cold call, if the clock has cold ones."""
 
 
 class HostClock(Clock):
-    """Wall-clock time on the CPU."""
+    """A clock of wall time on the CPU."""
 
     def __init__(self, cache_bytes: int) -> None:
         self.flushed_bytes = 2 * cache_bytes
@@ -77,12 +80,12 @@ class HostClock(Clock):
         time.sleep(SETTLE_S)
         contender.run()
         into.warm.append(seconds(contender.run, repeat))
-        self._lines += np.uint64(1)  # reads and writes: a plain fill may bypass the cache
+        self._lines += np.uint64(1)  # evicts the data; a fill might bypass the cache
         into.cold.append(seconds(contender.run, 1))
 
 
 class DeviceClock(Clock):
-    """CUDA events on one stream; for contenders with their own streams, wall-clock time from an idle device on."""
+    """A clock of CUDA events on one stream. Contenders with their own streams are timed by wall clock, on an idle device."""
 
     def __init__(self, cupy: Any, cache_bytes: int) -> None:
         self.flushed_bytes = 2 * cache_bytes
@@ -99,7 +102,7 @@ class DeviceClock(Clock):
         return "wall" if contender.own_clock else "events"
 
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """As in the base; `host` is the time until the warm calls return."""
+        """Add a sample. `host`: the time until the warm calls return."""
         contender.run()
         self._wait()
         if contender.own_clock:
@@ -111,7 +114,7 @@ class DeviceClock(Clock):
         device, host = self._between(contender.run, repeat)
         into.warm.append(device)
         into.host.append(host)
-        self._flush()  # still runs when the call is issued, so that the events do not include time of the host
+        self._flush()  # still running when the call is issued, so that the events include no host time
         into.cold.append(self._between(contender.run, 1)[0])
 
     def _between(self, run: Callable[[], Any], repeat: int) -> tuple[float, float]:
@@ -129,12 +132,13 @@ class DeviceClock(Clock):
 
 
 def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None, budget_s: float) -> list[Samples]:
-    """Samples of each contender. They take turns, and each round starts with another one, because a call that fills the caches
-    slows the next one down.
+    """Time contenders in turns, and return the samples of each.
 
-    rounds: for every contender. None: more rounds for contenders that are close to the first. A trial round measures how many
-    times slower each is; below 2 it is timed 5 times and up to 25 times as `budget_s` seconds allow, else 10 / slowness times. If
-    that is less than once, the trial is its sample.
+    Each round starts with another contender, because a call that fills the caches slows down the next one.
+
+    `rounds`: number of rounds of every contender. None: a trial round measures how many times slower than the first each
+    contender is. Below 2, it gets `LEAST_ROUNDS` to `MOST_ROUNDS` rounds, as `budget_s` seconds allow. Otherwise it gets 10 /
+    slowness rounds, or only the trial if that is less than one.
     """
     trials = [Samples() for _ in contenders]
     costs = []
@@ -146,30 +150,30 @@ def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None
     counts = [rounds] * len(contenders) if rounds else _counts([seconds / quickest[0] for seconds in quickest], costs, budget_s)
     samples = [Samples() if count else trial for count, trial in zip(counts, trials, strict=True)]
     for number in range(max(counts)):
-        for turn in range(len(contenders)):
-            place = (number + turn) % len(contenders)
+        for offset in range(len(contenders)):
+            place = (number + offset) % len(contenders)
             if number < counts[place]:
                 clock.sample(contenders[place], max(1, round(LEAST_S / quickest[place])), samples[place])
     return samples
 
 
 def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) -> list[int]:
-    """The number of rounds of each contender. costs: seconds of one sample of each."""
-    counts = [min(USUAL, int(10 / times)) for times in slowness]
+    """Return the number of rounds of each contender. `costs`: seconds of one sample of each."""
+    counts = [min(LEAST_ROUNDS, int(10 / times)) for times in slowness]
     spare = max(0.0, budget_s - sum(cost * count for cost, count in zip(costs, counts, strict=True)))
     close = sum(cost for cost, times in zip(costs, slowness, strict=True) if times < 2)
-    more = min(MOST - USUAL, int(spare / max(close, 1e-6)))
-    return [count + more * (times < 2) for count, times in zip(counts, slowness, strict=True)]
+    extra = min(MOST_ROUNDS - LEAST_ROUNDS, int(spare / max(close, 1e-6)))
+    return [count + extra * (times < 2) for count, times in zip(counts, slowness, strict=True)]
 
 
 def seconds(run: Callable[[], Any], repeat: int) -> float:
-    """Wall-clock seconds of a call, the mean of `repeat` back to back."""
+    """Return the mean wall time of `repeat` calls, in seconds."""
     if repeat == 1:
         begin = time.perf_counter()
         run()
         return time.perf_counter() - begin
-    turns = range(repeat)
+    iterations = range(repeat)
     begin = time.perf_counter()
-    for _ in turns:
+    for _ in iterations:
         run()
     return (time.perf_counter() - begin) / repeat

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the comparison suite."""
+"""The command `python -m benchmarks`."""
 
 from __future__ import annotations
 
@@ -26,58 +26,58 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="smoke: seconds; cpu: minutes; gpu: on the first GPU; full: both, and sweeps; chains: fused and step by step; "
-            "distributed: dask workers. Default: smoke.",
+            help="smoke: takes seconds; cpu: minutes; gpu: on the first GPU; full: both and sweeps; chains: fused and unfused; "
+            "distributed: on dask workers. Default: smoke.",
         ),
     ] = None,
-    peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Compare with these. Default: all installed.")] = None,
-    only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Run only these cases, workloads or groups.")] = "",
+    peers: Annotated[str | None, typer.Option(metavar="NAME,NAME…", help="Libraries to compare. Default: all installed.")] = None,
+    only: Annotated[str, typer.Option(metavar="NAME,NAME…", help="Cases, workloads or groups to run. Default: all.")] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rounds in which each is timed. Default: 1 to 25, more if the times are close."),
+        typer.Option(min=1, metavar="N", help="Timed rounds of each call. Default: 1 to 25, more if times are close."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Use the same contents and indices as a run that printed N.")
+        int | None, typer.Option(min=0, metavar="N", help="Use the contents and indices of a run that printed seed N.")
     ] = None,
     l2_fetch: Annotated[
         int | None,
         typer.Option(
             metavar="32|64|128",
-            help="The most bytes that the GPU fetches into its L2 cache at once during the run. Default: as it is.",
+            help="Maximum number of bytes that the GPU fetches into its L2 cache at once, during the run. Default: unchanged.",
         ),
     ] = None,
     saved: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE.json", help="Measure nothing: show and draw what --output has written before."),
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: show and plot a report that --output wrote."),
     ] = None,
     as_json: AsJson = False,
     output: JsonFile = None,
     plots: Annotated[
         list[Path] | None,
-        typer.Option("--plot", metavar="FILE.png|.svg", help="Also draw rates in percent of the copy rate."),
+        typer.Option("--plot", metavar="FILE.png|.svg", help="Also plot rates in percent of the copy rate."),
     ] = None,
     rooflines: Annotated[
         list[Path] | None,
-        typer.Option("--roofline", metavar="FILE.png|.svg", help="Also draw rates over the necessary bytes."),
+        typer.Option("--roofline", metavar="FILE.png|.svg", help="Also plot rates over the necessary bytes."),
     ] = None,
 ) -> int:
-    """Compare operators with what other libraries do for the same, bit for bit, and then time both in turns.
+    """Compare operators with the same work in other libraries, bit for bit, and then time both in turns.
 
-    Prints medians and ratios. Exit codes: 0 measured, 1 a result differs from a peer's, 2 it could not be measured.
+    Prints medians and ratios. Exit codes: 0 measured; 1 a result differs from a peer's; 2 it could not be measured.
     """
     from benchmarks import PEERS, SUITES, BenchError, MismatchError, plot, roofline, run
     from benchmarks.l2_fetch import L2_FETCHES
     from dmlgather.files import check_spared
 
-    pictures_of = [*(plots or ()), *(rooflines or ())]
-    check_spared(pictures_of, [] if saved is None else [saved])
-    written = JsonOutput(as_json, output, (), pictures_of)
+    plot_files = [*(plots or ()), *(rooflines or ())]
+    check_spared(plot_files, [] if saved is None else [saved])
+    written = JsonOutput(as_json, output, (), plot_files)
     names = None if peers is None else _list(peers)
-    _among([suite or "smoke"], list(SUITES), "--suite")
+    _check_choices([suite or "smoke"], list(SUITES), "--suite")
     if names is not None:
-        _among(names, list(PEERS), "--peers")
+        _check_choices(names, list(PEERS), "--peers")
     if l2_fetch is not None:
-        _among([str(l2_fetch)], [*map(str, L2_FETCHES)], "--l2-fetch")
+        _check_choices([str(l2_fetch)], [*map(str, L2_FETCHES)], "--l2-fetch")
     if saved is not None:
         if any((suite, peers, only, rounds is not None, seed is not None, l2_fetch is not None, output)):
             takes = "takes no options but --json, --plot and --roofline: nothing is measured"
@@ -105,19 +105,19 @@ def bench(
         _show(report)
     if written:
         written.write_pieces([report.to_json(), "\n"])
-    for draw, pictures in ((plot, plots), (roofline, rooflines)):
-        for picture in pictures or ():
-            draw(report, picture)
+    for draw, files in ((plot, plots), (roofline, rooflines)):
+        for file in files or ():
+            draw(report, file)
     return 0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the suite's command with these arguments; its exit code. Never raises."""
+    """Run the command, and return its exit code. Never raises."""
     return run_application(arguments, lambda: with_commands("", {"benchmarks": (bench, "")}), "python -m benchmarks")
 
 
 def _saved(file: Path) -> BenchReport:
-    """The report in a file; FileError for one that holds none."""
+    """Read a report. Raises FileError if the file holds none."""
     from pydantic import ValidationError
 
     from benchmarks import BenchReport
@@ -133,7 +133,6 @@ def _saved(file: Path) -> BenchReport:
 
 
 def _show(report: BenchReport) -> None:
-    """The table: plain text, or for a terminal with colour."""
     from benchmarks.tables import lines, notes, rich_table
 
     if sys.stdout.isatty():
@@ -151,8 +150,8 @@ def _list(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def _among(names: tuple[str, ...] | list[str], known: list[str], option: str) -> None:
-    unknown = [name for name in names if name not in known]
+def _check_choices(names: tuple[str, ...] | list[str], choices: list[str], option: str) -> None:
+    unknown = [name for name in names if name not in choices]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        raise typer.BadParameter(f"expected {', '.join(known)}, got {got}", param_hint=f"'{option}'")
+        raise typer.BadParameter(f"expected {', '.join(choices)}, got {got}", param_hint=f"'{option}'")

@@ -1,4 +1,4 @@
-"""The contenders besides peers: dmlgather's operator, a copy as the limit of the memory, and an empty launch."""
+"""The contenders that are no peers: dmlgather's operator, memory copies, and an empty launch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dmlgather.plan import IndexPlan
 
 
 def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Contender]:
-    """The compiled operator and its bound call, with DirectML's policy for indices out of range."""
+    """Return the compiled operator, with DirectML's policy, and its bound call."""
     compiled = prepare(data.descriptor, device=stage.device)
     bound = compiled.bind(*data.inputs, out=data.described_out)
     run: Callable[[], Any] = bound if stage.stream is None else lambda: bound(stage.stream)
@@ -30,65 +30,68 @@ def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Cont
 
 
 def chain(data: WorkloadArrays, stage: Stage) -> tuple[IndexPlan, Contender, Contender]:
-    """The plan of a chain, and its calls: fused, and each step a launch into memory of its own. Reshapes are views there."""
+    """Return the plan of a chain, its fused call, and its unfused one.
+
+    The unfused call has one launch per step, each into its own memory. Its reshapes are views.
+    """
     kind = data.kind
     assert isinstance(kind, Chain)
     stated = (kind.shape, data.dtype)
     fused = kind.expression.fused(stated)
     (launch,) = fused.launches
-    given = () if data.index is None else (data.index,)
+    indices = () if data.index is None else (data.index,)
     steps: list[tuple[Problem, Fused | None, Array]] = []
     for problem in kind.expression.problems(stated):
         view = isinstance(problem, ReshapeView)
-        made = None if view else data.library.empty(problem.output.shape, data.dtype)
-        steps.append((problem, None if view else fuse(problem), made))
+        out = None if view else data.library.empty(problem.output.shape, data.dtype)
+        steps.append((problem, None if view else fuse(problem), out))
     steps[-1] = (*steps[-1][:2], data.out)
 
     def run() -> Array:
         value = data.x
-        for problem, step, made in steps:
+        for problem, step, out in steps:
             if step is None:
                 value = value.reshape(problem.output.shape)
             else:
-                value = step(value, *(given if problem.lookup_axes else ()), out=made, stream=stage.stream)
+                value = step(value, *(indices if problem.lookup_axes else ()), out=out, stream=stage.stream)
         return value
 
-    steps_text, arguments = f"dg.index{kind.steps[1:]}", "x, i" if given else "x"
+    steps_text, arguments = f"dg.index{kind.steps[1:]}", "x, i" if indices else "x"
     whole = Contender(
         "dmlgather",
         "ours",
         f"{steps_text}.fused(x)({arguments}, out=out)",
-        lambda: fused(data.x, *given, out=data.out, stream=stage.stream),
+        lambda: fused(data.x, *indices, out=data.out, stream=stage.stream),
     )
     return launch.plan, whole, Contender("dmlgather", "unfused", f"the steps of {steps_text}, one by one", run)
 
 
 def distributed(data: WorkloadArrays) -> tuple[Any, tuple[Contender, ...]]:
-    """Rows of a table in a file as a dask array, with DirectML's policy, and the ways to fetch them.
+    """Return the rows of a table in a file as a dask array, with DirectML's policy, and the calls that fetch them.
 
-    With `compute`, one worker concatenates all blocks and sends the result; separate blocks come from the workers that have them.
+    With `compute`, one worker concatenates all blocks and sends the result. With separate blocks, each worker sends its own.
     """
     import dask
 
     from dmlgather.distributed import gather
 
     lazy = functools.partial(gather, str(data.file), data.index)
-    ways: tuple[tuple[str, Callable[[], Any]], ...] = (
+    calls: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("np.concatenate(dask.compute(*gather(file, i).to_delayed().flat))",
          lambda: np.concatenate(dask.compute(*lazy().to_delayed().flat))),
         ("gather(file, i).compute()", lambda: lazy().compute()),
     )  # fmt: skip
-    return lazy(), tuple(Contender("dmlgather", "ours", text, run, preallocated=False) for text, run in ways)
+    return lazy(), tuple(Contender("dmlgather", "ours", text, run, preallocated=False) for text, run in calls)
 
 
 def checked(compiled: CompiledOperator, data: WorkloadArrays) -> Contender:
-    """The operator called with arrays, which it checks in each call."""
+    """Return the call of the operator with arrays, which it checks each time."""
     arrays, out = data.inputs, data.described_out
     return Contender("dmlgather", "checked", "op(x, i, out=out)", lambda: compiled(*arrays, out=out))
 
 
 def copies(data: WorkloadArrays, stage: Stage) -> Iterator[Contender]:
-    """Copies of as many bytes as the output has, on the stage's device."""
+    """Yield copies of as many bytes as the output has, on the stage's device."""
     target = data.out.reshape(-1)
     if stage.device == "cuda":
         yield from _device_copies(data.library, data.library.empty(target.shape, target.dtype), target, stage)
@@ -96,24 +99,24 @@ def copies(data: WorkloadArrays, stage: Stage) -> Iterator[Contender]:
     source = np.ones_like(target)
     yield Contender("copy", "copy", "np.copyto, 1 thread", lambda: np.copyto(target, source))
     if stage.threads > 1:
-        yield Contender("copy", "copy", f"np.copyto, {stage.threads} threads", _shared_copy(source, target, stage.threads))
+        yield Contender("copy", "copy", f"np.copyto, {stage.threads} threads", _threaded_copy(source, target, stage.threads))
 
 
 def empty_launch(cupy: Any) -> Contender:
-    """An empty kernel: the time that CuPy and the driver take for any launch."""
+    """Return the launch of an empty kernel: the overhead of CuPy and the driver."""
     kernel = cupy.RawKernel('extern "C" __global__ void empty() {}', "empty")
     return Contender("empty kernel", "launch", "cupy.RawKernel", lambda: kernel((1,), (256,), ()))
 
 
-def _shared_copy(source: Array, target: Array, threads: int) -> Callable[[], None]:
+def _threaded_copy(source: Array, target: Array, threads: int) -> Callable[[], None]:
     parts = list(zip(np.array_split(source, threads), np.array_split(target, threads), strict=True))
     pool = _pool(threads - 1)
 
     def run() -> None:
-        others = [pool.submit(np.copyto, to, part) for part, to in parts[1:]]
+        futures = [pool.submit(np.copyto, to, part) for part, to in parts[1:]]
         np.copyto(parts[0][1], parts[0][0])
-        for other in others:
-            other.result()
+        for future in futures:
+            future.result()
 
     return run
 

@@ -1,4 +1,4 @@
-"""Dask workers on this machine, and what a contender took of them."""
+"""Dask workers on this machine, and their usage by a contender."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dmlgather.package import missing_extra
 from dmlgather.wording import counted
 
 QUIET_S = 10.0
-"""Seconds to wait at most until the scheduler has no tasks of the last contender."""
+"""Timeout, in seconds, for the scheduler to finish the tasks of the last contender."""
 
 BACK_S = 60.0
-"""Seconds to wait at most until lost workers are restarted."""
+"""Timeout, in seconds, for restarts of lost workers."""
 
 
 class Workers:
-    """A `distributed.LocalCluster` of that size with a client, which becomes dask's default. folder: for data that workers spill.
+    """A `distributed.LocalCluster` with a client, which becomes dask's default client.
 
-    MissingExtraError without dask.
+    `folder`: for data that workers spill. Raises MissingExtraError without dask.
     """
 
     def __init__(self, size: Cluster, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Workers:
                 memory_limit=size.memory_bytes,
                 processes=size.processes,
                 dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it starts a server in any case
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it always starts a server: on any free port
                 silence_logs=logging.CRITICAL,  # lost workers are counted and reported
             )
         self._client = distributed.Client(self._cluster)
@@ -53,7 +53,7 @@ class Workers:
         self._scheduler.add_plugin(self._watcher(distributed.SchedulerPlugin), name="dmlgather-bench")
 
     def ready(self) -> None:
-        """Wait until no task of the last call is left and lost workers are restarted. BenchError if they are not."""
+        """Wait for the last call's tasks to end and for lost workers to restart. Raises BenchError if they do not restart."""
         until = time.monotonic() + QUIET_S
         while self._scheduler.tasks and time.monotonic() < until:
             time.sleep(0.005)
@@ -66,21 +66,20 @@ class Workers:
             ) from None
 
     def begin(self) -> None:
-        """Wait until the cluster is ready, and count from here on."""
+        """Wait until the cluster is ready, and start counting."""
         self.ready()
         self._lost_before = self.lost
-        self._sent_before = {name: sent for name, (sent, _) in self._counts(anew=True).items()}
+        self._sent_before = {name: sent for name, (sent, _) in self._counts(reset=True).items()}
 
     def end(self) -> Usage:
-        """The usage since `begin`."""
-        counts = self._counts(anew=False)
+        counts = self._counts(reset=False)
         lost = self.lost - self._lost_before
         sent = sum(sent - self._sent_before.get(name, 0) for name, (sent, _) in counts.items())
         peaks = [peak for _, peak in counts.values() if peak is not None]
         return Usage(sent_bytes=None if lost else sent, peak_bytes=max(peaks, default=None), restarts=lost)
 
     def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:
-        """`run`, with workers that are lost meanwhile counted for `name`. UnsupportedWorkloadError if dask gives up a task."""
+        """Wrap `run`: lost workers count for `name`, and UnsupportedWorkloadError is raised if dask gives up a task."""
 
         def call() -> Any:
             before = self.lost
@@ -95,21 +94,20 @@ class Workers:
         return call
 
     def close(self) -> None:
-        """End all workers."""
         self._scheduler.remove_plugin(name="dmlgather-bench")
         self._client.close()
         self._cluster.close()
 
-    def _counts(self, *, anew: bool) -> dict[str, tuple[int, int | None]]:
-        """Bytes sent and peak memory by worker, without workers that are just being lost."""
-        found: dict[str, tuple[int, int | None]] = self._client.run(_counts, anew=anew, on_error="ignore")
-        return found
+    def _counts(self, *, reset: bool) -> dict[str, tuple[int, int | None]]:
+        """Return bytes sent and peak memory by worker. Workers that are just being lost are left out."""
+        counts: dict[str, tuple[int, int | None]] = self._client.run(_counts, reset=reset, on_error="ignore")
+        return counts
 
     def _watcher(self, plugin: type[Any]) -> Any:
         workers = self
 
         class Watcher(plugin):  # type: ignore[misc] # dask is imported on use
-            """Counts workers that leave."""
+            """A plugin that counts lost workers."""
 
             def remove_worker(self, *_: Any, **__: Any) -> None:
                 workers.lost += 1
@@ -118,27 +116,27 @@ class Workers:
 
 
 class ClusterClock(Clock):
-    """Wall-clock time until the result is in this process, and the usage of the workers meanwhile."""
+    """A clock of wall time until the result is in this process, and of the usage of the workers."""
 
     flushed_bytes = 0
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    def sample(self, contender: Contender, repeat: int, into: Samples) -> None:  # noqa: ARG002 - no call is that short
-        """Add a sample of one warm call; the table stays in the page cache."""
+    def sample(self, contender: Contender, repeat: int, into: Samples) -> None:  # noqa: ARG002 - calls are long
+        """Add a sample of one warm call. The table stays in the page cache."""
         time.sleep(clocks.SETTLE_S)
         self._workers.begin()
         into.warm.append(clocks.seconds(contender.run, 1))
         into.usage.append(self._workers.end())
 
 
-def _counts(*, anew: bool, dask_worker: Any) -> tuple[int, int | None]:
-    """In a worker: bytes sent since its start, and the peak of its resident memory since the last call with `anew`."""
+def _counts(*, reset: bool, dask_worker: Any) -> tuple[int, int | None]:
+    """Return, in a worker, the bytes sent since its start, and the peak of resident memory since the last reset."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         peak = next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), None)
-        if anew:
+        if reset:
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     except OSError:
         peak = None

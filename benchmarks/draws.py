@@ -1,4 +1,4 @@
-"""How workloads draw their indices: int64, valid, not negative."""
+"""Distributions of random indices: int64, valid, not negative."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Indices = NDArray[np.int64]
 
 
 class Draw(Protocol):
-    """Draws `count` indices below `limit`; its repr goes into the report."""
+    """A distribution of indices. Its repr goes into the report."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """The indices, shape [count]."""
+        """Return `count` indices below `limit`, shape [count]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """All indices are equally likely, and may repeat."""
+    """Uniform indices, with repetition."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
         return random.integers(0, limit, count)
@@ -39,7 +39,7 @@ class Ascending:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """A random permutation, like the pages of a cache; it repeats where `count` exceeds `limit`."""
+    """A random permutation, like the pages of a cache. It repeats if `count` exceeds `limit`."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
         return random.permutation(max(limit, count))[:count] % limit
@@ -47,7 +47,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Zipf:
-    """The k-th most popular of `limit` rows is drawn with a probability proportional to k ** -alpha; popularity is random."""
+    """Zipf's law: the k-th most popular row has a probability proportional to k ** -alpha. Popularity is random."""
 
     alpha: float
 
@@ -56,7 +56,7 @@ class Zipf:
         return rows
 
     def ranks(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """Ranks from 0, drawn by inverting the cumulative distribution."""
+        """Return ranks from 0, drawn by inverting the cumulative distribution."""
         law = np.cumsum(np.arange(1, limit + 1, dtype=np.float64) ** -self.alpha)
         ranks: Indices = np.searchsorted(law, random.random(count) * law[-1], side="right")
         return ranks
@@ -64,8 +64,8 @@ class Zipf:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """The permutation of a mixture of experts: each token is sent to `top` of `experts`; slots are sorted by expert, and each
-    reads its token's row.
+    """The permutation of a mixture of experts: each token goes to `top` of `experts`. Slots are sorted by expert, and each reads
+    its token's row.
     """
 
     top: int

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class BenchError(RuntimeError):
-    """The suite cannot run: an unknown name, a missing package. The message contains the remedy."""
+    """The error for a suite that cannot run, such as an unknown name or a missing package. The message has the remedy."""
 
 
 class MismatchError(RuntimeError):
-    """The result of a contender differs; nothing of that case is timed."""
+    """The error for a contender with a wrong result. Its case is not timed."""
 
 
 class UnsupportedWorkloadError(Exception):
-    """A peer cannot do a workload, or cannot run; the message has the reason and is part of the report."""
+    """The error for a peer that cannot run, or not this workload. The report has the message."""

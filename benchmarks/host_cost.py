@@ -1,13 +1,14 @@
-"""What a call costs on the host: python benchmarks/host_cost.py [--gpu]
+"""Host time of calls: python benchmarks/host_cost.py [--gpu]
 
-Each row is a call of dmlgather and the call of another library that does the same, where there is one. The time is that until the
-call returns. In host memory that is with the work, which is small: 8 rows of 256 bytes of a table of 1000, or 128 rows beside
-PyTorch and JAX, which the rows of these libraries need installed.
+Each row has a call of dmlgather and, if there is one, the equivalent call of another library. The time ends when the call
+returns. In host memory it includes the work, which is small: 8 rows of 256 bytes from a table of 1000 rows, or 128 rows in
+comparisons with PyTorch and JAX, if these are installed.
 
-With --gpu, on CuPy's arrays as well: 128 rows; the GPU is waited for outside of the time. Where kernels do nothing, as on the
-simulated GPU under SIMCUDA_NULL=1, that is what the host does and nothing else; on a GPU, a call that waits has the kernel in it.
+With --gpu, CuPy's arrays follow, with 128 rows. Waiting for the GPU is not timed, except in calls that wait themselves. On the
+simulated GPU under SIMCUDA_NULL=1, kernels do nothing, so that only host time remains.
 
-Calls are timed in turn, in rounds of batches. Shown: the median batch in microseconds, and theirs by ours.
+Calls are timed in turns, in rounds of batches. The table has the median batch in microseconds, and the other library's time
+divided by dmlgather's.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ ROUNDS, CALLS = 60, 300
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A call of ours, and one that does the same, with what to print of each."""
+    """A call of dmlgather and an equivalent call of another library, with their texts in the table."""
 
     name: str
     call: Callable[[], Any]
@@ -59,24 +60,24 @@ class Row:
 
 
 def gather(count: int, policy: str = "clamp") -> dg.CompiledOperator:
-    """`count` rows of a [ROWS, WIDTH] table."""
+    """Return an operator that gathers `count` rows of a [ROWS, WIDTH] table."""
     desc = dg.GatherOperatorDesc.of(((ROWS, WIDTH), "float32"), ((count,), "int64"), axis=0)
     return dg.compile(desc, out_of_bounds=policy)
 
 
 def host_arrays(count: int) -> tuple[Any, Any, Any]:
-    """Table, indices, output."""
+    """Return table, indices and output."""
     rng = np.random.default_rng(0)
     return rng.random((ROWS, WIDTH), np.float32), rng.integers(0, ROWS, count), np.zeros((count, WIDTH), np.float32)
 
 
 def cut(x: Any, start: int, stop: int) -> Any:
-    """A copy of rows."""
+    """Return a copy of rows."""
     return x[start:stop].copy()
 
 
 def on_numpy() -> Iterator[Row]:
-    """Work included."""
+    """Yield the rows for NumPy's arrays."""
     x, i, y = host_arrays(FEW)
     for policy in ("clamp", "raise"):
         op = gather(FEW, policy)
@@ -84,7 +85,7 @@ def on_numpy() -> Iterator[Row]:
         yield Row(f"NumPy, {policy}: op(x, i, out=y)", partial(op, x, i, out=y), "numpy.take(out=)", take)
         yield Row(f"NumPy, {policy}: bound()", op.bind(x, i, out=y))
     engine = load()
-    if engine is not None:  # a bound call without anything around it
+    if engine is not None:  # a bound call without a compiled operator
         plan = dg.canonicalise(dg.onnx.gather.plan(x, i, out_of_bounds="clamp"))
         yield Row("NumPy: the engine's bound call", engine.prepare(plan).bind(x, i, y))
     pairs, elements = i.reshape(-1, 1), np.repeat(i[:, None], WIDTH, axis=1)
@@ -104,7 +105,7 @@ def on_numpy() -> Iterator[Row]:
 
 
 def on_torch() -> Iterator[Row]:
-    """On PyTorch's tensors in host memory."""
+    """Yield the rows for PyTorch's tensors in host memory."""
     x, i, y = map(torch.from_numpy, host_arrays(MANY))
     op, theirs = gather(MANY), "torch.index_select"
     into, select = partial(torch.index_select, x, 0, i, out=y), partial(torch.index_select, x, 0, i)
@@ -114,7 +115,7 @@ def on_torch() -> Iterator[Row]:
 
 
 def on_jax() -> Iterator[Row]:
-    """On JAX's arrays in host memory."""
+    """Yield the rows for JAX's arrays in host memory."""
     x, i, _ = host_arrays(MANY)
     data, ids = jax.numpy.asarray(x), jax.numpy.asarray(i.astype(np.int32))
     take = partial(jax.numpy.take, data, ids, axis=0)
@@ -122,19 +123,19 @@ def on_jax() -> Iterator[Row]:
 
 
 def planning() -> Iterator[Row]:
-    """What a first CUDA call plans, by plans of so many sizes in turn that none is found again."""
+    """Yield the rows for the planning of a first CUDA call. Plans of many sizes take turns, so that no cache has them."""
     sizes = range(200_000, 200_032)
     plans = {
         "64 of 256 columns": [dg.onnx.gather.plan(((rows, 256), "float32"), ((64,), "int64"), axis=1) for rows in sizes],
         "a transpose": [dg.IndexPlan((100, rows), (rows, 1), (1, 100), 4, 100 * rows, 100 * rows) for rows in sizes],
     }
-    for name, each in plans.items():
-        turns = itertools.cycle(each)
-        yield Row(f"planning a first CUDA call: {name}", partial(lambda turns: launches_for(next(turns)), turns))
+    for name, of_all_sizes in plans.items():
+        cycle = itertools.cycle(of_all_sizes)
+        yield Row(f"planning a first CUDA call: {name}", partial(lambda cycle: launches_for(next(cycle)), cycle))
 
 
 def on_cupy() -> Iterator[Row]:
-    """On CuPy's arrays."""
+    """Yield the rows for CuPy's arrays."""
     x, i, y = map(cupy.asarray, host_arrays(MANY))
     empty = cupy.RawKernel('extern "C" __global__ void empty(const float* x, float* y) {}', "empty")
     nothing = partial(empty, (1,), (32,), (x, y))
@@ -158,12 +159,12 @@ def on_cupy() -> Iterator[Row]:
 
 
 def timed(rows: list[Row], wait: Callable[[], Any]) -> dict[str, tuple[float, float | None]]:
-    """The median batch of each row, ours and theirs, in microseconds per call."""
+    """Return the median batch of each row, ours and theirs, in microseconds per call."""
     ours: dict[str, list[float]] = {row.name: [] for row in rows}
     theirs: dict[str, list[float]] = {row.name: [] for row in rows if row.theirs is not None}
     for number in range(ROUNDS + 1):
         for row in rows:
-            for call, found in ((row.call, ours[row.name]), (row.theirs, theirs.get(row.name, []))):
+            for call, times in ((row.call, ours[row.name]), (row.theirs, theirs.get(row.name, []))):
                 if call is not None:
                     start = time.perf_counter()
                     for _ in range(CALLS):
@@ -171,23 +172,23 @@ def timed(rows: list[Row], wait: Callable[[], Any]) -> dict[str, tuple[float, fl
                     took = time.perf_counter() - start
                     wait()
                     if number:  # the first round warms up
-                        found.append(took / CALLS * 1e6)
+                        times.append(took / CALLS * 1e6)
     median = statistics.median
-    return {name: (median(each), median(theirs[name]) if name in theirs else None) for name, each in ours.items()}
+    return {name: (median(times), median(theirs[name]) if name in theirs else None) for name, times in ours.items()}
 
 
 def machine(on_gpu: bool) -> str:
-    """What the figures were measured on."""
+    """Return the processor and the versions of libraries."""
     libraries = ["numpy", *(name for name, module in (("torch", torch), ("jax", jax)) if module is not None)]
-    found = [processor(), f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in libraries)]
+    parts = [processor(), f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in libraries)]
     if on_gpu:
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-        found += [f"CuPy {cupy.__version__}", name]
-    return ", ".join(found)
+        parts += [f"CuPy {cupy.__version__}", name]
+    return ", ".join(parts)
 
 
 def main() -> None:
-    """Print the table, as Markdown."""
+    """Print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", action="store_true", help="also on arrays of CuPy")
     on_gpu = parser.parse_args().gpu
@@ -202,11 +203,11 @@ def main() -> None:
     rows += [] if torch is None else on_torch()
     rows += [] if jax is None else on_jax()
     rows += [*planning(), *(on_cupy() if on_gpu else ())]
-    found = timed(rows, cupy.cuda.runtime.deviceSynchronize if on_gpu else lambda: None)
+    medians = timed(rows, cupy.cuda.runtime.deviceSynchronize if on_gpu else lambda: None)
     print(machine(on_gpu), end="\n\n")
     print("| call | µs | beside | µs | theirs by ours |\n| --- | ---: | --- | ---: | ---: |")
     for row in rows:
-        ours, theirs = found[row.name]
+        ours, theirs = medians[row.name]
         beside = "| |" if theirs is None else f"{row.beside} | {theirs:.2f} | {theirs / ours:.2f}"
         print(f"| {row.name} | {ours:.2f} | {beside} |")
 

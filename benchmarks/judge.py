@@ -1,4 +1,4 @@
-"""Comparing the results of contenders bit for bit."""
+"""Comparison of contenders' results, bit for bit."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from dmlgather.wording import counted
 
 
 class Judge:
-    """Compares results with the expected one."""
+    """A comparison with an expected result."""
 
     def __init__(self, case: str, arrays: WorkloadArrays, expected: Array) -> None:
-        """case: for messages. expected: of the arrays' library, shape [out_shape]; it must not change."""
+        """`case`: for messages. `expected`: an array of the same library, shape [out_shape], which must not change."""
         self._case, self._arrays = case, arrays
         self._expected = self._bits(expected)
 
-    def compare(self, entrant: Contender, peer: Peer | None = None) -> None:
-        """MismatchError, with the first position, unless its result has the same shape and bits. peer: converts its result."""
+    def compare(self, contender: Contender, peer: Peer | None = None) -> None:
+        """Raise MismatchError, with the first position, unless the result has the expected shape and bits.
+
+        `peer`: converts the result to an array.
+        """
         self._arrays.poison()
-        result = entrant.run() if peer is None else peer.array(entrant.run())
+        result = contender.run() if peer is None else peer.array(contender.run())
         self._arrays.wait()
         if tuple(result.shape) != self._arrays.kind.out_shape:
-            shapes = f"{self._arrays.kind.out_shape}, {entrant.name}'s has {tuple(result.shape)}"
+            shapes = f"{self._arrays.kind.out_shape}, {contender.name}'s has {tuple(result.shape)}"
             raise MismatchError(f"{self._case}: the result has shape {shapes}")
         differ = self._bits(result) != self._expected
         if count := int(differ.sum()):
             at = tuple(map(int, np.unravel_index(int(differ.reshape(-1).argmax()), result.shape)))
             raise MismatchError(
-                f"{self._case}: not {entrant.name}'s bits ({entrant.spelling}) in {counted(count, 'element')}, "
+                f"{self._case}: not {contender.name}'s bits ({contender.spelling}) in {counted(count, 'element')}, "
                 f"first at {list(at)}"
             )
 

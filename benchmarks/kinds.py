@@ -1,4 +1,4 @@
-"""The kinds of workload that one operator does, each with the sizes of one problem, in elements, and its DirectML descriptor."""
+"""The kinds of workload with a single operator: sizes in elements, random indices, and the DirectML descriptor."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ ALL, BACK, EVERY_OTHER = slice(None), slice(None, None, -1), slice(None, None, 2
 
 
 class WorkloadKind(ABC):
-    """What all kinds have in common. shape: of the source x; strides: of x, in elements, where it is not packed."""
+    """A kind of workload. `shape`: of the source x. `strides`: of x, in elements; None if it is packed."""
 
     shape: Shape
     strides: Shape | None = None
 
     @property
     def index_shape(self) -> Shape | None:
-        """The shape of the index tensor; None where there is none."""
+        """Return the shape of the index tensor, or None without one."""
         return None
 
     @property
     @abstractmethod
     def out_shape(self) -> Shape:
-        """The shape of the output."""
+        """Return the shape of the output."""
 
     @abstractmethod
     def descriptor(self, dtype: str) -> OperatorDesc:
-        """The DirectML descriptor for elements of this type. Indices are int64."""
+        """Return the DirectML descriptor for elements of this type. Indices are int64."""
 
-    def indices(self, random: np.random.Generator) -> Indices | None:  # noqa: ARG002 - other kinds draw
-        """Random indices of `index_shape`; None where there are none."""
+    def indices(self, random: np.random.Generator) -> Indices | None:  # noqa: ARG002 - subclasses use it
+        """Return random indices of `index_shape`, or None without an index tensor."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Take(WorkloadKind):
-    """GATHER: `count` positions along `axis` of x, [count] indices for all of x."""
+    """GATHER: `count` positions along `axis` of x. Indices are [count]."""
 
     shape: Shape
     count: int
@@ -83,8 +83,9 @@ class Take(WorkloadKind):
 
 @dataclass(frozen=True, slots=True)
 class Along(WorkloadKind):
-    """GATHER_ELEMENTS: every element of the output has an index of its own along `axis`. shape: of x, and of indices and output
-    but for `count` positions of the axis, if it is given.
+    """GATHER_ELEMENTS: each output element has its own index along `axis`.
+
+    `shape`: of x, indices and output. `count`: size of `axis` in indices and output, if it differs.
     """
 
     shape: Shape
@@ -147,7 +148,7 @@ class Tuples(WorkloadKind):
 
 @dataclass(frozen=True, slots=True)
 class ViewCopy(WorkloadKind):
-    """SLICE1: a copy of x[slices], with one slice per dimension of x."""
+    """SLICE1: a copy of x[slices]. There is one slice per dimension of x."""
 
     shape: Shape
     slices: tuple[slice, ...]
@@ -155,7 +156,7 @@ class ViewCopy(WorkloadKind):
 
     @property
     def ranges(self) -> list[range]:
-        """The positions that are read of each dimension."""
+        """Return the positions that are read along each dimension."""
         return [range(*part.indices(size)) for part, size in zip(self.slices, self.shape, strict=True)]
 
     @property
@@ -164,7 +165,7 @@ class ViewCopy(WorkloadKind):
 
     @property
     def order(self) -> Shape | None:
-        """X's dimensions in the order of memory; None where x is not a packed array with permuted dimensions."""
+        """Return x's dimensions in memory order, or None unless x is a packed array with permuted dimensions."""
         strides = self.strides or packed_strides(self.shape)
         order = tuple(sorted(range(len(self.shape)), key=lambda axis: (-strides[axis], -self.shape[axis])))
         packed = packed_strides([self.shape[axis] for axis in order])
@@ -185,8 +186,10 @@ Kind = OneOperator | Chain
 
 
 def fitted(kind: Kind, axis: int, itemsize: int, output_bytes: int, source_bytes: int) -> Kind:
-    """`kind` with the output's `axis` halved until the output has at most `output_bytes`, and then the source until it has at
-    most `source_bytes`, as far as halving goes.
+    """Return `kind` at a size that fits the machine.
+
+    The output's `axis` is halved until the output has at most `output_bytes`; then the source is halved until it has at most
+    `source_bytes`. Sizes of 1 stay.
     """
     while prod(kind.out_shape) * itemsize > output_bytes and kind.out_shape[axis] > 1:
         kind = _with_less_output(kind, axis)
@@ -196,7 +199,7 @@ def fitted(kind: Kind, axis: int, itemsize: int, output_bytes: int, source_bytes
 
 
 def _with_less_output(kind: Kind, axis: int) -> Kind:
-    """Half the output: fewer indices or tuples, or half of a dimension of x. Strides that count that dimension shrink with it."""
+    """Halve the output: half as many indices or tuples, or half of a dimension of x. Strides of a permuted x stay packed."""
     if isinstance(kind, Tuples) or (isinstance(kind, Take) and axis == kind.axis):
         return replace(kind, count=_half(kind.count))
     if isinstance(kind, Chain) and kind.takes_rows and axis == 0:
@@ -210,7 +213,7 @@ def _with_less_output(kind: Kind, axis: int) -> Kind:
 
 
 def _with_less_source(kind: Kind) -> Kind:
-    """Half as many positions to choose from; in other kinds x is as large as the output."""
+    """Halve the number of source positions. Kinds whose source is as large as the output are returned unchanged."""
     match kind:
         case Take():
             return replace(kind, shape=_halved(kind.shape, kind.axis))
@@ -222,8 +225,7 @@ def _with_less_source(kind: Kind) -> Kind:
 
 
 def _tensor(dtype: str, sizes: Sequence[int], strides: Sequence[int] | None = None) -> BufferTensorDesc:
-    stated = None if strides is None else tuple(strides)
-    return BufferTensorDesc(data_type=dtype.upper(), sizes=tuple(sizes), strides=stated)
+    return BufferTensorDesc(data_type=dtype.upper(), sizes=tuple(sizes), strides=None if strides is None else tuple(strides))
 
 
 def _padded(sizes: Shape, rank: int) -> Shape:

@@ -1,4 +1,4 @@
-"""Plots of a report. They need matplotlib (extra `plot`); the suffix of the file is the format (PNG, SVG, …)."""
+"""Plots of a report, with matplotlib (extra `plot`). The file's suffix is the format (PNG, SVG, …)."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from dmlgather.package import missing_extra
 _OURS, _PEER, _LIMIT = "#1f5fa8", "#b9b9b9", "#444444"
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe's and Ito's colours, which eyes that see fewer colours can tell apart; without yellow, which is too pale."""
+"""Okabe and Ito's colours, safe for colour-blind readers; without the pale yellow."""
 
 _MARKERS = "os^vDP*X<>hpd"
-"""dmlgather's, then the peers'."""
+"""dmlgather's marker, then those of the peers."""
 
 _PANELS_ACROSS = 3
 
-_ASIDE = 1.06
-"""The factor by which a workload's points lie to the right of those of the one before: many workloads have the same x."""
+_SHIFT = 1.06
+"""Factor between the x of neighbouring workloads, since many of them have equal x."""
 
 
 def plot(report: BenchReport, file: str | Path) -> None:
-    """Two bars per case, dmlgather's and the best peer's: the rate at which the necessary bytes were moved, relative to a copy.
+    """Plot two bars per case, for dmlgather and the best peer: the rate of moving the necessary bytes, relative to a copy.
 
-    BenchError without matplotlib or for a suffix that it does not know, FileError when the file cannot be written.
+    Raises BenchError without matplotlib or for an unknown suffix, and FileError if the file cannot be written.
     """
     cases = _copied(report)
     figure, axes = _figure(file, width=9, height=1.2 + 0.34 * len(cases))
@@ -58,10 +58,10 @@ def plot(report: BenchReport, file: str | Path) -> None:
 
 
 def roofline(report: BenchReport, file: str | Path) -> None:
-    """Bytes written per necessary byte (x) and bytes written per second (y), with the line of a copy.
+    """Plot bytes written per second (y) over bytes written per necessary byte (x), with the line of a copy.
 
-    A panel has the cases of a group. A workload has one colour there, and dmlgather and each peer have a marker, hollow for
-    types of one byte. Raises as `plot`.
+    Each group of cases has a panel. Colours are workloads; markers are dmlgather and the peers, hollow for types of one byte.
+    Raises as `plot` does.
     """
     cases = _copied(report)
     panels = _panels(cases)
@@ -79,10 +79,10 @@ def roofline(report: BenchReport, file: str | Path) -> None:
         axes.legend(fontsize=7, loc="best", handletextpad=0.2, borderpad=0.3)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
-    said = (
+    axes_text = (
         "x: bytes written per necessary byte (indices, touched source, output), workloads side by side; y: GB written per second"
     )
-    figure.suptitle(f"{_title(report)}, warm\n{said}", fontsize=9)
+    figure.suptitle(f"{_title(report)}, warm\n{axes_text}", fontsize=9)
     lines = import_module("matplotlib.lines")
     handles = [
         *(
@@ -97,32 +97,32 @@ def roofline(report: BenchReport, file: str | Path) -> None:
 
 
 def _save(figure: Any, file: str | Path) -> None:
-    with writing(Path(file), ()) as stream:  # made from nothing but the report
+    with writing(Path(file), ()) as stream:
         figure.savefig(stream, format=Path(file).suffix.removeprefix("."))
 
 
 def _panels(cases: Sequence[CaseReport]) -> list[list[CaseReport]]:
-    """The cases by group. A group has a second panel where it has more workloads than there are colours."""
+    """Group the cases. A group with more workloads than colours gets several panels."""
     panels = []
     for group in dict.fromkeys(case.group for case in cases):
         workloads = list(dict.fromkeys(case.workload for case in cases if case.group == group))
         for first in range(0, len(workloads), len(_COLOURS)):
-            shown = workloads[first : first + len(_COLOURS)]
-            panels.append([case for case in cases if case.group == group and case.workload in shown])
+            part = workloads[first : first + len(_COLOURS)]
+            panels.append([case for case in cases if case.group == group and case.workload in part])
     return panels
 
 
 def _points(axes: Any, cases: Sequence[CaseReport], markers: Mapping[str, str]) -> None:
-    """The points of a panel, and the entries of its legend: the workloads."""
+    """Draw the points of a panel, and add the workloads to its legend."""
     colours = dict(zip(dict.fromkeys(case.workload for case in cases), _COLOURS, strict=False))
     workloads = list(colours)
     for case in cases:
-        aside = _ASIDE ** (workloads.index(case.workload) - (len(workloads) - 1) / 2)
+        shift = _SHIFT ** (workloads.index(case.workload) - (len(workloads) - 1) / 2)
         best = {"dmlgather": case.ours, **{name: case.best("peer", "warm", name) for name in case.peers}}
         colour, hollow = colours[case.workload], np.dtype(case.dtype).itemsize == 1
         for name, measured in best.items():
             if measured is not None:
-                x, y = _written_share(case) * aside, case.traffic.output_bytes / measured.median_ms("warm") / 1e6
+                x, y = _written_share(case) * shift, case.traffic.output_bytes / measured.median_ms("warm") / 1e6
                 axes.scatter(
                     x, y, s=44 if name == "dmlgather" else 20, marker=markers[name], edgecolors=colour,
                     facecolors="none" if hollow else colour, linewidths=0.9, gid=f"{case.name}: {name}",
@@ -139,16 +139,15 @@ def _points(axes: Any, cases: Sequence[CaseReport], markers: Mapping[str, str]) 
 
 
 def _copy_line(axes: Any, rate: float) -> None:
-    """The line of a copy, where the panel shows it. rate: GB written per second."""
+    """Draw the line of a copy over the panel's range. `rate`: GB written per second."""
     axes.autoscale_view()
     low, high = axes.get_xlim()
-    low, high = low / _ASIDE**2, high * _ASIDE**2
+    low, high = low / _SHIFT**2, high * _SHIFT**2
     axes.plot((low, high), (rate * low, rate * high), color=_LIMIT, linewidth=0.8)
     axes.set_xlim(low, high)
 
 
 def _written_share(case: CaseReport) -> float:
-    """Bytes written per necessary byte."""
     return case.traffic.output_bytes / case.traffic.bound_bytes
 
 
@@ -158,14 +157,14 @@ def _figure(file: str | Path, width: float, height: float, *, axes: bool = True)
     except ImportError as error:
         raise missing_extra("a plot", "plot", error) from None
     figure = figures.Figure(figsize=(width, height), dpi=120, layout="constrained")
-    kinds = backend.FigureCanvasAgg(figure).get_supported_filetypes()
-    if Path(file).suffix.removeprefix(".").lower() not in kinds:
-        raise BenchError(f"{file}: matplotlib writes {', '.join(sorted(kinds))}")
+    formats = backend.FigureCanvasAgg(figure).get_supported_filetypes()
+    if Path(file).suffix.removeprefix(".").lower() not in formats:
+        raise BenchError(f"{file}: matplotlib writes {', '.join(sorted(formats))}")
     return figure, figure.add_subplot() if axes else None
 
 
 def _copied(report: BenchReport) -> list[CaseReport]:
-    """The cases in which a copy was timed; BenchError when there is none."""
+    """Return the cases with a timed copy. Raises BenchError if there are none."""
     cases = [case for case in report.cases if case.share_of_copy("warm") is not None]
     if not cases:
         raise BenchError(f"a plot compares times with a copy's, which the suite {report.suite} does not measure; use --json")

@@ -1,4 +1,4 @@
-"""Rigs: a device, or a cluster of workers, that is ready to measure cases."""
+"""Rigs: devices and clusters of workers with what is needed to measure cases."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ from dmlgather.selftest.selftest_report import caches, gpu
 from dmlgather.wording import counted
 
 CLUSTER = Cluster(workers=2, threads=1, memory_bytes=900 * MIB)
-"""All workers together have less memory than the table; one holds a few chunks at a time."""
+"""The workers of the suite. All together have less memory than the table; each can hold a few chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCase:
-    """A case that is ready to be timed. ours: ways to call dmlgather; peers are compared with the first. judge: has the expected
-    result. others: contenders that do something else, made after all results were compared. traffic, recipe: as in the report.
+    """A case that is ready to be timed.
+
+    `ours`: calls of dmlgather. `judge`: compares with the expected result. `others`: contenders with other work, which are
+    created after all results were compared. `traffic`, `recipe`: as in the report.
     """
 
     arrays: WorkloadArrays
@@ -58,8 +60,8 @@ class PreparedCase:
 class Rig(ABC):
     """A device or a cluster with a clock, and the peers that can run there.
 
-    packages: of which versions are reported. cupy: the module, on a GPU. case_s: seconds to time a case if no number of rounds
-    is given. held: is closed when the rig is no longer used.
+    `packages`: packages whose versions are reported. `cupy`: the module, on a GPU. `case_s`: seconds to time a case by default.
+    `held`: resources to close when the rig is no longer used.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
@@ -68,87 +70,86 @@ class Rig(ABC):
     case_s: float = 6.0
 
     def __init__(self, stage: Stage, peers: tuple[str, ...], seed: int) -> None:
-        """seed: determines contents and indices, together with a case's name."""
+        """`seed`: determines contents and indices, together with a case's name."""
         self.device, self.stage, self.held, self._seed = stage.device, stage, ExitStack(), seed
         self.peers, self.missing = invite(peers, stage)
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Free memory, of which a case may use a part."""
+        """Return the free memory in bytes. A case uses a part of it."""
 
     @abstractmethod
     def prepare(self, case: Case) -> PreparedCase:
-        """The case's arrays and dmlgather's contenders. MismatchError if their result is compared and differs."""
+        """Prepare the arrays of a case and dmlgather's contenders. Raises MismatchError if their results differ."""
 
     def cluster(self) -> Cluster | None:
-        """The workers and how many were lost; None without workers."""
+        """Return the workers and the number of lost ones, or None without workers."""
         return None
 
-    def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:  # noqa: ARG002 - workers are counted by name
-        """A contender's call; UnsupportedWorkloadError if the rig cannot run it."""
+    def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:  # noqa: ARG002 - subclasses use it
+        """Wrap a contender's call to raise UnsupportedWorkloadError if the rig cannot run it."""
         return run
 
     def random(self, name: str) -> np.random.Generator:
-        """The generator for something of that name."""
         return np.random.default_rng([self._seed, zlib.crc32(name.encode())])
 
     def measure(self, case: Case, rounds: int | None) -> CaseReport:
-        """Prepare the case, compare all results, and time all contenders. MismatchError before anything is timed."""
+        """Prepare a case, compare all results, then time all contenders. Raises MismatchError before any timing."""
         with self.clock.current():
             try:
                 prepared = self.prepare(case)
-                theirs, cannot = self._theirs(prepared)
-                all_contenders = [*prepared.ours, *theirs, *prepared.others]
+                of_peers, cannot = self._of_peers(prepared)
+                all_contenders = [*prepared.ours, *of_peers, *prepared.others]
                 samples = interleave(all_contenders, self.clock, rounds, self.case_s)
-            except UnsupportedWorkloadError as error:  # dmlgather cannot, or a contender failed while it was timed
+            except UnsupportedWorkloadError as error:  # dmlgather failed, or a contender failed while it was timed
                 raise BenchError(f"{case.name}: {error}") from error
         measured = tuple(map(self._measured, all_contenders, samples))
         return CaseReport(**_described(case, prepared), measured=measured, cannot=cannot)
 
-    def _measured(self, entrant: Contender, samples: Samples) -> Measured:
+    def _measured(self, contender: Contender, samples: Samples) -> Measured:
         return Measured(
-            name=entrant.name,
-            role=entrant.role,
-            spelling=entrant.spelling,
-            preallocated=entrant.preallocated,
+            name=contender.name,
+            role=contender.role,
+            spelling=contender.spelling,
+            preallocated=contender.preallocated,
             rounds=len(samples.warm),
-            clock=self.clock.kind(entrant),
+            clock=self.clock.kind(contender),
             warm=Timing.of(samples.warm),
             cold=Timing.of(samples.cold) if samples.cold else None,
             host=Timing.of(samples.host) if samples.host else None,
             usage=Usage.of(samples.usage) if samples.usage else None,
         )
 
-    def _theirs(self, prepared: PreparedCase) -> tuple[list[Contender], dict[str, str]]:
-        """The peers' contenders, and why other peers have none."""
-        entrants, cannot = [], {}
+    def _of_peers(self, prepared: PreparedCase) -> tuple[list[Contender], dict[str, str]]:
+        """Return the contenders of peers, and for each peer without contenders the reason."""
+        of_peers, cannot = [], {}
         for peer in self.peers:
             try:
-                for way in peer.spellings(prepared.arrays):
+                for spelling in peer.spellings(prepared.arrays):
                     own_clock = self.cupy is not None and peer.own_clock
-                    run = self.guarded(peer.name, way.run)
-                    entrant = Contender(peer.name, "peer", way.text, run, way.preallocated, own_clock)
-                    prepared.judge.compare(entrant, peer)
-                    entrants.append(entrant)
+                    run = self.guarded(peer.name, spelling.run)
+                    contender = Contender(peer.name, "peer", spelling.text, run, spelling.preallocated, own_clock)
+                    prepared.judge.compare(contender, peer)
+                    of_peers.append(contender)
             except UnsupportedWorkloadError as error:
                 cannot[peer.name] = str(error)
-        return entrants, cannot
+        return of_peers, cannot
 
 
 LARGEST_CACHE = 64 * 2**20
-"""The most bytes that a cache is taken to have, and the default: some virtual machines report the whole cache of their host."""
+"""Assumed maximum size of a cache in bytes, and the default. Some virtual machines report the whole cache of their host."""
 
 
-def last_level(found: dict[str, int]) -> int:
-    """Bytes of the largest cache, at most LARGEST_CACHE."""
-    return min(max(found.values(), default=LARGEST_CACHE), LARGEST_CACHE)
+def last_level(caches: dict[str, int]) -> int:
+    """Return the bytes of the largest cache, at most `LARGEST_CACHE`."""
+    return min(max(caches.values(), default=LARGEST_CACHE), LARGEST_CACHE)
 
 
 class DeviceRig(Rig):
-    """The CPU or the first GPU. Peers are compared with the result of the bound operator."""
+    """The CPU or the first GPU. Results are compared with that of the bound operator."""
 
     def __init__(self, device: str, peers: tuple[str, ...], seed: int, l2_fetch_bytes: int | None = None) -> None:
-        """l2_fetch_bytes: for a GPU; None as it is. DeviceError for "cuda" where there is no GPU."""
+        """`l2_fetch_bytes`: for a GPU; None leaves it unchanged. Raises DeviceError for "cuda" without a GPU."""
         self.cupy: Any = cuda.require(0) if device == "cuda" else None
         stream = None
         if self.cupy is None:
@@ -176,8 +177,8 @@ class DeviceRig(Rig):
         ours.run()
         arrays.wait()
         judge = Judge(case.name, arrays, arrays.out.copy())
-        for entrant in unfused:
-            judge.compare(entrant)
+        for contender in unfused:
+            judge.compare(contender)
         backend = cpu.prepare if self.cupy is None else partial(cuda.prepare, device=0)
         return PreparedCase(
             arrays,
@@ -197,13 +198,12 @@ class DeviceRig(Rig):
 
 
 class ClusterRig(Rig):
-    """Dask workers that read tables from a temporary folder. All contenders are compared with NumPy on the mapped file."""
+    """Dask workers that read tables from a temporary folder. Results are compared with NumPy's on the mapped file."""
 
     packages = ("numpy", "dask", "distributed")
     case_s = 40.0
 
     def __init__(self, peers: tuple[str, ...], seed: int) -> None:
-        """BenchError without dask."""
         super().__init__(Stage("cluster", CLUSTER.workers * CLUSTER.threads), peers, seed)
         with ExitStack() as held:
             self._folder = Path(held.enter_context(TemporaryDirectory(prefix="dmlgather-bench-")))
@@ -213,7 +213,7 @@ class ClusterRig(Rig):
             self.held.push(held.pop_all())
 
     def free_bytes(self) -> int:
-        """Free memory, since the page cache is to keep the table, or the folder's free space if that is less."""
+        """Return the free memory, which must hold the table in the page cache, or the folder's free space if that is less."""
         return min(free_memory(), shutil.disk_usage(self._folder).free)
 
     def cluster(self) -> Cluster:
@@ -225,18 +225,18 @@ class ClusterRig(Rig):
     def prepare(self, case: Case) -> PreparedCase:
         self._workers.ready()
         kind = case.kind
-        assert isinstance(kind, Take)  # as every row of TABLES
+        assert isinstance(kind, Take)  # all rows of TABLES are
         arrays = stored(kind, case.dtype, self._table(kind.shape, case.dtype), self.random(case.name))
-        result, entrants = contenders.distributed(arrays)
-        ours = tuple(replace(entrant, run=self.guarded(entrant.name, entrant.run)) for entrant in entrants)
+        result, dask_contenders = contenders.distributed(arrays)
+        ours = tuple(replace(contender, run=self.guarded(contender.name, contender.run)) for contender in dask_contenders)
         judge = Judge(case.name, arrays, arrays.x[arrays.index])
-        for entrant in ours:
-            judge.compare(entrant)
+        for contender in ours:
+            judge.compare(contender)
         recipe = f"{counted(len(result.__dask_graph__()), 'task')}, {counted(result.npartitions, 'chunk')} of output"
         return PreparedCase(arrays, ours, judge, (), traffic(lower(arrays.descriptor), arrays.index, PAGE), recipe)
 
     def _table(self, shape: tuple[int, ...], dtype: str) -> Path:
-        """The file of a table, which is written at its first use."""
+        """Return the file of a table. The first use writes it."""
         name = f"{dtype}-{'x'.join(map(str, shape))}.npy"
         file = self._folder / name
         if not file.exists():
@@ -245,7 +245,7 @@ class ClusterRig(Rig):
 
 
 def _described(case: Case, prepared: PreparedCase) -> dict[str, Any]:
-    """The fields of a report that need no timing."""
+    """Return the fields of a case's report that need no timing."""
     index = prepared.arrays.index
     return {
         "name": case.name,

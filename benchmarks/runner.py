@@ -1,4 +1,4 @@
-"""Run a suite."""
+"""Running a suite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
-from benchmarks import peers as known
+from benchmarks import peers as all_peers
 from benchmarks.bench_report import BenchReport, CaseReport
 from benchmarks.clocks import SETTLE_S
 from benchmarks.errors import BenchError, MismatchError
@@ -19,7 +19,7 @@ from dmlgather.backends.cuda import DeviceError
 from dmlgather.selftest.selftest_report import machine, versions
 
 Progress = Callable[[int, int, str], None]
-"""Is called before each case with the number of cases that are done, their total, and the case's name; at the end without one."""
+"""A function that is called before each case, and with an empty name at the end: (cases done, total, name of the case)."""
 
 
 def run(
@@ -33,15 +33,15 @@ def run(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> BenchReport:
-    """Run `suite` with `peers` (None: all that are installed).
+    """Run a suite.
 
-    only: names of workloads, groups or cases. rounds: of every contender (None: 1 to 25, more for those that are close). seed: of
-    contents and indices, at least 0 (None: a random one). l2_fetch_bytes: the most that the GPU fetches into its L2 cache at once
-    during the run, 32, 64 or 128 (None: as it is). budget: replaces the suite's.
+    `peers`: None for all installed ones. `only`: names of workloads, groups or cases. `rounds`: of every contender; None for 1
+    to 25, more if times are close. `seed`: of contents and indices; None for a random one. `l2_fetch_bytes`: maximum fetch of
+    the GPU into its L2 cache, 32, 64 or 128; None leaves it unchanged. `budget`: replaces the suite's.
 
-    Raises BenchError for unknown names, numbers that cannot be, and a suite that needs dask where there is none, MismatchError if
-    a result differs, DeviceError for a suite that needs a GPU where there is none. The suite "distributed"
-    starts processes, so that a script that runs it needs `if __name__ == "__main__":`.
+    Raises BenchError for unknown names, invalid numbers, and a suite that needs dask without dask; MismatchError if a result
+    differs; DeviceError for a suite that needs a GPU without one. The suite "distributed" starts processes, so a script that
+    runs it needs `if __name__ == "__main__":`.
     """
     check_names(suite, only)
     if rounds is not None and rounds < 1:
@@ -52,13 +52,13 @@ def run(
         if l2_fetch_bytes not in L2_FETCHES:
             raise BenchError(f"l2_fetch_bytes (--l2-fetch) is {l2_fetch_bytes}, expected {', '.join(map(str, L2_FETCHES))}")
         if all(part.device != "cuda" for part in SUITES[suite]):
-            known_suites = ", ".join(name for name, parts in SUITES.items() if any(part.device == "cuda" for part in parts))
+            gpu_suites = ", ".join(name for name, parts in SUITES.items() if any(part.device == "cuda" for part in parts))
             raise BenchError(
-                f"l2_fetch_bytes (--l2-fetch) is for GPUs, and the suite {suite} runs on none: choose one of {known_suites}, or "
+                f"l2_fetch_bytes (--l2-fetch) is for GPUs, and the suite {suite} runs on none: choose one of {gpu_suites}, or "
                 "leave it out"
             )
-    names = _who(suite) if peers is None else tuple(dict.fromkeys(peers))
-    known.check_names(names)
+    names = _peers_of(suite) if peers is None else tuple(dict.fromkeys(peers))
+    all_peers.check_names(names)
     if seed is None:
         seed = secrets.randbits(32)
     with ExitStack() as held:
@@ -68,8 +68,8 @@ def run(
             reports = tuple(_reports(work, rounds, progress))
         except MismatchError as error:
             raise MismatchError(f"{error}; drawn by seed {seed}") from None
-        cluster = next((found for rig, _ in rigs if (found := rig.cluster())), None)
-        here = machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None))
+        cluster = next((workers for rig, _ in rigs if (workers := rig.cluster())), None)
+        this_machine = machine(next((rig.cupy for rig, _ in rigs if rig.cupy is not None), None))
     took_part = {peer.name: peer for rig, _ in rigs for peer in rig.peers}
     packages = [
         *(package for rig, _ in rigs for package in rig.packages),
@@ -78,7 +78,7 @@ def run(
     return BenchReport(
         suite=suite,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        machine=here,
+        machine=this_machine,
         versions=versions(packages),
         settle_ms=1e3 * SETTLE_S,
         flushed_bytes={rig.device: rig.clock.flushed_bytes for rig, _ in rigs if rig.clock.flushed_bytes},
@@ -91,7 +91,6 @@ def run(
 
 
 def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Progress | None) -> Iterator[CaseReport]:
-    """Measure the cases one after the other."""
     for number, (rig, case) in enumerate(work):
         if progress is not None:
             progress(number, len(work), case.name)
@@ -100,8 +99,7 @@ def _reports(work: Sequence[tuple[Rig, Case]], rounds: int | None, progress: Pro
         progress(len(work), len(work), "")
 
 
-def _who(suite: str) -> tuple[str, ...]:
-    """The peers that can run on a device of the suite."""
+def _peers_of(suite: str) -> tuple[str, ...]:
     devices = {part.device for part in SUITES[suite]}
     return tuple(name for name, peer in PEERS.items() if devices & set(peer.devices))
 
@@ -109,8 +107,9 @@ def _who(suite: str) -> tuple[str, ...]:
 def _rigs(
     suite: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None, held: ExitStack
 ) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
-    """A rig for each part of a suite, which `held` closes, and missing peers and devices. Of several parts, those that cannot run
-    here are left out, but a GPU that something is asked of.
+    """Return a rig for each part of a suite, and missing peers and devices with the reasons. `held` closes the rigs.
+
+    If there are several parts, those without a device are left out. With `l2_fetch_bytes`, DeviceError is raised instead.
     """
     rigs: list[tuple[Rig, SuitePart]] = []
     missing = {}

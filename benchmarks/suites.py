@@ -1,4 +1,4 @@
-"""The suites: which workloads run on which device, in which element types, and at which sizes."""
+"""The suites: workloads with their devices, element types and sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The largest output and the largest input of a case: bytes, and no more than a fraction of the memory that is free."""
+    """Limits of a case's output and source: bytes, and 1/share of the free memory."""
 
     output_bytes: int
     source_bytes: int
@@ -24,15 +24,16 @@ class Budget:
     source_share: int = 8
 
     def within(self, free: int) -> tuple[int, int]:
-        """The largest output and the largest source, in bytes, if `free` bytes are free."""
+        """Return the largest output and source, in bytes, if `free` bytes are free."""
         return min(self.output_bytes, free // self.output_share), min(self.source_bytes, free // self.source_share)
 
 
 @dataclass(frozen=True, slots=True)
 class SuitePart:
-    """Cases on one device: "cpu", "cuda", or "cluster", which is worker processes of this machine that read a table from a file.
+    """Cases on one device.
 
-    own: each workload in its own element type; otherwise in its types for the CPU.
+    `device`: "cpu", "cuda", or "cluster" (worker processes on this machine that read a table from a file). `own`: each workload
+    in its own element type, otherwise in its types for the CPU. `wide`: include the sweeps. `only`: names of workloads.
     """
 
     device: str
@@ -45,7 +46,7 @@ class SuitePart:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A workload with an element type and fitted sizes. name: of the workload, and the element type."""
+    """A workload with an element type and fitted sizes. `name`: "WORKLOAD TYPE"."""
 
     name: str
     workload: Workload
@@ -59,7 +60,7 @@ CPU = Budget(64 * MIB, 256 * MIB)
 GPU = Budget(4096 * MIB, 16_384 * MIB)
 CLUSTER = Budget(256 * MIB, 3072 * MIB, source_share=3)
 _ITEM_BYTES = 4
-"""A workload has the same sizes in every element type: those that fit in float32."""
+"""Element size for fitting: a workload has the sizes of float32 in every element type."""
 
 FEW = ("embedding", "gnn-400B", "inner-4096", "along-last", "along-first", "tuples-rows", "crop", "transposed", "launch-floor")
 
@@ -71,15 +72,17 @@ SUITES: dict[str, tuple[SuitePart, ...]] = {
     "chains": (SuitePart("cpu", CPU, CHAINS), SuitePart("cuda", GPU, CHAINS, own=True)),
     "distributed": (SuitePart("cluster", CLUSTER, TABLES, own=True),),
 }
-"""smoke: nine small cases, in seconds. cpu: every workload as float32 and uint8 (those about a row's width in their own type),
-and those that only a CPU is asked. gpu: full sizes on the first GPU. full: both (without the GPU's part where there is no GPU)
-and the sweeps. chains: several steps, fused and one by one, on both. distributed: rows of a table in a file that is larger than
-the memory of the workers; the table is at most a third of the free memory, so that it stays in the page cache.
+"""The suites.
+
+"smoke": nine small cases, in seconds. "cpu": every workload as float32 and uint8 (those about a row's width in their own type),
+and `ON_HOSTS`. "gpu": full sizes on the first GPU. "full": both, with the sweeps; only the CPU without a GPU. "chains": several
+steps, fused and unfused, on both. "distributed": rows of a table in a file. The table exceeds the workers' memory, but not a
+third of the free memory, so that it stays in the page cache.
 """
 
 
 def cases(part: SuitePart, free: int, only: tuple[str, ...] = (), budget: Budget | None = None) -> Iterator[Case]:
-    """The cases of a part if `free` bytes are free. only: names of workloads, groups or cases."""
+    """Yield the cases of a part if `free` bytes are free. `only`: names of workloads, groups or cases."""
     limits = (budget or part.budget).within(free)
     for workload in part.workloads:
         if (part.only and workload.name not in part.only) or workload.wide > part.wide:
@@ -92,18 +95,18 @@ def cases(part: SuitePart, free: int, only: tuple[str, ...] = (), budget: Budget
 
 
 def check_names(suite: str, only: tuple[str, ...]) -> None:
-    """BenchError for an unknown suite or case."""
+    """Raise BenchError for an unknown suite or case."""
     if suite not in SUITES:
         raise BenchError(f"unknown suite {suite!r}; expected one of: {', '.join(SUITES)}")
-    known = [case for part in SUITES[suite] for case in cases(part, free=2**50)]
-    names = {name for case in known for name in (case.name, case.workload.name, case.workload.group)}
+    all_cases = [case for part in SUITES[suite] for case in cases(part, free=2**50)]
+    names = {name for case in all_cases for name in (case.name, case.workload.name, case.workload.group)}
     if unknown := [name for name in only if name not in names]:
-        few = ", ".join(dict.fromkeys(case.workload.name for case in known))
+        workloads = ", ".join(dict.fromkeys(case.workload.name for case in all_cases))
         missing = ", ".join(map(repr, unknown))
-        raise BenchError(f"{counted(len(unknown), 'name')} not in the suite {suite}: {missing}; expected some of: {few}")
+        raise BenchError(f"{counted(len(unknown), 'name')} not in the suite {suite}: {missing}; expected some of: {workloads}")
 
 
 def free_memory() -> int:
-    """Bytes of host memory that are free; 8 GiB where the system does not report them."""
-    found = available_memory()
-    return 2**33 if found is None else found
+    """Return the free host memory in bytes, or 8 GiB if the system does not report it."""
+    available = available_memory()
+    return 2**33 if available is None else available

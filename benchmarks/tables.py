@@ -1,4 +1,4 @@
-"""A report as a table, in plain text or for a terminal: a row per case of a device, a row per contender on a cluster."""
+"""A report as a table, in plain text or for a terminal: one row per case, or per contender on a cluster."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from benchmarks.bench_report import AHEAD, CHAIN, BenchReport, CaseReport, Clust
 from dmlgather.wording import counted
 
 LOST = "◀"
-"""Marks a ratio where a peer is faster, and other failures."""
+"""The mark of ratios with a faster peer, and of other failures."""
 
 RIVAL, GOAL = "fused-loop", 2.0
-"""The peer of the cluster's goal, and how many times as long as it dmlgather may take at most."""
+"""The goal on a cluster: dmlgather takes at most `GOAL` times as long as the peer `RIVAL`."""
 
 GAIN = 1.5
-"""How many times as fast as its steps a fused chain of two or more passes is to be at least."""
+"""The goal of fusing: least speed-up of a chain of two or more launches."""
 
 _GAIN_LEGEND = f"unfused: the time of dmlgather for the steps one by one, divided by that of the fused chain; goal: {GAIN:g}"
 
@@ -29,8 +29,10 @@ _RATIO_LEGEND = f"ratio: the peer's time divided by dmlgather's, above 1 dmlgath
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Cells. words: columns that are aligned on the left. judged: columns that may have the mark LOST. always: how many columns
-    even a narrow terminal shows. legend: the meaning of the columns. footnotes: further results.
+    """A table as text.
+
+    `words`: left-aligned columns. `judged`: columns that may have the mark `LOST`. `always`: number of columns that are shown
+    even on a narrow terminal. `legend`: the meaning of the columns. `footnotes`: further results.
     """
 
     heading: Row
@@ -43,12 +45,12 @@ class ResultTable:
 
 
 def table_of(report: BenchReport) -> ResultTable:
-    """The table of a report."""
+    """Return the table of a report."""
     return _device_table(report) if report.cluster is None else _cluster_table(report, report.cluster)
 
 
 def lines(report: BenchReport) -> list[str]:
-    """The table in plain text, and notes."""
+    """Return the table in plain text, followed by notes."""
     table = table_of(report)
     cells = [table.heading, *table.rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -57,7 +59,7 @@ def lines(report: BenchReport) -> list[str]:
 
 
 def notes(report: BenchReport) -> list[str]:
-    """One line each: the machine, the legend, indices out of range, missing peers, workloads that a peer cannot do, footnotes."""
+    """Return notes: the machine, the legend, indices out of range, missing peers, unsupported workloads, footnotes."""
     machine, table = report.machine, table_of(report)
     where = f"{machine.processor}, {machine.cpus} CPUs"
     if machine.gpu is not None:
@@ -83,16 +85,16 @@ def notes(report: BenchReport) -> list[str]:
 
 
 def rich_table(report: BenchReport, width: int) -> Any:
-    """The table for a terminal of `width` columns; the last columns are left out if they do not fit."""
+    """Return the table for a terminal of `width` characters. Columns that do not fit are left out."""
     from rich.table import Table
 
     rich, table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold"), table_of(report)
     widths = [max(map(len, column)) + 1 for column in zip(table.heading, *table.rows, strict=True)]
-    shown = max(table.always, sum(end <= width for end in accumulate(widths)))
-    for place, name in enumerate(table.heading[:shown]):
+    count = max(table.always, sum(end <= width for end in accumulate(widths)))
+    for place, name in enumerate(table.heading[:count]):
         rich.add_column(name, justify="left" if place in table.words else "right", no_wrap=True)
     for row in table.rows:
-        rich.add_row(*row[:shown], style="red" if any(LOST in row[place] for place in table.judged) else None)
+        rich.add_row(*row[:count], style="red" if any(LOST in row[place] for place in table.judged) else None)
     return rich
 
 
@@ -102,14 +104,13 @@ def _aligned(row: Row, widths: Sequence[int], table: ResultTable) -> list[str]:
 
 
 def _ratio(value: float | None) -> str:
-    """A peer's time divided by dmlgather's."""
     if value is None:
         return "-"
     return f"{value:.2f}" + (f" {LOST}" if round(value, 2) < AHEAD else "")
 
 
 def _device_table(report: BenchReport) -> ResultTable:
-    """One row per case, and the geometric means."""
+    """Return a table with one row per case, and the geometric means."""
     means, peers = report.geometric_means, tuple(report.peers)
     last = ("geometric mean", "", "", "", "", "", _ratio(means["warm"].get("best")), _ratio(means["cold"].get("best")))
     calls = [(case.name, item) for case in report.cases for item in case.measured if item.role in ("checked", "launch")]
@@ -159,7 +160,7 @@ def _call(item: Measured) -> str:
 
 
 def _cluster_table(report: BenchReport, cluster: Cluster) -> ResultTable:
-    """One row per case and contender, with its use of the workers."""
+    """Return a table with one row per case and contender, with its use of the workers."""
     kind = "separate processes" if cluster.processes else "one process"
     size = f"{counted(cluster.threads, 'thread')} and {cluster.memory_bytes // 2**20} MiB"
     sizes = {case.input_shape: case.table_bytes for case in report.cases}
@@ -197,8 +198,8 @@ def _contender_row(case: CaseReport, item: Measured) -> Row:
 
 
 def _goal(report: BenchReport) -> list[str]:
-    """Whether the goal is met, if RIVAL took part."""
-    ratios = [found for case in report.cases if (found := case.ratio("warm", RIVAL))]
+    """Return a note on the goal if `RIVAL` took part."""
+    ratios = [ratio for case in report.cases if (ratio := case.ratio("warm", RIVAL))]
     if not ratios:
         return []
     most = 1 / min(ratios)

@@ -1,4 +1,4 @@
-"""The bytes that a case has to move, counted from its plan and its indices."""
+"""The bytes that a case must move, counted from its plan and its indices."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from benchmarks.bench_report import Traffic
 from dmlgather.plan import IndexPlan, canonicalise
 
 SECTOR, LINE, PAGE = 32, 64, 4096
-"""The least number of bytes that a GPU, a CPU and a process that maps a file read at a time."""
+"""Bytes of one read: a GPU's sector, a CPU's cache line, a page of a mapped file."""
 
 _CHUNK = 2**22
-"""Reads that are counted at a time."""
+"""Number of reads that are counted at a time."""
 
 
 def traffic(plan: IndexPlan, indices: NDArray[np.int64] | None, sector: int) -> Traffic:
-    """Count the sectors of `sector` bytes that `plan` reads with these (valid) indices, its source beginning with a sector."""
+    """Count the sectors of `sector` bytes that a plan reads. Indices must be valid. The source is aligned to a sector."""
     plan = canonicalise(plan)
     touched = np.zeros(-(-plan.in_extent * plan.element_bytes // sector), np.bool_)
     fetched = 0
     for first, last in _runs(plan, indices):
-        low, high = first * plan.element_bytes // sector, last * plan.element_bytes // sector  # no element crosses a sector
+        low, high = first * plan.element_bytes // sector, last * plan.element_bytes // sector  # no element crosses a sector's end
         fetched += int((high - low + 1).sum())
         for step in range(int((high - low).max()) + 1):
             touched[np.minimum(low + step, high)] = True
@@ -37,10 +37,10 @@ def traffic(plan: IndexPlan, indices: NDArray[np.int64] | None, sector: int) -> 
 
 
 def _runs(plan: IndexPlan, indices: NDArray[np.int64] | None) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The first and the last source element of every contiguous run, some millions at a time."""
-    whole = plan.rank > 0 and abs(plan.in_strides[-1]) == 1 and all(lookup.index_strides[-1] == 0 for lookup in plan.lookups)
-    shape = plan.shape[:-1] if whole else plan.shape
-    low, high = sorted((0, plan.in_strides[-1] * (plan.shape[-1] - 1))) if whole else (0, 0)
+    """Yield the first and the last source elements of contiguous runs, a few million runs at a time."""
+    row_is_run = plan.rank > 0 and abs(plan.in_strides[-1]) == 1 and all(lookup.index_strides[-1] == 0 for lookup in plan.lookups)
+    shape = plan.shape[:-1] if row_is_run else plan.shape
+    low, high = sorted((0, plan.in_strides[-1] * (plan.shape[-1] - 1))) if row_is_run else (0, 0)
     for spans in _boxes(shape):
         start = plan.in_offset + _addresses(spans, plan.in_strides)
         for lookup in plan.lookups:
@@ -52,7 +52,7 @@ def _runs(plan: IndexPlan, indices: NDArray[np.int64] | None) -> Iterator[tuple[
 
 
 def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Begin and end of every coordinate, for parts of `shape` along its first dimension."""
+    """Yield parts of `shape` along its first dimension, as (begin, end) per dimension."""
     if not shape:
         yield ()
         return
@@ -62,7 +62,7 @@ def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
 
 
 def _addresses(spans: tuple[tuple[int, int], ...], strides: tuple[int, ...]) -> NDArray[np.int64]:
-    """Addresses (elements) of a box of coordinates; dimensions of stride 0 keep size 1."""
+    """Return the addresses, in elements, of a box of coordinates. Dimensions with stride 0 get size 1."""
     total = np.zeros((1,) * len(spans), np.int64)
     steps = [np.arange(*span) * step if step else np.zeros(1, np.int64) for span, step in zip(spans, strides, strict=False)]
     for part in np.ix_(*steps):

@@ -20,15 +20,15 @@ Array = Any
 """A NumPy or CuPy array."""
 
 _BLOCK = 2**24
-"""Elements of a file that are made at once."""
+"""Number of elements of a file that are generated at a time."""
 
 
 @dataclass(frozen=True)
 class WorkloadArrays:
-    """A kind of workload, an element type, and arrays of one library.
+    """A kind of workload with an element type and arrays of one library.
 
-    base: x's elements in the order of memory, shape [elements]. index: int64 [kind.index_shape], None for views. out:
-    [kind.out_shape], packed; contenders write there if they can. file: the .npy file that x maps, if it does.
+    `base`: x's elements in memory order, shape [elements]. `index`: int64 [kind.index_shape]; None for views. `out`:
+    [kind.out_shape], packed; contenders write to it if they can. `file`: the .npy file that x maps, if any.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class WorkloadArrays:
 
     @cached_property
     def x(self) -> Array:
-        """The input [kind.shape], over the memory of `base`."""
+        """Return the input [kind.shape], a view of `base`."""
         if self.kind.strides is None:
             return self.base.reshape(self.kind.shape)
         steps = tuple(step * self.base.itemsize for step in self.kind.strides)
@@ -49,47 +49,47 @@ class WorkloadArrays:
 
     @cached_property
     def descriptor(self) -> OperatorDesc:
-        """The DirectML descriptor. A chain has none."""
+        """Return the DirectML descriptor. Chains have none."""
         assert not isinstance(self.kind, Chain)
         return self.kind.descriptor(self.dtype)
 
     @property
     def inputs(self) -> tuple[Array, ...]:
-        """The input arrays in the descriptor's order and shapes."""
+        """Return the input arrays in the descriptor's order and shapes."""
         if self.index is None:
             return (self.x,)
         return self.x, self.index.reshape(self.descriptor.tensor("indices_tensor").sizes)
 
     @property
     def described_out(self) -> Array:
-        """`out` in the descriptor's shape, over the same memory."""
+        """Return a view of `out` in the descriptor's shape."""
         return self.out.reshape(self.descriptor.tensor("output_tensor").sizes)
 
     def poison(self) -> None:
-        """Fill `out` with bits that no result has by chance."""
+        """Fill `out` with bits that are unlikely in a result."""
         self.out.reshape(-1).view("u1")[...] = 0xA5
 
     def wait(self) -> None:
-        """Wait until a GPU has finished."""
+        """Wait for the GPU, if there is one."""
         if self.library is not np:
             self.library.cuda.runtime.deviceSynchronize()
 
     def moved(self, library: ModuleType | Any) -> WorkloadArrays:
-        """The same in arrays of another library; the contents of `out` are not copied."""
+        """Return copies in arrays of another library. The contents of `out` are not copied."""
         index = None if self.index is None else library.asarray(self.index)
         out = library.empty(self.kind.out_shape, self.dtype)
         return replace(self, library=library, base=library.asarray(self.base), index=index, out=out)
 
 
 def make(kind: Kind, dtype: str, random: np.random.Generator) -> WorkloadArrays:
-    """Arrays on the host with random contents. Floats are finite, because some peers change the bits of a NaN."""
+    """Return host arrays with random contents. Floats are finite, because some peers change the bits of a NaN."""
     elements = prod(kind.shape) if kind.strides is None else reach(kind.shape, kind.strides)[1] + 1
     base = contents(dtype, elements, random)
     return WorkloadArrays(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype))
 
 
 def stored(kind: Take, dtype: str, file: Path, random: np.random.Generator) -> WorkloadArrays:
-    """Arrays where x maps the .npy file that `write` made; the indices are random."""
+    """Return arrays whose x maps a .npy file of `write`, with random indices."""
     base = np.load(file, mmap_mode="r").reshape(-1)
     return WorkloadArrays(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype), file)
 
@@ -105,9 +105,10 @@ def write(file: Path, shape: tuple[int, ...], dtype: str, random: np.random.Gene
 
 
 def contents(dtype: str, elements: int, random: np.random.Generator) -> Array:
-    """Random elements, shape [elements]; floats are finite."""
+    """Return random elements, shape [elements]. Floats are finite."""
     bits = np.dtype(dtype).itemsize * 8
     words = random.integers(0, 2**64, -(-elements * bits // 64), np.uint64)
-    if dtype.startswith("float"):  # the highest bit of the exponent is 0
+    # Clear the highest exponent bit of each float: the mask for 32 bits is 0xbfffffff, repeated in the 64-bit word.
+    if dtype.startswith("float"):
         words &= np.uint64(sum(((1 << bits) - 1 & ~(1 << bits - 2)) << place for place in range(0, 64, bits)))
     return words.view(dtype)[:elements]

@@ -1,4 +1,4 @@
-"""The workloads, one row each, at the sizes that their users have; a suite fits them to a machine."""
+"""The workloads, one row each, at full size. A suite fits them to a machine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HALF, SINGLE, BYTES = ("float16",), ("float32",), ("uint8",)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One problem of a known size.
+    """One workload.
 
-    name: unique, one word. group: of similar workloads. what: one line. kind: the problem at full size. own: its element type
-    at that size (16-bit floats stand for bfloat16: only their size matters). shrink: the output axis that is halved to fit a
-    machine. types: the element types of the CPU suite. wide: only in the sweeps of the suite "full".
+    `name`: unique, one word. `group`: of similar workloads. `what`: a description in one line. `kind`: at full size. `own`: its
+    usual element type (float16 stands for bfloat16: only the size matters). `shrink`: the output axis that is halved to fit a
+    machine. `types`: element types of the CPU suite. `wide`: only in the sweeps of the suite "full".
     """
 
     name: str
@@ -143,7 +143,7 @@ ON_HOSTS = (
     Workload("channels-last-16", "slice", "8 images 16 x 224 x 224, channels last",
              ViewCopy((8, 224, 224, 16), (ALL, ALL, ALL, ALL), strides=(802_816, 224, 1, 50_176)), "float32"),
 )  # fmt: skip
-"""Workloads whose time the caches and the calls of a CPU decide: only in the suite "cpu"."""
+"""Workloads that stress the caches and the call overhead of a CPU: only in the suites "cpu" and "full"."""
 
 TABLES = (
     Workload("table-uniform", "table", "200,000 rows of 1 KiB from a table of 3 million, which no worker can hold",
@@ -153,7 +153,7 @@ TABLES = (
     Workload("table-zipf-1.05", "table", "the same with popular rows, Zipf 1.05",
              Take((3_000_000, 256), 200_000, draw=Zipf(1.05)), "float32", types=SINGLE),
 )  # fmt: skip
-"""Workloads whose table is a file that the workers of a cluster read."""
+"""Workloads on a table in a file, for a cluster's workers."""
 
 CHAINS = (
     Workload("attention-heads", "chain", "heads of 64 split, and 256 of 1024 tokens taken: 32 x 1024 x 1024",
@@ -176,4 +176,4 @@ CHAINS = (
 """Workloads of several steps."""
 
 FLOOR = "launch-floor"
-"""The workload that also times the checked call and, on a GPU, an empty kernel."""
+"""The name of the workload with the checked call and, on a GPU, an empty kernel as further contenders."""

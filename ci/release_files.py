@@ -1,7 +1,7 @@
-"""What the files of a release say and carry. `versions [--final]`: the places that state the version. `contents WHEEL…`: every
-file of a wheel. `licences SBOM`: the licences of the packages in a list that cyclonedx-py made.
+"""Checks of a release's files: python -m ci.release_files COMMAND
 
-Each prints what is wrong, a line for each fault, and ends with exit code 1 then.
+versions [--final]: the places that state the version. contents WHEEL…: the files of wheels. Both print one line per error, and
+exit with code 1 if there are any. licences SBOM: prints the licences of the packages in an SBOM of cyclonedx-py.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hatch_build import FOLDER, LIBRARIES, NOTICES, digest
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$", re.MULTILINE)
-"""A version's heading in the changelog."""
+"""The heading of a version in the changelog."""
 PLACES = {"dmlgather/cuda_kernels/": "cuda_kernels/", "dmlgather/docs/": "docs/"}
-"""Folders of a wheel, and where their files come from."""
+"""Folder in a wheel -> folder in the source tree."""
 GENERATED = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-"""What the build adds, in the folder of metadata."""
+"""Files that the build adds to the metadata folder."""
 MACHINES = {
     "manylinux_2_17_x86_64": "ELF 62",
     "manylinux_2_17_aarch64": "ELF 183",
@@ -32,19 +32,19 @@ MACHINES = {
     "macosx_11_0_arm64": "Mach-O 16777228",
     "win_amd64": "PE 34404",
 }
-"""The format of each platform's engine, and the number of its processor in the file's head."""
+"""Platform -> file format of its engine, and number of the processor in the file's header."""
 
 
 def version(root: Path) -> str:
-    """The version that the package states. ValueError if it states none."""
-    found = re.search(r'^__version__ = "([^"]+)"$', (root / "dmlgather/package.py").read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
+    """Return the version in dmlgather/package.py. Raises ValueError if there is none."""
+    match = re.search(r'^__version__ = "([^"]+)"$', (root / "dmlgather/package.py").read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
         raise ValueError("dmlgather/package.py states no __version__")
-    return found[1]
+    return match[1]
 
 
 def disagreements(root: Path, *, final: bool = False) -> Iterator[str]:
-    """Where the changelog and CITATION.cff say another version or date. final: the version must have a date."""
+    """Yield errors about version and date in the changelog and CITATION.cff. `final`: the version must have a date."""
     stated = version(root)
     heading = SECTION.search((root / "CHANGELOG.md").read_text(encoding="utf-8"))
     citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def disagreements(root: Path, *, final: bool = False) -> Iterator[str]:
 
 
 def machine(library: bytes) -> str:
-    """The format of an engine, and the number of its processor."""
+    """Return the file format of an engine and the number of its processor, as in `MACHINES`."""
     if library[:4] == b"\x7fELF":
         return f"ELF {int.from_bytes(library[18:20], 'little')}"
     if library[:4] == b"\xcf\xfa\xed\xfe":
@@ -74,7 +74,7 @@ def machine(library: bytes) -> str:
 
 
 def faults(wheel: Path, root: Path) -> Iterator[str]:
-    """What a wheel carries that is no file of the source tree `root` and not made from it, what it lacks, and wrong metadata."""
+    """Yield errors about a wheel: files that are not from the source tree `root`, missing files, and wrong metadata."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     platform = wheel.stem.rpartition("-")[2]
@@ -90,7 +90,7 @@ def faults(wheel: Path, root: Path) -> Iterator[str]:
                 yield f"{name}: must be {MACHINES[platform]}, got {got}"
             if digest(root / "cpu_kernels").encode() not in content:
                 yield f"{name}: was not built from these sources"
-        elif name == f"{FOLDER}/{NOTICES}" or name in {metadata + each for each in GENERATED}:
+        elif name == f"{FOLDER}/{NOTICES}" or name in {metadata + generated for generated in GENERATED}:
             continue
         else:
             place = next((name.replace(old, new, 1) for old, new in PLACES.items() if name.startswith(old)), name)
@@ -108,9 +108,9 @@ def faults(wheel: Path, root: Path) -> Iterator[str]:
 
 
 def licences(bill: Path) -> Iterator[str]:
-    """A line for each package of a list: name, version, licences."""
+    """Yield a line for each package of an SBOM: name, version, licences."""
     for part in json.loads(bill.read_text(encoding="utf-8"))["components"]:
-        stated = {each.get("expression") or _name(each["license"]) for each in part.get("licenses", ())}
+        stated = {licence.get("expression") or _name(licence["license"]) for licence in part.get("licenses", ())}
         yield f"{part['name']} {part.get('version', '')}: {', '.join(sorted(stated)) or 'not stated'}"
 
 
@@ -119,18 +119,18 @@ def _name(licence: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Run one of the three; the exit status."""
+    """Run a command, and return the exit code."""
     match sys.argv[1:]:
         case ["versions", *options]:
-            found = list(disagreements(ROOT, final=options == ["--final"]))
-            print(*found or [f"version {version(ROOT)}: CHANGELOG.md and CITATION.cff agree"], sep="\n")
-            return bool(found)
+            errors = list(disagreements(ROOT, final=options == ["--final"]))
+            print(*errors or [f"version {version(ROOT)}: CHANGELOG.md and CITATION.cff agree"], sep="\n")
+            return bool(errors)
         case ["contents", *wheels] if wheels:
             failed = False
             for wheel in map(Path, wheels):
-                found = list(faults(wheel, ROOT))
-                failed |= bool(found)
-                print(*(f"{wheel.name}: {each}" for each in found or ["own files and their metadata alone"]), sep="\n")
+                errors = list(faults(wheel, ROOT))
+                failed |= bool(errors)
+                print(*(f"{wheel.name}: {line}" for line in errors or ["own files and their metadata alone"]), sep="\n")
             return failed
         case ["licences", bill]:
             print(*licences(Path(bill)), sep="\n")

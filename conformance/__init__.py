@@ -1,1 +1,1 @@
-"""Cases for DxDispatch on Windows, and what DirectML made of them: its own judgement of what dmlgather computes and decides."""
+"""Conformance with DirectML: cases to run with DxDispatch on Windows, and comparison of their results with dmlgather's."""

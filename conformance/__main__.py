@@ -1,4 +1,4 @@
-"""`python -m conformance`: cases for DxDispatch on Windows, and what DirectML made of them; in a checkout."""
+"""The command `python -m conformance`, which needs a checkout."""
 
 from dmlgather.cli import main
 

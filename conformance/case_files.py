@@ -1,7 +1,7 @@
-"""The files of one case: its model and inputs, which are written, and its result, output and exit code, which come back.
+"""The files of one case: the model and inputs that dmlgather writes, and the result, log and exit code of DxDispatch.
 
-Values are raw bytes in files of their own: DxDispatch then reads and writes every data type bit for bit, NaNs included. An output
-is filled with `POISON` before it is written, as unsigned bytes, whatever its type is.
+Values are in files of raw bytes, because DxDispatch reads and writes these bit for bit, NaNs included. All bytes of an output
+are `POISON` before the run.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from dmlgather.files import FileError, leads_outside, open_regular, read_text, w
 from dmlgather.wording import printable
 
 MODELS, RESULTS = "models", "results"
-"""The folders of what is written and of what comes back."""
+"""The folders of models with their inputs, and of results."""
 
 POISON = 0xA5
-"""Every byte of an output before it is written."""
+"""The value of each byte of an output before the run."""
 
 _LOG = 2**20
-"""Bytes of what DxDispatch printed that are looked at: the first ones."""
+"""At most this many bytes of a log of DxDispatch are read."""
 
 
 class StoredCase(NamedTuple):
-    """What a case runs. inputs: the bytes of each input's file."""
+    """The descriptor and inputs of a case. `inputs`: the bytes of each input's file."""
 
     desc: OperatorDesc
     inputs: list[NDArray[np.uint8]]
 
 
 class Returned(NamedTuple):
-    """What came back of a case. ending: how DxDispatch ended. adapter: on what it ran. result: the bytes of the output's buffer,
-    at most one more than asked for.
+    """The result of a case.
+
+    `ending`: how DxDispatch ended. `adapter`: the adapter's name. `result`: the bytes of the output's buffer, and at most one
+    more byte.
     """
 
     ending: Ending
@@ -55,9 +57,9 @@ class Returned(NamedTuple):
 def write_case(
     folder: Path, name: str, desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, in_place: bool = False
 ) -> dict[str, str]:
-    """Write the model and the inputs of a case; the digests of the files, by name. FileError when one cannot be written.
+    """Write the model and the inputs of a case; return the digests of the files, by name. FileError if one cannot be written.
 
-    inputs: a buffer per input tensor. in_place: the output is bound to the input's memory.
+    `inputs`: a buffer per input tensor. `in_place`: True to bind the output to the input's memory.
     """
     resources: dict[str, Any] = {}
     for number, (field, values) in enumerate(zip(desc.operator.inputs, inputs, strict=True)):
@@ -70,19 +72,19 @@ def write_case(
     output = wire_name(desc.operator.output)
     bound[output] = next(iter(resources)) if in_place else output
     if not in_place:
-        filled = {"valueCount": result_bytes(desc), "value": POISON}
-        resources[output] = {"initialValuesDataType": "UINT8", "initialValues": filled}
+        poison = {"valueCount": result_bytes(desc), "value": POISON}
+        resources[output] = {"initialValuesDataType": "UINT8", "initialValues": poison}
     write_dispatch(folder / MODELS / f"{name}.json", desc, resources, bound, f"{RESULTS}/{name}.bin")
     return digests(folder, [f"{name}.json", *(f"{name}.{number}.bin" for number in range(len(inputs)))])
 
 
 def digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The SHA-256 digest of each of these files in models/. FileError, with the path, when one cannot be read."""
+    """Return the SHA-256 digests of files in models/, by name. FileError, with the path, if one cannot be read."""
     return {name: sha256(_content(inside(folder, f"{MODELS}/{name}"))).hexdigest() for name in names}
 
 
 def read_case(folder: Path, name: str) -> StoredCase:
-    """What the case called `name` runs. FileError, with the path, when its files cannot be read."""
+    """Read the descriptor and inputs of the case `name`. FileError, with the path, if its files cannot be read."""
     path = inside(folder, f"{MODELS}/{name}.json")
     try:
         model = json.loads(read_text(path))
@@ -98,35 +100,37 @@ def read_case(folder: Path, name: str) -> StoredCase:
 
 
 def _check_readable(desc: OperatorDesc) -> None:
-    """ValueError unless every element of the output lies in its buffer; the model of a question may break any rule."""
+    """Raise ValueError if an element of the output is outside its buffer: the descriptor of a question may break any rule."""
     tensor = desc.tensor(desc.operator.output)
     if tensor.minimum_bytes > tensor.total_bytes or len(tensor.element_strides) != tensor.rank or 0 in tensor.sizes:
         raise ValueError
 
 
 def result_bytes(desc: OperatorDesc) -> int:
-    """The size of the buffer that the output is bound to, and that comes back."""
+    """Return the size of the output's buffer, and so of the result, in bytes."""
     return rounded_up(desc.tensor(desc.operator.output).total_bytes)
 
 
 def read_returned(folder: Path, name: str, expected: int) -> Returned:
-    """What came back of the case called `name`, whose result has `expected` bytes. FileError, with the path, for a file that
-    cannot be read, or that a link leads to from elsewhere.
+    """Read the result of the case `name`, which should have `expected` bytes.
+
+    FileError, with the path, for a file that cannot be read, or that is a link out of the folder.
     """
-    kinds = ("exit", "out", "err", "bin")
-    *texts, place = (inside(folder, f"{RESULTS}/{name}.{kind}") for kind in kinds)
+    suffixes = ("exit", "out", "err", "bin")
+    *texts, binary = (inside(folder, f"{RESULTS}/{name}.{suffix}") for suffix in suffixes)
     exit_code, printed, errors = map(_text, texts)
-    result = np.frombuffer(_content(place, expected + 1), np.uint8) if place.exists() else None
+    result = np.frombuffer(_content(binary, expected + 1), np.uint8) if binary.exists() else None
     adapter = re.search(r"^Running on '(.*)'\s*$", printed or "", re.MULTILINE)
     code = None if exit_code is None else printable(exit_code.strip()[:20])
-    said = printable(_said(errors or "") or _said(printed or ""))
-    ended = ending(code, f"{printed or ''}\n{errors or ''}", said)
+    reason = printable(_failure_line(errors or "") or _failure_line(printed or ""))
+    ended = ending(code, f"{printed or ''}\n{errors or ''}", reason)
     return Returned(ended, printable(adapter[1]) if adapter else None, result)
 
 
 def inside(folder: Path, name: str) -> Path:
-    """A file of the folder. FileError, with the path, where a link leads out of it: the folder may come from anywhere, and what
-    its files hold is shown.
+    """Return the path of a file in the folder.
+
+    FileError, with the path, for a link out of the folder: a folder from a stranger must not make the report show other files.
     """
     path = folder / name
     if leads_outside(path, (folder,)):
@@ -134,11 +138,11 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def _said(text: str) -> str:
-    """The line that says what failed: the first that names an error, else the last; debug layers print warnings before it."""
+def _failure_line(text: str) -> str:
+    """Return the first line with "error" or "failed", else the last line. Debug layers print warnings in front of it."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Running on '")]
-    named = (line for line in lines if re.search("error|failed", line, re.IGNORECASE))
-    return next(named, lines[-1] if lines else "")[:300]
+    errors = (line for line in lines if re.search("error|failed", line, re.IGNORECASE))
+    return next(errors, lines[-1] if lines else "")[:300]
 
 
 def _content(path: Path, limit: int = -1) -> bytes:
@@ -150,7 +154,7 @@ def _content(path: Path, limit: int = -1) -> bytes:
 
 
 def _text(path: Path) -> str | None:
-    """The beginning of a file that the script wrote; None where there is none. PowerShell may have written UTF-16."""
+    """Return the first bytes of a script's text file, decoded; None if it does not exist. PowerShell may write UTF-16."""
     if not path.exists():
         return None
     content = _content(path, _LOG)

@@ -1,4 +1,4 @@
-"""Read what came back to a folder of cases, and compare it with what the CPU computes."""
+"""Comparison of the results in a folder of cases with those of the CPU backend."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from dmlgather.record import placed
 from dmlgather.wording import counted, spelled
 
 DEVICES = ("dmlgather", "DirectML")
-"""How the two sides of a difference are called."""
+"""The names of both sides in a difference."""
 
 SHOWN = 8
-"""Elements of an unknown answer that are shown."""
+"""At most this many elements of an unknown answer are shown."""
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder of cases. FileError, with the path, when there is none that can be understood."""
+    """Read the manifest of a folder of cases. FileError, with the path, if it is missing or invalid."""
     path = inside(folder, FILE)
     try:
         return Manifest.model_validate_json(read_text(path))
@@ -59,10 +59,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_results(folder: Path, version: str) -> ConformanceReport:
-    """Compare what came back to a folder of cases.
+    """Compare the results in a folder of cases with dmlgather's.
 
-    version: of dmlgather. FileError when the folder cannot be understood, when a model or an input is not the one that was
-    written, and when nothing came back at all; TooLargeError when a case needs more memory than is free.
+    `version`: of dmlgather. FileError if the manifest is invalid, if a model or an input was changed, or if there are no
+    results; TooLargeError if a case needs more memory than is free.
     """
     manifest = read_manifest(folder)
     try:
@@ -70,42 +70,40 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
     except ValueError as error:
         raise FileError(f"{folder / FILE} is no manifest of cases: {error}") from None
     _check_files(folder, manifest)
-    judged = [_judged(folder, case) for case in manifest.cases]
-    returned = [one.returned for one in judged]
-    if all(one.ending.kind == "missing" and one.result is None for one in returned):
+    cases = [_read(folder, case) for case in manifest.cases]
+    if all(case.returned.ending.kind == "missing" and case.returned.result is None for case in cases):
         raise FileError(f"{folder} holds no results yet: run its run.cmd on Windows (or run.sh), and name the folder again")
-    outcomes = [_outcome(folder, one, level, manifest) for one in judged if one.case.question is None]
-    ran = any(found.outcome in ("equal", "different") for found in outcomes) or not outcomes
+    outcomes = [_outcome(folder, case, level, manifest) for case in cases if case.case.question is None]
+    ran = any(outcome.outcome in ("equal", "different") for outcome in outcomes) or not outcomes
     return ConformanceReport(
         version=version,
         written_by=manifest.version,
         level=manifest.level,
         seed=manifest.seed,
-        adapters=tuple(dict.fromkeys(one.adapter for one in returned if one.adapter is not None)),
+        adapters=tuple(dict.fromkeys(case.returned.adapter for case in cases if case.returned.adapter is not None)),
         operators=_tallies(outcomes),
-        cases=tuple(found for found in outcomes if found.outcome != "equal"),
-        questions=tuple(_settled(one, one.case.question, ran) for one in judged if one.case.question is not None),
+        cases=tuple(outcome for outcome in outcomes if outcome.outcome != "equal"),
+        questions=tuple(_settled(case, case.case.question, ran) for case in cases if case.case.question is not None),
     )
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
-    """FileError unless the models, inputs and results of the folder are those that the manifest names."""
+    """Raise FileError if a model, input or result of the folder is not the one in the manifest."""
     for case in manifest.cases:
         try:
-            found = digests(folder, list(case.files))
+            current = digests(folder, list(case.files))
         except FileError as error:
             raise FileError(f"{error}: {_remedy(manifest)}") from None
-        for name, digest in found.items():
+        for name, digest in current.items():
             if digest != case.files[name]:
                 raise FileError(f"{folder / MODELS / name} is not the file that was written: {_remedy(manifest)}")
-    named = {case.name for case in manifest.cases}
+    names = {case.name for case in manifest.cases}
     for path in sorted([*folder.glob(f"{MODELS}/*.json"), *folder.glob(f"{RESULTS}/*.exit")]):
-        if path.stem not in named:
+        if path.stem not in names:
             raise FileError(f"{folder / FILE} does not name the case of {path}: {_remedy(manifest)}")
 
 
 def _remedy(manifest: Manifest) -> str:
-    """How to get back a file of the folder, without losing what came back."""
     number = sum(case.question is None for case in manifest.cases)
     return (
         f"restore the file, or write the cases again with dmlgather {manifest.version} (`python -m conformance write NEW --cases "
@@ -113,22 +111,20 @@ def _remedy(manifest: Manifest) -> str:
     )
 
 
-class _Judged(NamedTuple):
-    """A case, what it runs, and what came back of it."""
-
+class _ReadCase(NamedTuple):
     case: ConformanceCase
     stored: StoredCase
     returned: Returned
 
 
-def _judged(folder: Path, case: ConformanceCase) -> _Judged:
+def _read(folder: Path, case: ConformanceCase) -> _ReadCase:
     stored = read_case(folder, case.name)
     check_descriptor_memory(f"what {folder / MODELS / case.name}.json computes", stored.desc, ["cpu"], None)
-    return _Judged(case, stored, read_returned(folder, case.name, result_bytes(stored.desc)))
+    return _ReadCase(case, stored, read_returned(folder, case.name, result_bytes(stored.desc)))
 
 
 def _failure(returned: Returned, desc: OperatorDesc) -> tuple[Outcome, str] | None:
-    """Why a case has no result to compare, and a message; None where it has one. A result of another size is "different"."""
+    """Return the outcome and a message for a case without a result of the right size; None for any other case."""
     kind, message = returned.ending
     if kind == "missing" and returned.result is not None:
         return "missing", "it was not run to its end: the script noted no exit code"
@@ -143,35 +139,34 @@ def _failure(returned: Returned, desc: OperatorDesc) -> tuple[Outcome, str] | No
     return None
 
 
-def _outcome(folder: Path, judged: _Judged, level: FeatureLevel, manifest: Manifest) -> CaseOutcome:
-    case, stored, returned = judged
-    named = {"case": case.name, "operator": case.operator}
+def _outcome(folder: Path, read: _ReadCase, level: FeatureLevel, manifest: Manifest) -> CaseOutcome:
+    case, stored, returned = read
+    names = {"case": case.name, "operator": case.operator}
     failure = _failure(returned, stored.desc)
     if failure is not None:
-        return CaseOutcome.model_validate({**named, "outcome": failure[0], "message": failure[1]})
+        return CaseOutcome.model_validate({**names, "outcome": failure[0], "message": failure[1]})
     try:
-        ours, operator = computed(stored, level)
-        _check_whole(stored)
+        expected, operator = computed(stored, level)
+        _check_whole_elements(stored)
     except (DescriptorError, ValueError) as error:
-        why = "; ".join(str(error).splitlines())
-        raise FileError(f"{folder / MODELS / case.name}.json cannot be run at level {level}: {why}") from None
-    if sha256(ours.tobytes()).hexdigest() != case.expected:
+        reason = "; ".join(str(error).splitlines())
+        raise FileError(f"{folder / MODELS / case.name}.json cannot be run at level {level}: {reason}") from None
+    if sha256(expected.tobytes()).hexdigest() != case.expected:
         raise FileError(
             f"{folder / FILE} has another digest for the output of {case.name} than dmlgather computes now: the file was changed "
             f"after dmlgather {manifest.version} wrote it, or this version computes otherwise; {_remedy(manifest)}"
         )
     assert returned.result is not None
     output = output_of(stored.desc, returned.result)
-    inputs = [data.view(_type(stored.desc, at)) for at, data in enumerate(stored.inputs)]
+    inputs = [data.view(_type(stored.desc, number)) for number, data in enumerate(stored.inputs)]
     trace = partial(tracer, operator, inputs, buffers=True)
-    found = differences(DEVICES, [ours, output], trace)
-    if not found:
-        return CaseOutcome.model_validate({**named, "outcome": "equal"})
-    return CaseOutcome.model_validate({**named, "outcome": "different", "difference": found[0]})
+    differing = differences(DEVICES, [expected, output], trace)
+    if not differing:
+        return CaseOutcome.model_validate({**names, "outcome": "equal"})
+    return CaseOutcome.model_validate({**names, "outcome": "different", "difference": differing[0]})
 
 
-def _check_whole(stored: StoredCase) -> None:
-    """ValueError for an input that is no whole number of elements."""
+def _check_whole_elements(stored: StoredCase) -> None:
     for number, data in enumerate(stored.inputs):
         width = _type(stored.desc, number).itemsize
         if data.size % width:
@@ -185,26 +180,26 @@ def _type(desc: OperatorDesc, number: int) -> np.dtype[Any]:
 
 
 def _tallies(outcomes: Sequence[CaseOutcome]) -> tuple[OperatorTally, ...]:
-    names = list(dict.fromkeys(found.operator for found in outcomes))
+    names = list(dict.fromkeys(case.operator for case in outcomes))
     kinds = get_args(Outcome)
     return tuple(
         OperatorTally(
             operator=name,
-            **{kind: sum(found.operator == name and found.outcome == kind for found in outcomes) for kind in kinds},
+            **{kind: sum(case.operator == name and case.outcome == kind for case in outcomes) for kind in kinds},
         )
         for name in names
     )
 
 
-def _settled(judged: _Judged, asked: CaseQuestion, ran: bool) -> SettledQuestion:
-    """What the case of a question settles. ran: whether any other case was executed, so that a failure means this descriptor."""
-    case, stored, returned = judged
+def _settled(read: _ReadCase, question: CaseQuestion, ran: bool) -> SettledQuestion:
+    """Return the answer to a question. `ran`: True if DirectML ran another case, so that a refusal is an answer."""
+    case, stored, returned = read
     answer: str | None = None
     message: str | None = None
     failure = _failure(returned, stored.desc)
     if failure is None:
         assert returned.result is not None
-        answer = _answer(asked, stored.desc, returned.result)
+        answer = _answer(question, stored.desc, returned.result)
     elif failure[0] == "refused" and ran:
         answer, message = REFUSED, failure[1]
     else:
@@ -212,21 +207,21 @@ def _settled(judged: _Judged, asked: CaseQuestion, ran: bool) -> SettledQuestion
     return SettledQuestion(
         case=case.name,
         operator=case.operator,
-        asks=asked.asks,
+        asks=question.asks,
         answer=answer,
-        decided=asked.answers[0].means,
+        decided=question.answers[0].means,
         message=message,
     )
 
 
-def _answer(asked: CaseQuestion, desc: OperatorDesc, result: NDArray[np.uint8]) -> str:
-    """Which of the known answers the result is, or what it holds instead."""
+def _answer(question: CaseQuestion, desc: OperatorDesc, result: NDArray[np.uint8]) -> str:
+    """Return the known answer that the result equals, else a text with the first elements."""
     output = output_of(desc, result)
-    for known in asked.answers:
-        if known.bits == output.tobytes().hex():
-            return known.means
+    for answer in question.answers:
+        if answer.bits == output.tobytes().hex():
+            return answer.means
     if (output.reshape(-1).view(np.uint8) == POISON).all():
         return "nothing is written"
     flat = output.reshape(-1)
-    shown = ", ".join(map(spelled, flat[:SHOWN]))
-    return f"none of the known answers; the output is {shown}{', …' if flat.size > SHOWN else ''}"
+    first = ", ".join(map(spelled, flat[:SHOWN]))
+    return f"none of the known answers; the output is {first}{', …' if flat.size > SHOWN else ''}"

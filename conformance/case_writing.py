@@ -1,4 +1,4 @@
-"""Write a folder of cases: models, inputs, scripts that run them all and how to use them, manifest."""
+"""Writing of a folder of cases: models, inputs, the scripts that run them, a README and a manifest."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.files import FileError, described, staged, writing
 
 SCRIPTS = Path(__file__).parent / "scripts"
-"""The scripts that run the cases, and README.txt for whoever runs them; they are the same for every folder."""
+"""The scripts and the README.txt that every folder gets."""
 
 WINDOWS = (".cmd", ".ps1", ".txt")
-"""Endings of files that get Windows' ends of lines."""
+"""Suffixes of files that get Windows' line endings."""
 
 
 def write_cases(folder: Path, number: int, level: FeatureLevel, seed: int, version: str) -> Manifest:
-    """Write `number` random cases that are legal at `level`, and every open question that can be asked there, to a new folder.
+    """Write `number` random cases that are legal at `level`, and the open questions of that level, to a new folder.
 
-    version: of dmlgather. FileError when the folder is not empty, or a file cannot be written. After an error or an interrupt the
-    folder is empty.
+    `version`: of dmlgather. FileError if the folder is not empty or a file cannot be written; the folder is then empty.
     """
     _check_empty(folder)
-    with staged(folder, ()) as stage:  # made from nothing
-        cases = (*_random(stage, number, level, seed), *(_question(stage, asked) for asked in open_questions(level)))
+    with staged(folder, ()) as stage:
+        cases = (*_random(stage, number, level, seed), *(_question(stage, question) for question in open_questions(level)))
         for script in sorted(SCRIPTS.iterdir()):
             content = script.read_bytes()
             with writing(stage / script.name, ()) as stream:
@@ -51,19 +50,19 @@ def _check_empty(folder: Path) -> None:
 
 
 def _random(folder: Path, number: int, level: FeatureLevel, seed: int) -> Iterator[ConformanceCase]:
-    for at, (desc, inputs) in enumerate(random_cases(number, level, seed), 1):
-        name = f"r{at:05}"
+    for case_number, (desc, inputs) in enumerate(random_cases(number, level, seed), 1):
+        name = f"r{case_number:05}"
         files = write_case(folder, name, desc, inputs)
         output = computed(StoredCase(desc, [values.view("u1") for values in inputs]), level).output
         digest = sha256(output.tobytes()).hexdigest()
         yield ConformanceCase(name=name, operator=desc.operator.name, files=files, expected=digest)
 
 
-def _question(folder: Path, asked: Question) -> ConformanceCase:
-    name = f"q-{asked.key}"
-    files = write_case(folder, name, asked.desc, asked.inputs, in_place=asked.in_place)
+def _question(folder: Path, question: Question) -> ConformanceCase:
+    name = f"q-{question.key}"
+    files = write_case(folder, name, question.desc, question.inputs, in_place=question.in_place)
     answers = [
-        PossibleAnswer(means=means, bits=None if values is None else values.tobytes().hex()) for means, values in asked.answers
+        PossibleAnswer(means=means, bits=None if values is None else values.tobytes().hex()) for means, values in question.answers
     ]
-    question = CaseQuestion(asks=asked.asks, source=asked.source, answers=tuple(answers))
-    return ConformanceCase(name=name, operator=asked.desc.operator.name, files=files, expected=None, question=question)
+    stored = CaseQuestion(asks=question.asks, source=question.source, answers=tuple(answers))
+    return ConformanceCase(name=name, operator=question.desc.operator.name, files=files, expected=None, question=stored)

@@ -1,4 +1,4 @@
-"""`python -m conformance`: cases for DxDispatch on Windows, and what DirectML made of them."""
+"""The subcommands of `python -m conformance`: `write` cases for DxDispatch on Windows, and `read` their results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 
 MOST_CASES = 99999
-"""Random cases at most: their names have five digits."""
+"""The largest number of random cases: their names have five digits."""
 
-HELP = "Ask DirectML itself, on Windows: write random cases for DxDispatch, and compare what came back."
+HELP = "Compare dmlgather with DirectML itself: write random cases for DxDispatch on Windows, and read their results."
 
 
 def write(
@@ -37,7 +37,7 @@ def write(
 ) -> int:
     """Write random legal cases of all operators as DxDispatch models, with their inputs and scripts that run them.
 
-    Also written is one case for each question that DirectML's documents leave open. On Windows, run.cmd in DIR runs all of them
+    There is also one case for each question that DirectML's documents leave open. On Windows, run.cmd in DIR runs all cases
     with DxDispatch, as README.txt in DIR says; `python -m conformance read DIR` then compares the results with dmlgather's.
 
     Exit codes: 0 written, 2 it could not be written.
@@ -51,22 +51,21 @@ def write(
     if not 1 <= cases <= MOST_CASES:
         raise typer.BadParameter(f"expected 1 to {MOST_CASES}, got {cases}", param_hint="'--cases'")
     try:
-        at = FeatureLevel.parse(level)
+        feature_level = FeatureLevel.parse(level)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
-    written = JsonOutput(as_json, output)
+    json_output = JsonOutput(as_json, output)
     seed = secrets.randbits(32) if seed is None else seed
-    manifest = write_cases(folder, cases, at, seed, __version__)
+    manifest = write_cases(folder, cases, feature_level, seed, __version__)
     questions = sum(case.question is not None for case in manifest.cases)
     say(f"{counted(cases, 'case')} from --seed {seed} and {counted(questions, 'open question')} written to '{folder}'")
     say("Next, on Windows: run.cmd in that folder; its README.txt says how")
-    made = WrittenCases(folder=str(folder), seed=seed, level=str(at), cases=cases, questions=questions)
-    written.write(made.model_dump)
+    written = WrittenCases(folder=str(folder), seed=seed, level=str(feature_level), cases=cases, questions=questions)
+    json_output.write(written.model_dump)
     return 0
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files that a folder of cases consists of."""
     return [file for file in folder.rglob("*") if file.is_file()]
 
 
@@ -77,28 +76,28 @@ def read(
     as_json: AsJson = False,
     output: JsonFile = None,
 ) -> int:
-    """Compare what DxDispatch wrote in a folder of cases with what dmlgather computes, bit for bit.
+    """Compare the results of DxDispatch in a folder of cases with dmlgather's, bit for bit.
 
-    Reported per operator: equal, different (with the first and the worst element), refused (with DxDispatch's message), failed
-    (it timed out, crashed or was not started), missing (it was not run). For each question that the documents leave open it says
-    which answer DirectML gives; that is no failure.
+    The report counts, per operator, the cases that are equal, different (with the first and the worst element), refused (with
+    DxDispatch's message), failed (timed out, crashed or not started) and missing (not run). It lists DirectML's answer to each
+    open question; an answer is no failure.
 
-    Exit codes: 0 all equal, 1 a case is not, 2 the folder cannot be understood or nothing came back.
+    Exit codes: 0 all equal, 1 a case is not, 2 the folder cannot be read or has no results.
     """
     from conformance.case_reading import read_results
     from dmlgather import __version__
 
-    written = JsonOutput(as_json, output, _files(folder) if output is not None else ())
+    json_output = JsonOutput(as_json, output, _files(folder) if output is not None else ())
     report = read_results(folder, __version__)
     if not as_json:
         for line in report.lines():
             put(line + "\n")
-    written.write(lambda: report.model_dump(mode="json"))
+    json_output.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `write` or `read` with these arguments; the exit code. Never raises."""
+    """Run `write` or `read` with these arguments; return the exit code. Never raises."""
     functions = {
         "write": (write, "DIR: write random cases for DxDispatch"),
         "read": (read, "DIR: compare what DirectML computed"),

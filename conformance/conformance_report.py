@@ -1,4 +1,4 @@
-"""What DirectML made of a folder of cases, as data and as text."""
+"""The report on the results of a folder of cases, as data and as text."""
 
 from __future__ import annotations
 
@@ -12,62 +12,61 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 Outcome = Literal["equal", "different", "refused", "failed", "missing"]
-"""Of a case: the same bits; other bits, or a result that cannot hold the output; DirectML refused it; DxDispatch was not started,
-timed out, crashed or wrote nothing; it was not run to its end."""
+"""The outcome of a case; `OperatorTally` describes each."""
 
 SHOWN = 20
-"""Cases that the text shows at most of each outcome."""
+"""The text lists at most this many cases of each outcome."""
 
 
 class OperatorTally(Record):
-    """How many cases of an operator had which outcome."""
+    """The number of cases of an operator with each outcome."""
 
     operator: str
     """The operator: "GATHER"."""
 
     equal: int
-    """The same bits as dmlgather's."""
+    """Cases whose result has the same bits as dmlgather's."""
 
     different: int
-    """Other bits, or a result of another size."""
+    """Cases whose result has other bits or another size."""
 
     refused: int
-    """DirectML refused it, though the case is legal."""
+    """Legal cases that DirectML refused."""
 
     failed: int
-    """DxDispatch was not started, timed out, crashed or wrote nothing."""
+    """Cases for which DxDispatch was not started, timed out, crashed or wrote nothing."""
 
     missing: int
-    """It was not run to its end."""
+    """Cases that were not run, or not to their end."""
 
 
 class CaseOutcome(Record):
     """A case whose outcome is not "equal"."""
 
     case: str
-    """Its name."""
+    """The name of the case."""
 
     operator: str
     """The operator: "GATHER"."""
 
     outcome: Outcome
-    """What became of it."""
+    """The outcome of the case."""
 
     message: str | None = None
-    """What DxDispatch said, or what is wrong with the result."""
+    """The message of DxDispatch, or the fault of the result."""
 
     difference: Difference | None = None
-    """Where the bits differ."""
+    """The elements with other bits."""
 
     def __str__(self) -> str:
-        said = self.difference if self.difference is not None else self.message
-        return f"{self.outcome}: {self.case} {self.operator}" + ("" if said is None else f": {said}")
+        reason = self.difference if self.difference is not None else self.message
+        return f"{self.outcome}: {self.case} {self.operator}" + ("" if reason is None else f": {reason}")
 
 
 class SettledQuestion(Record):
-    """What DirectML does where the documents leave something open."""
+    """DirectML's answer to a question that its documents leave open."""
 
-    model_config = ConfigDict(extra="ignore")  # so that it can be read back with its computed field
+    model_config = ConfigDict(extra="ignore")  # JSON has a computed field, which the model does not take
 
     case: str
     """The name of the case."""
@@ -76,38 +75,38 @@ class SettledQuestion(Record):
     """The operator: "GATHER"."""
 
     asks: str
-    """What is open."""
+    """The question."""
 
     answer: str | None
-    """What DirectML does; None where the case settles nothing."""
+    """DirectML's behaviour; null if the case does not show it."""
 
     decided: str
-    """What dmlgather does."""
+    """dmlgather's behaviour."""
 
     message: str | None = None
-    """What DxDispatch said, or why nothing is settled."""
+    """The message of DxDispatch, or the reason why there is no answer."""
 
-    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
+    @computed_field  # type: ignore[prop-decorator] # computed_field decorates properties
     @property
     def agrees(self) -> bool | None:
-        """Whether dmlgather does the same; None where nothing is settled."""
+        """True if dmlgather behaves like DirectML; null if there is no answer."""
         return None if self.answer is None else self.answer == self.decided
 
     def __str__(self) -> str:
         if self.answer is None:
             return f"not settled: {self.case}: {self.message}\n  {self.asks}"
         ours = "as in dmlgather" if self.agrees else f"in dmlgather: {self.decided}"
-        said = "" if self.message is None else f"\n  {self.message}"
-        return f"settles: {self.case}: {self.answer} ({ours})\n  {self.asks}{said}"
+        message = "" if self.message is None else f"\n  {self.message}"
+        return f"settles: {self.case}: {self.answer} ({ours})\n  {self.asks}{message}"
 
 
 class ConformanceReport(Record):
-    """What DirectML made of a folder of cases."""
+    """The results of a folder of cases, compared with dmlgather's."""
 
-    model_config = ConfigDict(extra="ignore")  # so that a report with its computed fields can be read back
+    model_config = ConfigDict(extra="ignore")  # JSON has a computed field, which the model does not take
 
     tool: Literal["dmlgather"] = "dmlgather"
-    """The program that wrote this."""
+    """The program that wrote the report."""
 
     version: str
     """The version of dmlgather that read the results."""
@@ -125,37 +124,37 @@ class ConformanceReport(Record):
     """The adapters on which DxDispatch ran."""
 
     operators: tuple[OperatorTally, ...]
-    """Each operator, with the numbers of its cases; the questions are not among them."""
+    """The numbers of random cases of each operator."""
 
     cases: tuple[CaseOutcome, ...]
-    """The cases whose outcome is not "equal"."""
+    """The random cases whose outcome is not "equal"."""
 
     questions: tuple[SettledQuestion, ...]
-    """What the documents leave open."""
+    """The open questions with DirectML's answers."""
 
-    @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
+    @computed_field  # type: ignore[prop-decorator] # computed_field decorates properties
     @property
     def exit_code(self) -> int:
-        """0 when every case is equal, else 1; the questions do not count."""
+        """0 if all random cases are equal, else 1."""
         return 1 if self.cases else 0
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
-        where = " and ".join(f"'{name}'" for name in self.adapters) or "an adapter that DxDispatch did not name"
+        """Yield the lines of the report as text."""
+        adapters = " and ".join(f"'{name}'" for name in self.adapters) or "an adapter that DxDispatch did not name"
         number = sum(tally.equal + tally.different + tally.refused + tally.failed + tally.missing for tally in self.operators)
-        yield f"{counted(number, 'case')} at feature level {self.level}, seed {self.seed}, on {where}"
+        yield f"{counted(number, 'case')} at feature level {self.level}, seed {self.seed}, on {adapters}"
         titles = ("operator", "equal", "different", "refused", "failed", "missing")
         yield f"{titles[0]:<16}" + "".join(f"{title:>11}" for title in titles[1:])
         for tally in self.operators:
             numbers = (tally.equal, tally.different, tally.refused, tally.failed, tally.missing)
             yield f"{tally.operator:<16}" + "".join(f"{number:>11}" for number in numbers)
         for outcome in ("different", "refused", "failed", "missing"):
-            found = [case for case in self.cases if case.outcome == outcome]
-            yield from map(str, found[:SHOWN])
-            if len(found) > SHOWN:
-                yield f"{outcome}: {counted(len(found) - SHOWN, 'more case')}; --json lists all"
+            cases = [case for case in self.cases if case.outcome == outcome]
+            yield from map(str, cases[:SHOWN])
+            if len(cases) > SHOWN:
+                yield f"{outcome}: {counted(len(cases) - SHOWN, 'more case')}; --json lists all"
         rank = {False: 0, None: 1, True: 2}
-        yield from map(str, sorted(self.questions, key=lambda asked: rank[asked.agrees]))
-        agree, differ, unsettled = (sum(asked.agrees is value for asked in self.questions) for value in (True, False, None))
+        yield from map(str, sorted(self.questions, key=lambda question: rank[question.agrees]))
+        agree, differ, unsettled = (sum(question.agrees is value for question in self.questions) for value in (True, False, None))
         if self.questions:
             yield f"{counted(agree + differ, 'question')} settled, {differ} otherwise than in dmlgather; {unsettled} not settled"

@@ -1,9 +1,10 @@
-"""How DxDispatch ended: what an exit code and what it printed say of a case.
+"""The interpretation of DxDispatch's exit code and output.
 
-DxDispatch catches what DirectML reports, prints "Failed to execute the model: " and what it caught, and ends. Its exit code is
-then 1 in older versions, and an HRESULT in newer ones: that of the call which failed, or 0x8007023E where DxDispatch words the
-failure itself. Windows gives a crash an NTSTATUS of 0xC0000000 and more. PowerShell notes a code as a signed number of 32 bits; a
-shell notes its lowest 8 bits, or 128 and the number of a signal, or 126 or 127 for what it could not start.
+DxDispatch catches an error of DirectML, prints "Failed to execute the model: " with the error's text, and exits. The exit code
+is then 1 in older versions. In newer ones it is the HRESULT of the failed call, or 0x8007023E for an error of DxDispatch
+itself. A crash on Windows has an NTSTATUS of 0xC0000000 or more as its exit code. PowerShell writes exit codes as signed
+integers of 32 bits. A shell writes the lowest 8 bits, 128 plus the number of a signal, or 126 or 127 if the program could not
+be started.
 
 Source: microsoft/DirectML, DxDispatch/src: older dxdispatch/main.cpp, newer exe/main.cpp and dxdispatch/dxDispatchWrapper.cpp.
 """
@@ -14,11 +15,10 @@ import re
 from typing import Literal, NamedTuple
 
 FAILURE = "Failed to execute the model"
-"""What DxDispatch prints when it caught a failure of the execution. Without it the device, the model file or DxDispatch itself
-failed."""
+"""DxDispatch's text for a failed execution. Without it, the device, the model file or DxDispatch itself failed."""
 
 TIMEOUT, NOT_STARTED = "timeout", "not started"
-"""What the scripts note in the place of an exit code."""
+"""Words that the scripts write instead of an exit code."""
 
 _NOT_FOUND = {
     0xC0000135: "a DLL is missing",
@@ -32,7 +32,7 @@ _NO_ANSWER = {
     0x887A0020: "the driver failed",
     0x8007000E: "the memory did not suffice",
 }
-"""HRESULTs that say nothing of what DirectML takes. Older versions only print them."""
+"""HRESULTs of failures that do not depend on the descriptor. Older versions only print them."""
 
 _SIGNALS = range(129, 193)
 _SHELL = (126, 127)
@@ -40,45 +40,45 @@ _ABORTED = 3
 
 
 class Ending(NamedTuple):
-    """How a case ended.
+    """The ending of a case.
 
-    kind: "ended" normally; "refused" by DirectML, which DxDispatch reported; "failed" otherwise, so that nothing is known of what
-    DirectML does; "missing", not run to its end. message: in words.
+    `kind`: "ended" for exit code 0; "refused" for an error that DirectML reported; "failed" for any other failure, which says
+    nothing about DirectML; "missing" for a case without an exit code. `message`: the ending in words.
     """
 
     kind: Literal["ended", "refused", "failed", "missing"]
     message: str
 
 
-def ending(code: str | None, printed: str, said: str) -> Ending:
-    """How a case ended.
+def ending(code: str | None, printed: str, reason: str) -> Ending:
+    """Return the ending of a case.
 
-    code: as the script noted it; None or empty where it noted none. printed: all that DxDispatch printed. said: the line of it
-    that says what failed.
+    `code`: as the script wrote it; None or empty if it wrote none. `printed`: the output of DxDispatch. `reason`: its line with
+    the reason of a failure, or "".
     """
-    because = f": {said}" if said else ""
+    because = f": {reason}" if reason else ""
     if not code:
         return Ending("missing", "it was not run")
     if code == TIMEOUT:
         return Ending("failed", f"it timed out{because}")
     number = int(code) % 2**32 if re.fullmatch("-?[0-9]{1,10}", code) else None
     if number is None or number in _SHELL or number in _NOT_FOUND:
-        reason = f" ({_NOT_FOUND[number]})" if number in _NOT_FOUND else ""
-        noted = "" if code == NOT_STARTED else f", exit code {code}{reason}"
-        return Ending("failed", f"it was not started{noted}{because}")
+        cause = f" ({_NOT_FOUND[number]})" if number in _NOT_FOUND else ""
+        exit_code = "" if code == NOT_STARTED else f", exit code {code}{cause}"
+        return Ending("failed", f"it was not started{exit_code}{because}")
     if number == 0:
         return Ending("ended", "DxDispatch ended with 0")
     if _crashed(number):
-        shown = f"{code} (0x{number:08X})" if number > 255 else code
-        return Ending("failed", f"it crashed, exit code {shown}{because}")
-    for error, happened in _NO_ANSWER.items():
+        exit_code = f"{code} (0x{number:08X})" if number > 255 else code
+        return Ending("failed", f"it crashed, exit code {exit_code}{because}")
+    for error, description in _NO_ANSWER.items():
         if number == error or re.search(rf"\b(0x)?{error:08x}\b", printed, re.IGNORECASE):
-            return Ending("failed", f"{happened}, exit code {code}{because}")
+            return Ending("failed", f"{description}, exit code {code}{because}")
     if FAILURE not in printed:
         return Ending("failed", f"DxDispatch ended with {code} before it executed the model{because}")
     return Ending("refused", f"DxDispatch ended with {code}{because}")
 
 
 def _crashed(number: int) -> bool:
-    """Whether an exit code means an exception that nobody caught: an NTSTATUS, the code of abort(), or a signal in a shell."""
+    """Return True for the exit code of an uncaught exception: an NTSTATUS, the code of abort(), or a shell's for a signal."""
     return number >= 0xC0000000 or 0x80000000 <= number < 0x80004000 or number == _ABORTED or number in _SIGNALS

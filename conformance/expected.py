@@ -1,4 +1,4 @@
-"""What the CPU backend computes of a case."""
+"""The output of a case on the CPU backend."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ class Computed(NamedTuple):
 
 
 def computed(case: StoredCase, level: FeatureLevel) -> Computed:
-    """Run a case on the CPU. DescriptorError for a descriptor that is not legal at `level`, ValueError for inputs that are too
-    short.
-    """
+    """Run a case on the CPU. DescriptorError if the descriptor is not legal at `level`, ValueError if an input is too short."""
     operator = compile_operator(case.desc, device="cpu", level=level)
     buffer = np.full(result_bytes(case.desc), POISON, np.uint8)
     operator.run_buffers(*case.inputs, out=buffer)
@@ -32,6 +30,6 @@ def computed(case: StoredCase, level: FeatureLevel) -> Computed:
 
 
 def output_of(desc: OperatorDesc, buffer: NDArray[np.uint8]) -> NDArray[Any]:
-    """The elements of the output in its buffer, packed, of shape Sizes. The buffer has `result_bytes`."""
+    """Return the output in a buffer of `result_bytes` as a contiguous array of shape Sizes."""
     tensor = desc.tensor(desc.operator.output)
     return np.ascontiguousarray(elements(buffer, tensor)).reshape(tensor.sizes)

@@ -6,16 +6,18 @@ from conformance.questions import Question, question, refused, tensor
 from dmlgather.directml import GatherElementsOperatorDesc, GatherND1OperatorDesc, GatherNDOperatorDesc, GatherOperatorDesc
 
 ROWS = range(11, 17)
-"""InputTensor of some questions: every element is another number, so that the output tells where it comes from."""
+"""InputTensor of some questions. The elements differ, so that an output shows which of them were read."""
 
 
-def _rows(data: tuple[int, ...], indices: tuple[int, ...], output: tuple[int, ...], axis: int, real: int) -> GatherOperatorDesc:
+def _gather(
+    data: tuple[int, ...], indices: tuple[int, ...], output: tuple[int, ...], axis: int, count: int
+) -> GatherOperatorDesc:
     return GatherOperatorDesc(
         input_tensor=tensor("INT32", *data),
         indices_tensor=tensor("UINT32", *indices),
         output_tensor=tensor("INT32", *output),
         axis=axis,
-        index_dimensions=real,
+        index_dimensions=count,
     )
 
 
@@ -52,7 +54,7 @@ GATHER_QUESTIONS: tuple[Question, ...] = (
         "gather-all-dims",
         "IndexDimensions equal to DimensionCount, outside the range that the page prints",
         "[G] IndexDimensions, Example 1",
-        _rows((1, 4), (2, 2), (2, 2), 1, 2),
+        _gather((1, 4), (2, 2), (2, 2), 1, 2),
         inputs=[[11, 12, 13, 14], [3, 0, 1, 2]],
         answers=[("all dimensions of IndicesTensor count", [14, 11, 12, 13]), *refused()],
     ),
@@ -60,7 +62,7 @@ GATHER_QUESTIONS: tuple[Question, ...] = (
         "gather-scalar",
         "IndexDimensions 0: whether a leading 1 takes the place of the missing dimension",
         "[G] IndexDimensions; [DMLX]",
-        _rows((3, 2), (1, 1), (1, 2), 0, 0),
+        _gather((3, 2), (1, 1), (1, 2), 0, 0),
         inputs=[ROWS, [2]],
         answers=[("OutputTensor gets a leading 1", [15, 16]), *refused()],
     ),
@@ -68,7 +70,7 @@ GATHER_QUESTIONS: tuple[Question, ...] = (
         "gather-example-3",
         "Example 3 as printed, with IndexDimensions 2",
         "[G] Examples",
-        _rows((3, 2), (1, 2), (3, 2), 1, 2),
+        _gather((3, 2), (1, 2), (3, 2), 1, 2),
         inputs=[[1, 2, 3, 4, 5, 6], [1, 0]],
         answers=refused(("it gives the output that the page prints", [2, 1, 4, 3, 6, 5])),
     ),
@@ -76,7 +78,7 @@ GATHER_QUESTIONS: tuple[Question, ...] = (
         "gather-batch",
         "Leading dimensions of IndicesTensor that are not 1",
         "[ISSUE-685]",
-        _rows((3, 3), (3, 2), (3, 2), 1, 1),
+        _gather((3, 3), (3, 2), (3, 2), 1, 1),
         inputs=[[1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 2, 1, 0, 2, 1]],
         answers=[
             ("one row of indices per row of InputTensor", [1, 3, 5, 4, 9, 8]),
@@ -88,7 +90,7 @@ GATHER_QUESTIONS: tuple[Question, ...] = (
         "gather-batch-place",
         "Which dimension of InputTensor a leading dimension of IndicesTensor goes with",
         "[ISSUE-685]",
-        _rows((2, 2, 2, 1), (1, 1, 2, 1), (2, 2, 1, 1), 2, 1),
+        _gather((2, 2, 2, 1), (1, 1, 2, 1), (2, 2, 1, 1), 2, 1),
         inputs=[range(11, 19), [1, 0]],
         answers=[
             ("the first that is not 1", [12, 14, 15, 17]),
@@ -102,7 +104,7 @@ GATHER_QUESTIONS: tuple[Question, ...] = (
         "gather-batch-sizes",
         "A leading dimension of IndicesTensor that is neither 1 nor InputTensor's size",
         "[ISSUE-685]",
-        _rows((3, 3), (2, 2), (3, 2), 1, 1),
+        _gather((3, 3), (2, 2), (3, 2), 1, 1),
         inputs=[[1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 2, 1, 0]],
         answers=refused(
             ("the first row of indices for all rows", [1, 3, 4, 6, 7, 9]),

@@ -14,18 +14,18 @@ from dmlgather.directml import (
 )
 
 ROWS = [11, 12, 13, 14, 15, 16]
-"""InputTensor {3,2} of most questions: every element is another number, so that the output tells where it comes from."""
+"""InputTensor {3,2} of most questions. The elements differ, so that an output shows which of them were read."""
 
 FIRST, LAST = [11, 11, 13, 13, 15, 15], [12, 12, 14, 14, 16, 16]
-"""The first and the last element of each row, twice: what two indices that are clamped along the row give."""
+"""The outputs if two indices per row are clamped to the first or the last element of the row."""
 
 ZEROS = [0] * 6
 
 Answers = Sequence[tuple[str, Sequence[float] | None]]
 
 
-def _asked(operator: str, indices: str, pair: Sequence[int]) -> tuple[OperatorDesc, list[int]]:
-    """A descriptor that reads two elements of each of the three rows, at the indices `pair`, and its IndicesTensor."""
+def _two_per_row(operator: str, indices: str, pair: Sequence[int]) -> tuple[OperatorDesc, list[int]]:
+    """Return a descriptor that reads the elements at the indices `pair` of each row, and the values of its IndicesTensor."""
     data, out = tensor("INT32", 3, 2), tensor("INT32", 3, 2)
     if operator == "gather":
         index = tensor(indices, 1, 2)
@@ -60,7 +60,7 @@ ABOVE: Answers = [
     ("clamped to the first position of the axis", FIRST),
     ("0 is written", ZEROS),
 ]
-"""What the indices 3 and 4 may give in rows of 2."""
+"""Possible outputs of the indices 3 and 4 in rows of 2."""
 
 BELOW: Answers = [
     ("clamped to the first position of the axis", FIRST),
@@ -70,31 +70,31 @@ BELOW: Answers = [
     ("clamped to the tensor's memory", [11, 11, 11, 11, 12, 11]),
     ("0 is written", ZEROS),
 ]
-"""What the indices -3 and -4 may give in rows of 2."""
+"""Possible outputs of the indices -3 and -4 in rows of 2."""
 
 
 def _out_of_range() -> list[Question]:
-    found = []
+    questions = []
     for operator, (name, source) in NAMES.items():
         for word, pair, kind, answers in (("above", (3, 4), "UINT32", ABOVE), ("below", (-3, -4), "INT32", BELOW)):
-            desc, indices = _asked(operator, kind, pair)
+            desc, indices = _two_per_row(operator, kind, pair)
             asks = {
                 "above": "An index that is not below the size of its axis",
                 "below": "An index below minus the size of its axis",
             }
-            found.append(
+            questions.append(
                 question(f"{operator}-{word}", f"{asks[word]}, in {name}", source, desc, inputs=[ROWS, indices], answers=answers)
             )
-    return found
+    return questions
 
 
 def _wide(key: str, asks: str, kind: str, pair: Sequence[int], answers: Answers) -> Question:
-    desc, indices = _asked("gather", kind, pair)
+    desc, indices = _two_per_row("gather", kind, pair)
     return question(key, asks, "[G] IndicesTensor", desc, inputs=[ROWS, indices], answers=answers)
 
 
 def _four_dimensions() -> Question:
-    """At 2_1 indices are UINT32 alone, and tensors have four dimensions."""
+    """Return the question for level 2_1, where indices are UINT32 and tensors have four dimensions."""
     desc = GatherOperatorDesc(
         input_tensor=tensor("INT32", 1, 1, 3, 2),
         indices_tensor=tensor("UINT32", 1, 1, 1, 2),

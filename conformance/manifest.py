@@ -1,4 +1,4 @@
-"""The manifest of a folder of cases: what was written, so that what comes back can be judged."""
+"""The manifest of a folder of cases, with the expected results."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ from pydantic import Field
 from dmlgather.record import Record
 
 FILE = "manifest.json"
-"""Its name."""
+"""The name of the manifest's file."""
 
 CaseName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
-"""The name of a case, and the beginning of the names of its files."""
+"""The name of a case, which is also the start of its files' names."""
 
 
 class PossibleAnswer(Record):
-    """What DirectML may give where the documents leave something open."""
+    """A possible answer of DirectML to an open question."""
 
     means: str
-    """In words."""
+    """The answer in words."""
 
     bits: str | None
-    """The elements of the output in row-major order, as hexadecimal digits of their bytes in memory's order; None where nothing
-    runs."""
+    """The bytes of the output's elements in row-major order, little-endian, in hexadecimal; null if nothing runs."""
 
 
 class CaseQuestion(Record):
-    """What the documents leave open, and the case settles."""
+    """A question that the documents leave open."""
 
     asks: str
-    """What is open."""
+    """The question."""
 
     source: str
     """The documents, by the keys of docs/findings.md."""
 
     answers: Annotated[tuple[PossibleAnswer, ...], Field(min_length=1)]
-    """dmlgather's own first."""
+    """The possible answers, dmlgather's first."""
 
 
 class ConformanceCase(Record):
-    """One case: the model models/NAME.json, its inputs beside it, and what it writes, results/NAME.bin."""
+    """One case: the model models/NAME.json with its inputs beside it, and the result results/NAME.bin."""
 
     name: CaseName
-    """Its name."""
+    """The name of the case."""
 
     operator: str
     """The operator: "GATHER"."""
@@ -53,15 +52,14 @@ class ConformanceCase(Record):
     """The SHA-256 digest of the model and of each input, by the name of the file in models/."""
 
     expected: str | None
-    """The SHA-256 digest of the output's elements in row-major order, as the CPU computes them from the files; None for a
-    question."""
+    """The SHA-256 digest of the expected output's elements in row-major order; null for a question."""
 
     question: CaseQuestion | None = None
-    """What the documents leave open; None for a case that they describe."""
+    """The question; null for a random case."""
 
 
 class Manifest(Record):
-    """What was written to a folder of cases."""
+    """The content of a folder of cases."""
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote the folder."""
@@ -83,7 +81,7 @@ class Manifest(Record):
 
 
 class WrittenCases(Record):
-    """What `python -m conformance write` wrote."""
+    """The JSON output of `python -m conformance write`."""
 
     folder: str
     """The folder."""
@@ -92,10 +90,10 @@ class WrittenCases(Record):
     """The seed of the random cases."""
 
     level: str
-    """The feature level at which they are legal."""
+    """The feature level at which the random cases are legal."""
 
     cases: int
-    """Random cases."""
+    """The number of random cases."""
 
     questions: int
-    """Cases for questions that DirectML's documents leave open."""
+    """The number of cases for questions that DirectML's documents leave open."""

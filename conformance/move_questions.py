@@ -35,9 +35,9 @@ def _slice1(data: tuple[int, ...], offsets: list[int], window: list[int], stride
 
 
 def _blocks(kind: type[Any], data: tuple[int, ...], output: tuple[int, ...], block: int) -> OperatorDesc:
-    made = kind(input_tensor=tensor("INT32", *data), output_tensor=tensor("INT32", *output), block_size=block, order=0)
-    assert isinstance(made, OperatorDesc)
-    return made
+    desc = kind(input_tensor=tensor("INT32", *data), output_tensor=tensor("INT32", *output), block_size=block, order=0)
+    assert isinstance(desc, OperatorDesc)
+    return desc
 
 
 COPIED = "the output is a copy of the input"
@@ -71,7 +71,7 @@ _SPECIAL: dict[str, dict[str, list[tuple[str, list[int]]]]] = {
 
 
 def _bits(what: str, operator: str, data_type: str) -> Question:
-    """Whether two floating-point numbers keep their bits."""
+    """Return the question if two special floating-point numbers keep their bits. `what`: a key of `_SPECIAL`."""
     pair = tensor(data_type, 2)
     desc: OperatorDesc
     if operator == "gather":

@@ -1,4 +1,4 @@
-"""What the documents leave open, as cases: each has a name, and the answers that DirectML may give."""
+"""Questions that DirectML's documents leave open, as cases with possible answers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 
 REFUSED = "it is refused"
-"""What an answer means where nothing runs."""
+"""The meaning of the answer without an output."""
 
 
 class Answer(NamedTuple):
-    """What DirectML may give. values: the output in row-major order, in its type; None where nothing runs."""
+    """A possible answer of DirectML. `values`: the output in row-major order, in its type; None if nothing runs."""
 
     means: str
     values: NDArray[Any] | None
@@ -26,11 +26,11 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What the documents leave open, and a case that settles it.
+    """A question that the documents leave open, and a case that answers it.
 
-    key: its name, also of its files. asks: what is open. source: keys as on docs/findings.md. inputs: a buffer per input tensor.
-    answers: dmlgather's own first; DirectML may give another. level: the lowest at which nothing else is open. in_place: the
-    output is bound to the input's memory.
+    `key`: its name, also in the names of its files. `asks`: the question. `source`: keys of docs/findings.md. `inputs`: a
+    buffer per input tensor. `answers`: dmlgather's first. `level`: the lowest feature level at which only this question is
+    open. `in_place`: True if the output is bound to the input's memory.
     """
 
     key: str
@@ -44,7 +44,7 @@ class Question:
 
     @property
     def decided(self) -> str:
-        """What dmlgather does."""
+        """Return dmlgather's answer."""
         return self.answers[0].means
 
 
@@ -59,32 +59,33 @@ def question(
     level: str = "3_0",
     in_place: bool = False,
 ) -> Question:
-    """A question whose inputs and answers are written as numbers of the tensors' types, or as arrays of them."""
+    """Return a question; inputs and answers are converted to arrays of the tensors' types."""
     types = [desc.tensor(field).data_type for field in desc.operator.inputs]
-    made = tuple(_array(values, kind) for values, kind in zip(inputs, types, strict=True))
-    outcome = desc.tensor(desc.operator.output).data_type
-    found = tuple(Answer(means, None if values is None else _array(values, outcome)) for means, values in answers)
-    return Question(key, asks, source, desc, made, found, FeatureLevel.parse(level), in_place)
+    buffers = tuple(_array(values, kind) for values, kind in zip(inputs, types, strict=True))
+    output_type = desc.tensor(desc.operator.output).data_type
+    outputs = tuple(Answer(means, None if values is None else _array(values, output_type)) for means, values in answers)
+    return Question(key, asks, source, desc, buffers, outputs, FeatureLevel.parse(level), in_place)
 
 
 def tensor(data_type: str, *sizes: int, **fields: Any) -> BufferTensorDesc:
-    """A tensor; `fields` as `BufferTensorDesc` takes them."""
+    """Return a tensor. `fields`: further fields of `BufferTensorDesc`."""
     return BufferTensorDesc(data_type=data_type, sizes=sizes, **fields)
 
 
 def refused(*others: tuple[str, Sequence[float] | None]) -> list[tuple[str, Sequence[float] | None]]:
-    """Answers of a question that dmlgather refuses; `others`: what else DirectML may do."""
+    """Return the answers to a question whose descriptor dmlgather refuses. `others`: further possible answers."""
     return [(REFUSED, None), *others]
 
 
 def open_questions(level: FeatureLevel) -> list[Question]:
-    """The questions that can be asked at a level."""
+    """Return the questions of a feature level."""
     from conformance.gather_questions import GATHER_QUESTIONS
     from conformance.index_questions import INDEX_QUESTIONS
     from conformance.move_questions import MOVE_QUESTIONS
     from conformance.tensor_questions import TENSOR_QUESTIONS
 
-    return [asked for asked in (*TENSOR_QUESTIONS, *INDEX_QUESTIONS, *GATHER_QUESTIONS, *MOVE_QUESTIONS) if asked.level <= level]
+    questions = (*TENSOR_QUESTIONS, *INDEX_QUESTIONS, *GATHER_QUESTIONS, *MOVE_QUESTIONS)
+    return [question for question in questions if question.level <= level]
 
 
 def _array(values: Sequence[float] | NDArray[Any], data_type: DataType) -> NDArray[Any]:

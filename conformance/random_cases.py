@@ -1,8 +1,8 @@
-"""Random legal cases of what the documents describe: a descriptor, and buffers for its inputs.
+"""Random legal cases: descriptors with buffers for their inputs.
 
-What the documents leave open is in no random case, but in the open questions. So indices are in range, floating-point data are
-ordinary numbers (no NaN, no denormal), outputs are packed, elements share addresses only by stride 0 in InputTensor, and only
-InputTensor is owned by DirectML.
+Random cases contain nothing that DirectML's documents leave open: `questions` has that. So indices are in range, floating-point
+data are normal numbers (no NaN, no denormal), outputs are packed, only InputTensor has strides of 0, and only InputTensor is
+OWNED_BY_DML.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dmlgather.directml.support import row_at
 from dmlgather.plan import packed_strides
 
 LARGER = (1, 1, 2, 3, 7, 17, 33, 129)
-"""Sizes around those at which a GPU begins another group of threads."""
+"""Sizes around multiples of a GPU's thread groups."""
 
 _MANTISSA_BITS = {2: 10, 4: 23, 8: 52}
 
@@ -36,15 +36,18 @@ class RandomCase(NamedTuple):
 
 
 def random_cases(number: int, level: FeatureLevel, seed: int) -> Iterator[RandomCase]:
-    """`number` cases that are legal at `level`, of its operators in turn. One version of dmlgather makes the same of a `seed`."""
+    """Yield `number` cases that are legal at `level`, of all operators in turn.
+
+    `seed` determines the cases, for the same version of dmlgather.
+    """
     rng = random.Random(seed)
     operators = [name for name in MAKERS if operator_named(name).introduced <= level]
-    for turn in range(number):
-        yield random_case(rng, operators[turn % len(operators)], level)
+    for case_number in range(number):
+        yield random_case(rng, operators[case_number % len(operators)], level)
 
 
 def random_case(rng: random.Random, operator: str, level: FeatureLevel) -> RandomCase:
-    """A case of one operator ("GATHER") that the level has."""
+    """Return a case of one operator ("GATHER") that the level has."""
     tensors = _DocumentedTensors(rng, operator, level)
     row = row_at(operator, "InputTensor", level)
     assert row is not None
@@ -58,7 +61,7 @@ def random_case(rng: random.Random, operator: str, level: FeatureLevel) -> Rando
 
 
 class _DocumentedTensors:
-    """The tensors of one descriptor, as the documents describe them."""
+    """A TensorMaker for one descriptor, within DirectML's documents."""
 
     documented = True
 
@@ -83,43 +86,44 @@ class _DocumentedTensors:
     def _tensor(
         self, kind: str, of: Sequence[int], strides: list[int] | None, flags: TensorFlags = TensorFlags.NONE
     ) -> BufferTensorDesc:
-        made = BufferTensorDesc(data_type=self.types[kind], flags=flags, sizes=of, strides=strides)
-        stated = {
+        tensor = BufferTensorDesc(data_type=self.types[kind], flags=flags, sizes=of, strides=strides)
+        optional = {
             "total_tensor_size_in_bytes": self.rng.choice(
-                (None, made.minimum_bytes, made.minimum_bytes + 4 * self.rng.randrange(9))
+                (None, tensor.minimum_bytes, tensor.minimum_bytes + 4 * self.rng.randrange(9))
             ),
             "guaranteed_base_offset_alignment": self.rng.choice((0, 0, 16, 32, 256)),
         }
-        return made.model_copy(update=stated)
+        return tensor.model_copy(update=optional)
 
     def _strides(self, of: Sequence[int], *, repeats: bool) -> list[int] | None:
-        """None, or strides that permute the dimensions and leave gaps. repeats: some may be 0."""
+        """Return None, or strides that permute the dimensions and leave gaps. `repeats`: True if some may be 0."""
         if self.rng.random() < 0.4:
             return None
-        found, step = [0] * len(of), 1
+        strides, step = [0] * len(of), 1
         for axis in self.rng.sample(range(len(of)), len(of)):
             if of[axis] == 1 or (repeats and self.rng.random() < 0.1):
                 continue
-            found[axis] = step + self.rng.choice((0, 0, 0, 1, 2))
-            step += found[axis] * (of[axis] - 1)
-        return found
+            strides[axis] = step + self.rng.choice((0, 0, 0, 1, 2))
+            step += strides[axis] * (of[axis] - 1)
+        return strides
 
 
 def _data(numbers: np.random.Generator, tensor: BufferTensorDesc) -> NDArray[Any]:
-    """Random bits; of floating types those of ordinary numbers."""
+    """Return random bits; for floats, those of normal numbers."""
     dtype = dtype_of(tensor.data_type)
-    made = np.frombuffer(numbers.bytes(count(tensor) * dtype.itemsize), dtype).copy()
+    data = np.frombuffer(numbers.bytes(count(tensor) * dtype.itemsize), dtype).copy()
     if dtype.kind == "f":
-        bits, shift = made.view(f"u{dtype.itemsize}"), _MANTISSA_BITS[dtype.itemsize]
-        largest = (1 << (8 * dtype.itemsize - 1 - shift)) - 1  # the exponent of infinities and NaNs
+        # FLOAT16: shift 10, largest exponent 31. Exponents of 0 and 31 are replaced by 15, that of 1.0.
+        bits, shift = data.view(f"u{dtype.itemsize}"), _MANTISSA_BITS[dtype.itemsize]
+        largest = (1 << (8 * dtype.itemsize - 1 - shift)) - 1
         exponent = (bits >> shift) & largest
         special = (exponent == 0) | (exponent == largest)
         bits[special] = (bits[special] & ~bits.dtype.type(largest << shift)) | bits.dtype.type(largest // 2 << shift)
-    return made
+    return data
 
 
 def _indices(numbers: np.random.Generator, desc: OperatorDesc) -> NDArray[Any]:
-    """Indices in range, counted from the end as well where the type is signed; 0 or -1 where no index is read."""
+    """Return random indices in range, also negative ones if the type is signed. Elements between indices are 0 or -1."""
     plan, tensor, unread = lower(desc), desc.tensor("indices_tensor"), 2**32
     limits = np.full(count(tensor), unread)
     for lookup in plan.lookups:

@@ -1,5 +1,6 @@
-"""Random legal descriptors, legal by construction: sizes, axes, offsets and steps are chosen so that every rule holds. The rules
-themselves have no part in it, so that their tests can draw descriptors from here.
+"""Random descriptors that are legal by construction.
+
+Nothing here calls the rules, so that tests of the rules can use these descriptors.
 """
 
 from __future__ import annotations
@@ -25,57 +26,58 @@ from dmlgather.directml import (
 
 
 class TensorMaker(Protocol):
-    """Makes the tensors of one descriptor: their data types, strides, flags and sizes in bytes."""
+    """A factory for the tensors of one descriptor, which chooses data types, strides, flags and sizes in bytes."""
 
     documented: bool
-    """Whether only what the documents describe is wanted. Otherwise also what dmlgather takes where they say nothing: batch
-    dimensions of GATHER, IndexDimensions as large as DimensionCount, and huge steps that no element takes."""
+    """False if descriptors may have features that DirectML's documents do not describe: batch dimensions of GATHER,
+    IndexDimensions equal to DimensionCount, and huge strides along dimensions of size 1."""
 
     def sizes(self, count: int, room: int = 24) -> list[int]:
-        """`count` sizes whose product is about `room` at most."""
+        """Return `count` sizes whose product is roughly at most `room`."""
         ...
 
     def data(self, of: Sequence[int]) -> BufferTensorDesc:
-        """InputTensor, of these sizes."""
+        """Return an InputTensor of sizes `of`."""
         ...
 
     def indices(self, of: Sequence[int]) -> BufferTensorDesc:
-        """IndicesTensor, of these sizes."""
+        """Return an IndicesTensor of sizes `of`."""
         ...
 
     def output(self, of: Sequence[int]) -> BufferTensorDesc:
-        """OutputTensor, of these sizes."""
+        """Return an OutputTensor of sizes `of`."""
         ...
 
 
 def random_sizes(rng: random.Random, count: int, room: int, of: Sequence[int] = (1, 1, 2, 2, 3, 4, 5, 7)) -> list[int]:
-    """`count` of the sizes `of`, of which one is 1; their product is at most `room`."""
-    found = [1] * count
+    """Return `count` random sizes from `of`, whose product is at most `room`. `of` contains 1."""
+    sizes = [1] * count
     for axis in rng.sample(range(count), count):
-        found[axis] = rng.choice([size for size in of if size * prod(found) <= room])
-    return found
+        sizes[axis] = rng.choice([size for size in of if size * prod(sizes) <= room])
+    return sizes
 
 
 def _gather(rng: random.Random, tensors: TensorMaker, rank: int) -> GatherOperatorDesc:
-    axis, real = rng.randrange(rank), rng.randint(0, max(rank - 1, 1) if tensors.documented else rank)
+    axis, count = rng.randrange(rank), rng.randint(0, max(rank - 1, 1) if tensors.documented else rank)
     data, indices = tensors.sizes(rank), tensors.sizes(rank, 8)
-    indices[: rank - real] = [1] * (rank - real)
-    surplus = max(real - 1, 0)  # the first so many gathered dimensions are cropped and must be 1
+    indices[: rank - count] = [1] * (rank - count)
+    # The result has count - 1 dimensions more than the output, so that many leading ones must be 1.
+    surplus = max(count - 1, 0)
     data[: min(axis, surplus)] = [1] * min(axis, surplus)
     if surplus > axis:
-        indices[rank - real : rank - real + surplus - axis] = [1] * (surplus - axis)
+        indices[rank - count : rank - count + surplus - axis] = [1] * (surplus - axis)
     start = next((dim for dim, size in enumerate(data) if size > 1), rank)
-    if start < axis and real < rank and not tensors.documented and rng.random() < 0.6:
-        batch = data[start : start + rng.randint(1, min(axis - start, rank - real))]
-        indices[rank - real - len(batch) : rank - real] = batch
-    gathered = [*data[:axis], *indices[rank - real :], *data[axis + 1 :]]
+    if start < axis and count < rank and not tensors.documented and rng.random() < 0.6:
+        batch = data[start : start + rng.randint(1, min(axis - start, rank - count))]
+        indices[rank - count - len(batch) : rank - count] = batch
+    gathered = [*data[:axis], *indices[rank - count :], *data[axis + 1 :]]
     output = [1] * (rank - len(gathered)) + gathered[max(len(gathered) - rank, 0) :]
     return GatherOperatorDesc(
         input_tensor=tensors.data(data),
         indices_tensor=tensors.indices(indices),
         output_tensor=tensors.output(output),
         axis=axis,
-        index_dimensions=real,
+        index_dimensions=count,
     )
 
 
@@ -92,20 +94,20 @@ def _gather_elements(rng: random.Random, tensors: TensorMaker, rank: int) -> Gat
 
 
 def _gather_nd_fields(rng: random.Random, tensors: TensorMaker, rank: int, batch: int) -> dict[str, Any]:
-    while True:  # more than `rank` gathered dimensions do not fit
-        of_data, of_indices = rng.randint(batch + 1, rank), rng.randint(batch + 1, rank)
-        components = rng.randint(1, of_data - batch)
-        if of_indices - 1 + of_data - batch - components <= rank:
+    while True:  # until the result has at most `rank` dimensions
+        data_count, indices_count = rng.randint(batch + 1, rank), rng.randint(batch + 1, rank)
+        components = rng.randint(1, data_count - batch)
+        if indices_count - 1 + data_count - batch - components <= rank:
             break
-    data, indices = tensors.sizes(of_data), tensors.sizes(of_indices, 8)
+    data, indices = tensors.sizes(data_count), tensors.sizes(indices_count, 8)
     indices[:batch], indices[-1] = data[:batch], components
     gathered = [*indices[:-1], *data[batch + components :]]
     return {
-        "input_tensor": tensors.data([1] * (rank - of_data) + data),
-        "indices_tensor": tensors.indices([1] * (rank - of_indices) + indices),
+        "input_tensor": tensors.data([1] * (rank - data_count) + data),
+        "indices_tensor": tensors.indices([1] * (rank - indices_count) + indices),
         "output_tensor": tensors.output([1] * (rank - len(gathered)) + gathered),
-        "input_dimension_count": of_data,
-        "indices_dimension_count": of_indices,
+        "input_dimension_count": data_count,
+        "indices_dimension_count": indices_count,
     }
 
 
@@ -154,13 +156,13 @@ def _slice1(rng: random.Random, tensors: TensorMaker, rank: int) -> Slice1Operat
 
 
 def _block_fields(rng: random.Random, tensors: TensorMaker) -> tuple[list[int], list[int], dict[str, Any]]:
-    """Sizes with blocks in channels, the same with blocks in rows and columns, and the other fields."""
+    """Return the sizes of the tensor with blocks in channels, of that with blocks in rows and columns, and the other fields."""
     block = rng.choice((1, 2, 2, 3, 4))
     batch, channels, height, width = tensors.sizes(4)
     order = rng.choice(list(DepthSpaceOrder))
-    spelt = rng.choice((order, order.name, int(order), f"DML_DEPTH_SPACE_ORDER_{order.name}"))
+    spelling = rng.choice((order, order.name, int(order), f"DML_DEPTH_SPACE_ORDER_{order.name}"))
     depth, space = [batch, channels * block**2, height, width], [batch, channels, height * block, width * block]
-    return depth, space, {"block_size": block, "order": spelt}
+    return depth, space, {"block_size": block, "order": spelling}
 
 
 def _depth_to_space1(rng: random.Random, tensors: TensorMaker, _: int) -> DepthToSpace1OperatorDesc:
@@ -183,4 +185,4 @@ MAKERS: Mapping[str, Callable[[random.Random, TensorMaker, int], OperatorDesc]] 
     "DEPTH_TO_SPACE1": _depth_to_space1,
     "SPACE_TO_DEPTH1": _space_to_depth1,
 }
-"""For each operator: makes a descriptor with a number of dimensions; an operator that takes 4 alone keeps these."""
+"""A function for each operator that returns a random descriptor with a number of dimensions. Operators that need 4 ignore it."""

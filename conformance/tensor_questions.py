@@ -1,4 +1,4 @@
-"""Open questions about tensors and bindings, whatever the operator; most are asked of SLICE1, as a plain copy."""
+"""Open questions about tensors and bindings of any operator; most use SLICE1 as a copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIX = [11, 12, 13, 14, 15, 16]
 
 
 def _copy(data: BufferTensorDesc, output: BufferTensorDesc) -> OperatorDesc:
-    """A SLICE1 that copies the first elements, as many as the output has."""
+    """Return a SLICE1 that copies the first elements to fill the output."""
     return Slice1OperatorDesc(
         input_tensor=data,
         output_tensor=output,
@@ -27,8 +27,7 @@ def _copy(data: BufferTensorDesc, output: BufferTensorDesc) -> OperatorDesc:
     )
 
 
-def _of_rows(data: BufferTensorDesc, output: BufferTensorDesc, flags: TensorFlags = TensorFlags.NONE) -> OperatorDesc:
-    """A GATHER that takes two rows."""
+def _two_rows(data: BufferTensorDesc, output: BufferTensorDesc, flags: TensorFlags = TensorFlags.NONE) -> OperatorDesc:
     index = tensor("UINT32", 1, 2, flags=flags)
     return GatherOperatorDesc(input_tensor=data, indices_tensor=index, output_tensor=output, axis=0, index_dimensions=1)
 
@@ -83,7 +82,7 @@ TENSOR_QUESTIONS: tuple[Question, ...] = (
         "indices-owned",
         "OWNED_BY_DML on IndicesTensor",
         "[TF]",
-        _of_rows(tensor("INT32", 3, 2), tensor("INT32", 2, 2), TensorFlags.OWNED_BY_DML),
+        _two_rows(tensor("INT32", 3, 2), tensor("INT32", 2, 2), TensorFlags.OWNED_BY_DML),
         inputs=[SIX, [2, 0]],
         answers=[("the indices are read at initialisation", [15, 16, 11, 12]), *refused()],
     ),
@@ -117,7 +116,7 @@ TENSOR_QUESTIONS: tuple[Question, ...] = (
         "output-gaps",
         "An output whose strides leave gaps, in GATHER",
         "[BTD] Strides",
-        _of_rows(tensor("INT32", 3, 2), tensor("INT32", 2, 2, strides=[3, 1])),
+        _two_rows(tensor("INT32", 3, 2), tensor("INT32", 2, 2, strides=[3, 1])),
         inputs=[SIX, [2, 0]],
         answers=[("the elements are written there", [15, 16, 11, 12]), *refused()],
     ),

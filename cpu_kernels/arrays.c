@@ -2,7 +2,7 @@
 
 #include "engine.h"
 
-// NumPy's array object, as its C interface compiles it into its users.
+// The fields of NumPy's array object (PyArrayObject_fields).
 typedef struct {
     intptr_t references;
     const void *type;
@@ -19,7 +19,7 @@ static python_functions python;
 
 void dmlgather_use(const python_functions *given) { python = *given; }
 
-// Whether an array is of the form, and where its memory lies.
+// Returns 1 if the array has the form, and finds the memory of its elements: from *low to before *high.
 static int fits(const array_object *array, const array_form *form, uintptr_t *low, uintptr_t *high) {
     if (array->type != python.array_type || array->element_type != form->element_type || array->rank != form->rank) return 0;
     for (int64_t d = 0; d < form->rank; ++d)
@@ -30,7 +30,7 @@ static int fits(const array_object *array, const array_form *form, uintptr_t *lo
 }
 
 void *dmlgather_call(void *self, void *const *arrays, intptr_t count) {
-    const array_call *const call = (const array_call *)python.bytes_of(self);
+    const fast_path *const call = (const fast_path *)python.bytes_of(self);
     const int64_t *form = call->forms;
     uintptr_t low[MOST_ARRAYS], high[MOST_ARRAYS];
     if (count != call->count) return python.truth(0);

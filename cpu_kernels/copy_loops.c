@@ -1,4 +1,4 @@
-// Inner loops of plans without lookups, for the instruction set that the compiler's flags name; ISA is the suffix of its name.
+// Inner loops of plans without lookups, for the instruction set of the compiler's flags. ISA is the suffix of its functions.
 #include "copy_loops.h"
 
 #include "picked.h"
@@ -14,7 +14,7 @@ INLINE void copy_runs(char *out, const char *in, const copy_box *box, int stream
 static void run(char *out, const char *in, const copy_box *box) { copy_runs(out, in, box, 0); }
 static void streamed_run(char *out, const char *in, const copy_box *box) { copy_runs(out, in, box, 1); }
 
-// Units of `part` bytes, or (two) of up to twice as many: as two parts that overlap.
+// Units of `part` bytes, or, if `two`, of up to twice as many bytes, copied as two parts that may overlap.
 INLINE void copy_units(char *out, const char *in, const copy_box *box, int64_t part, int two) {
     const copy_box b = *box;
     for (int64_t i = 0; i < b.n0; i++)
@@ -26,14 +26,14 @@ INLINE void copy_units(char *out, const char *in, const copy_box *box, int64_t p
             APART();
         }
 }
-// Aligned: short loops take up to twice as long where they begin elsewhere in a cache line, which depends on all code before them.
+// Functions are aligned because short loops may take twice as long at another offset in a cache line, which depends on all code before.
 #define ALIGNED static __attribute__((aligned(LINE)))
 #define UNITS(part)                                                                                                 \
     ALIGNED void whole##part(char *out, const char *in, const copy_box *box) { copy_units(out, in, box, part, 0); } \
     ALIGNED void parts##part(char *out, const char *in, const copy_box *box) { copy_units(out, in, box, part, 1); }
 UNITS(1) UNITS(2) UNITS(4) UNITS(8) UNITS(16) UNITS(32)
 
-// For units of any size and any steps.
+// Returns the loop for units of any size with any steps.
 static copy_loop *loop_for_units(int64_t unit) {
     static copy_loop *const whole[] = {whole1, whole2, whole4, whole8, whole16, whole32, parts32};
     static copy_loop *const parts[] = {parts1, parts2, parts4, parts8, parts16, parts32};
@@ -51,7 +51,7 @@ static copy_loop *loop_for_units(int64_t unit) {
     static copy_loop *const name[] = {name##1, name##2, name##4, name##8};
 TRANSPOSED(transposed, 0) TRANSPOSED(streamed_transposed, 1)
 
-// Any other box whose source has its short step outside: in tiles that stay in the cache.
+// Any other box whose source has its short step in the outer dimension: copied in tiles that stay in the cache.
 static void tiled(char *out, const char *in, const copy_box *box) {
     const copy_box b = *box;
     for (int64_t i = 0; i < b.n0; i += 16)

@@ -1,11 +1,11 @@
-// Inner loops of plans without lookups (and of what lies inside one lookup). Compiled once per instruction set.
+// Inner loops of plans without lookups, and of the dimensions inside one lookup. Compiled once per instruction set.
 #pragma once
 
 #include "pieces.h"
 
 // A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units; they may be negative, and those of the
-// source 0. Source and output never overlap. piece: one whose positions are the units, of which n1 has at least one piece's; NULL: a unit
-// lies side by side in the source too.
+// source may be 0. Source and output never overlap. piece: the units are positions of this piece, and n1 is at least its number of
+// positions; NULL: a unit is contiguous in the source.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;
@@ -21,13 +21,12 @@ typedef struct {
     copy_loop *run;
 } copy_choice;
 
-// The loop for boxes of these unit and steps; n0 and n1 are those of a whole block, or more. streams: whether the output is so large
-// that its lines should bypass the cache.
+// Returns the loop for boxes with this unit and these steps; n0 and n1 are those of a whole block, or larger. streams: 1 if the output is
+// so large that its lines should bypass the cache.
 typedef copy_choice choose_copy_loop(const copy_box *box, int streams);
 
-// Units n0 x n1 of the blocks that a box of this unit and these steps is best cut into: square where the source's short step is in0,
-// so that cache lines of both sides are used whole; else whole rows of about 128 KiB, at least 2 KiB long if
-// they are to stream. A unit longer than that is best cut by the caller.
+// Finds the best sizes n0 x n1 of blocks of a box with this unit and these steps. They are square if the source's short step is in0, so
+// that cache lines of both sides are used completely; else they are whole rows of about 128 KiB. The caller should cut longer units.
 static inline void best_block(const copy_box *box, int64_t block[2]) {
     const int64_t in0 = box->in0 < 0 ? -box->in0 : box->in0, in1 = box->in1 < 0 ? -box->in1 : box->in1;
     const int64_t units = (INT64_C(1) << 17) / box->unit, square = box->unit > 4 ? 256 : 512;
@@ -36,7 +35,7 @@ static inline void best_block(const copy_box *box, int64_t block[2]) {
     block[0] = transposed ? square : units > block[1] ? units / block[1] : 1;
 }
 
-// Of the n0 rows of pieces, how many are picked together, because they read the same lines.
+// Returns how many of the n0 rows of pieces are picked together because they read the same cache lines: 16 for steps of 8 bytes.
 static inline int64_t rows_that_share_lines(int64_t n0, int64_t in0) {
     const int64_t step = in0 < 0 ? -in0 : in0, shared = step && step < 64 ? 128 / step : 1;
     return shared < n0 ? shared : n0;

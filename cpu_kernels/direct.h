@@ -1,23 +1,23 @@
-// Single units, each named by an index of its own, in one phase: no offsets are written. A group of indices is tested at once, and where
-// all of them are in range, none is wrapped or clamped. The first group with another one ends the loop, and the rest takes two phases.
+// Single units, each with an index of its own, in one phase: no offsets are written. A group of indices is tested at once. If all of them
+// are in range, they need no wrap or clamp. The first group with another index ends the loop; the rest takes two phases.
 #pragma once
 
 #include "gather_loops.h"
 #include "vectors.h"
 
-// Indices of 32 or 64 bits, as signed ones: an unsigned one that does not fit is taken for one out of range, which costs time alone.
+// Indices of 32 or 64 bits, read as signed ones. An unsigned index that does not fit seems out of range, which only costs time.
 typedef int32_t any_index32 __attribute__((aligned(1), may_alias));
 typedef int64_t any_index64 __attribute__((aligned(1), may_alias));
 
-// What an index steps along: units side by side, all positions the same (ALONG) or each its own (ROWS); rows, whose units lie side by
-// side as do the positions (COLUMNS).
+// ALONG, ROWS: an index selects one of adjacent units, in the same row of the source for all positions, or in a row for each position.
+// COLUMNS: an index selects a row of the source, and the position selects one of the row's adjacent units.
 typedef enum { ALONG, ROWS, COLUMNS } direct_form;
 
 INLINE int64_t index_at(const void *indices, int64_t i, int bits) {
     return bits == 64 ? ((const any_index64 *)indices)[i] : ((const any_index32 *)indices)[i];
 }
 
-// Whether a lane is negative.
+// Not 0 if a lane is negative.
 #if defined(__AVX512DQ__)
 #define NEGATIVE64(v) _mm512_movepi64_mask((__m512i)(v))
 #define NEGATIVE32(v) _mm512_movepi32_mask((__m512i)(v))
@@ -32,7 +32,7 @@ INLINE int64_t index_at(const void *indices, int64_t i, int bits) {
 #define NEGATIVE32(v) ((v)[0] < 0 || (v)[1] < 0 || (v)[2] < 0 || (v)[3] < 0)
 #endif
 
-// Whether n indices from i on lie in 0 … last. Two signs tell: that of the index, and of how far the last one lies behind it.
+// Returns 1 if the n indices from i on are in 0 … last: if neither the index nor last - index is negative. For last = 9, index 12 gives -3.
 #define IN_RANGE(bits)                                                                                                    \
     typedef int##bits##_t signed##bits __attribute__((vector_size(WIDE)));                                                \
     typedef uint##bits##_t unsigned##bits __attribute__((vector_size(WIDE)));                                             \
@@ -54,20 +54,20 @@ INLINE int in_range(const void *indices, int64_t i, int64_t n, int64_t last, int
     return bits == 64 ? in_range64(indices, i, n, last) : in_range32(indices, i, n, last);
 }
 
-// The unit of position i + k, where `from` is that of i.
+// Returns the address of the unit of position i + k. `from` is the base address of position i.
 INLINE const char *named_unit(const char *from, const void *indices, int64_t i, int64_t k, const direct_run *run, int64_t unit, int bits, direct_form form) {
     return from + index_at(indices, i + k, bits) * (form == COLUMNS ? run->step : unit) + k * (form == ALONG ? 0 : form == ROWS ? run->in : unit);
 }
 
-// 16 bytes of units, of positions i + first and on.
+// Returns 16 bytes of units, from position i + first on.
 INLINE bytes16 named_16(const char *from, const void *indices, int64_t i, int64_t first, const direct_run *run, int64_t unit, int bits, direct_form form) {
 #define UNIT(k) named_unit(from, indices, i, first + (k), run, unit, bits, form)
-    if (unit == 1 && form != COLUMNS)  // from far away, so that they had better not wait for each other
+    if (unit == 1 && form != COLUMNS)  // units may miss the cache, so load them independently of each other
         return (bytes16){READ_4(uint8_t, UNIT, 0), READ_4(uint8_t, UNIT, 4), READ_4(uint8_t, UNIT, 8), READ_4(uint8_t, UNIT, 12)};
     return PACKED_16(unit, UNIT);
 }
 
-// A line of output at a time, from the beginning of a line on where it is written past the cache.
+// Copies a cache line of output at a time. If the output bypasses the cache, whole lines begin at a line boundary.
 INLINE int64_t load_named(char *out, const char *from, const void *indices, int64_t n, const direct_run *given, const int64_t unit, int bits, direct_form form) {
     const direct_run of = *given, *const run = &of;
     const int64_t last = bits == 64 ? run->limit - 1 : least(run->limit - 1, INT32_MAX), lanes = 16 / unit, group = LINE / unit;

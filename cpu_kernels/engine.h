@@ -9,7 +9,7 @@
 #define DMLGATHER_API __attribute__((visibility("default")))
 #endif
 
-// Changes with every change of the words or of the functions below.
+// The version of the interface. It changes with every change of the words or of the functions below.
 enum { INTERFACE = 2 };
 DMLGATHER_API int64_t dmlgather_interface(void);
 
@@ -22,9 +22,9 @@ typedef struct {
     int64_t policy;                     // enum policy
     int64_t in_extent, index_extent, out_extent;
     int64_t in_offset, out_offset;
-    int64_t fill[2];                    // the fill value's bytes under FILL, as they lie in memory; else 0
-    int64_t threads;                    // at most so many threads; 0: as many as the process may use
-    int64_t block_units;                // for tests: units of a block; 0: as measured
+    int64_t fill[2];                    // under FILL, the bytes of the fill value in memory order; else 0
+    int64_t threads;                    // most threads; 0: as many as the process may use
+    int64_t block_units;                // for tests: units of a block; 0: the engine's choice
     int64_t loops;                      // for tests: the instruction set, enum isa; 0: the best one of this machine
 } plan_head;
 
@@ -33,8 +33,8 @@ enum isa { BEST, BASELINE, AVX2, AVX512, NEON };
 
 typedef struct program program;
 
-// A program for the plan of `words` words, or NULL where the plan is refused (a field that contradicts another, or an address that leaves
-// its extent) or memory is short. The program is immutable: any number of threads may run it at once.
+// Returns a program for the plan of `words` words. Returns NULL if the plan is refused (fields contradict each other, or an address is
+// outside of its extent) or memory is exhausted. The program is immutable: any number of threads may run it at once.
 DMLGATHER_API program *dmlgather_prepare(const int64_t *plan, int64_t words);
 DMLGATHER_API void dmlgather_free(program *);
 
@@ -42,7 +42,7 @@ DMLGATHER_API void dmlgather_free(program *);
 // RAISE the smallest offset (elements of the index tensor) of a bad index; the output is then incomplete.
 DMLGATHER_API int64_t dmlgather_run(const program *, const void *data, const void *indices, void *out);
 
-// The same with everything in one place, for a call that passes one pointer.
+// Arguments of dmlgather_run in one struct, for a call that passes one pointer.
 typedef struct {
     const program *program;
     const void *data, *indices;
@@ -50,9 +50,10 @@ typedef struct {
 } bound_call;
 DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
 
-// The same on NumPy's arrays themselves, inputs first: a function that Python calls (METH_FASTCALL), whose `self` is a bytes object that
-// holds an array_call. It gives up the interpreter lock unless the call is small. Returns Python's True. False, where something else has
-// to do the call or to say what is wrong: arrays of other forms, an output that may overlap an input, a bad index.
+// The fast path: runs a program on NumPy's array objects, inputs first. Python calls this function (METH_FASTCALL); `self` is a bytes
+// object that holds a fast_path. It releases the interpreter lock unless the call is small, and returns Python's True. It returns False
+// if the slow path must run the call or raise its error: for arrays of other forms, an output that is read-only or may overlap an
+// input, or a bad index.
 typedef struct {
     const void *element_type;    // the array's descr
     int64_t rank, start, bytes;  // start: from the array's pointer to its lowest element; bytes: from there to the end of the last one
@@ -60,12 +61,12 @@ typedef struct {
 } array_form;
 typedef struct {
     const program *program;
-    int64_t small, count;  // arrays; at most three
-    int64_t forms[];       // an array_form for each
-} array_call;
+    int64_t small, count;  // count: number of arrays, at most three
+    int64_t forms[];       // an array_form for each array
+} fast_path;
 DMLGATHER_API void *dmlgather_call(void *self, void *const *arrays, intptr_t count);
 
-// What that takes from Python's C interface, and the type numpy.ndarray. Stated once, before the first call.
+// Functions of Python's C API for dmlgather_call, and the type numpy.ndarray. They are set once, before the first call.
 typedef struct {
     const void *array_type;
     const char *(*bytes_of)(void *);  // PyBytes_AsString
@@ -75,8 +76,8 @@ typedef struct {
 } python_functions;
 DMLGATHER_API void dmlgather_use(const python_functions *);
 
-// One line about the program: the inner loop, units, blocks, threads. Valid as long as the program.
+// Returns a line about the program: the inner loop, units, blocks, threads. It is valid as long as the program.
 DMLGATHER_API const char *dmlgather_describe(const program *);
 
-// The digest of the sources that this library was built from, as the build hook states it.
+// Returns the digest of the sources of this library, which the build hook passes to the compiler.
 DMLGATHER_API const char *dmlgather_sources(void);

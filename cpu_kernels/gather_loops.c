@@ -4,19 +4,20 @@
 #include "turned.h"
 #include "vectors.h"
 
-// ---- Indices become offsets ---------------------------------------------------------------------------------------------------------
+// ---- From indices to offsets --------------------------------------------------------------------------------------------------------
 
-// Indices at any address.
+// Indices that may be misaligned.
 #define ANY(type, bits) typedef type##bits##_t any_##type##bits __attribute__((aligned(1), may_alias));
 ANY(int, 8) ANY(int, 16) ANY(int, 32) ANY(int, 64) ANY(uint, 8) ANY(uint, 16) ANY(uint, 32) ANY(uint, 64)
 
 typedef enum { SET, FROM_PATTERN, ADD } start_kind;
 
-// A value as `math`, in which it is bounded. An unsigned value that does not fit becomes the maximum, which is out of bounds as well.
+// Convert a value to the type `math`, in which it is clamped. An unsigned value that does not fit becomes the maximum, which is out of
+// bounds, too.
 #define SAME(v, most) (v)
 #define LESSER(v, most) ((v) < (most) ? (v) : (most))
 
-// `step` and `start` are constants where this is expanded, so that each combination becomes a vectorised loop of its own.
+// Callers pass constants for `step` and `start`, so that each combination becomes a vectorised loop of its own.
 #define RESOLVE(name, type, math, offset, fit, most)                                                                              \
     INLINE int name##_run(offset *restrict to, const type *restrict index, int64_t step, int64_t n, const bounds *b,              \
                           const offset *restrict pattern, start_kind start) {                                                     \
@@ -53,7 +54,7 @@ typedef enum { SET, FROM_PATTERN, ADD } start_kind;
         }                                                                                                      \
     }
 
-// Narrow offsets are used only where limit and wrap fit into 32 bits too.
+// Narrow offsets are used only if limit and wrap fit in 32 bits, too.
 #define INDEX(name, type, math, fit, most, wide_fit)                     \
     RESOLVE(narrow_##name, type, math, int32_t, fit, most)               \
     RESOLVE(wide_##name, type, int64_t, int64_t, wide_fit, INT64_MAX)    \
@@ -67,17 +68,18 @@ INDEX(u16, any_uint16, int32_t, SAME, 0, SAME)
 INDEX(u32, any_uint32, int32_t, LESSER, INT32_MAX, SAME)
 INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, LESSER)
 
-// ---- Units are loaded from offsets ----------------------------------------------------------------------------------------------------
+// ---- From offsets to units ------------------------------------------------------------------------------------------------------------
 
-// Bytes that are fetched before they are copied; how many are fetched for one that is used; bytes that are put together before they are written.
+// AHEAD: bytes that are prefetched before a copy. DENSE: at most so many bytes are prefetched per used byte. HELD_BYTES: bytes that are
+// assembled in the L1 cache before they are written.
 enum { AHEAD = 1024, DENSE = 16, HELD_BYTES = 2048 };
 
 INLINE const char *unit_at(const char *from, const void *offsets, int64_t at, int wide) {
     return from + (wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at]);
 }
 
-// One copy of `part` bytes, or two that overlap; a run where `part` is 0. In the loops below, `wide`, `part`, `two` and `streams` are
-// constants wherever they are expanded.
+// Copies `part` bytes, or, if `two`, two parts that may overlap; copies a run if `part` is 0. In the loops below, callers pass constants
+// for `wide`, `part`, `two` and `streams`.
 INLINE void copy_unit(char *to, const char *in, int64_t unit, int64_t part, int two, int streams) {
     if (!part) {
         copy_run(to, in, unit, streams);
@@ -105,7 +107,7 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
     END_STREAM(streams);
 }
 
-// Units that lie side by side, and do not divide a line: put together in the first cache, and written past it in whole lines.
+// Adjacent units whose size does not divide a cache line. They are assembled in the L1 cache, and written past the cache in whole lines.
 INLINE void load_lines(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t part) {
     _Alignas(LINE) char held[LINE + HELD_BYTES + LINE];
     const int64_t unit = box->unit;
@@ -113,7 +115,7 @@ INLINE void load_lines(char *out, const char *base, const void *offsets, const l
         char *line = out + row * box->out0;
         const char *const from = base + row * box->in0;
         const int64_t place = row * box->place0;
-        int64_t start = (uintptr_t)line & (LINE - 1), filled = start;  // what is held begins with the line, but its first bytes are not ours
+        int64_t start = (uintptr_t)line & (LINE - 1), filled = start;  // the held bytes begin with the line, whose first bytes belong to others
         line -= start;
         for (int64_t i = 0; i < box->n1;) {
             for (; i < box->n1 && filled < LINE + HELD_BYTES; ++i, filled += unit)
@@ -130,25 +132,25 @@ INLINE void load_lines(char *out, const char *base, const void *offsets, const l
     END_STREAM(1);
 }
 
-// 16 bytes of units that will lie side by side.
+// Returns 16 bytes of units that are adjacent in the output.
 INLINE bytes16 gather_16(const char *from, const void *offsets, int64_t i, int wide, int64_t unit) {
 #define RESOLVED(k) unit_at(from, offsets, i + (k), wide)
     return PACKED_16(unit, RESOLVED);
 }
 
-// Few wide stores instead of many narrow ones: stores wait for their lines, and there is room for few that wait.
+// Uses few wide stores instead of many narrow ones, because the store buffer has room for few stores that wait for their lines.
 INLINE void load_packed(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit, int streams) {
     const int64_t lanes = 16 / unit, n1 = box->n1, in0 = box->in0;
-    // Bytes of the next row that are fetched for each line of output: all of it, where most of its lines are needed.
+    // Bytes of the next row that are prefetched per line of output. The whole row is prefetched if most of its lines are needed.
     const int64_t fetched = box->n0 > 1 && in0 >= AHEAD && in0 <= DENSE * n1 * unit ? in0 * LINE / (n1 * unit) : 0;
     for (int64_t row = 0; row < box->n0; ++row) {
         char *restrict const to = out + row * box->out0;
         const char *restrict const from = base + row * in0;
-        const int64_t place = row * box->place0, head = (-(uintptr_t)to & (LINE - 1)) / unit;  // to the next line, if a unit begins there
+        const int64_t place = row * box->place0, head = (-(uintptr_t)to & (LINE - 1)) / unit;  // units up to the next line, if a unit begins there
         int64_t i = 0;
         if (streams)
             for (; i < least(head, n1); ++i) copy_unit(to + i * unit, unit_at(from, offsets, place + i, wide), unit, unit, 0, 0);
-        uintptr_t later = (uintptr_t)from + in0;  // beyond the source after the last row: it is only fetched
+        uintptr_t later = (uintptr_t)from + in0;  // outside of the source after the last row: it is only prefetched
         const int past = streams && !((uintptr_t)(to + i * unit) & (LINE - 1));
         for (bytes16 line[4]; i + 4 * lanes <= n1; i += 4 * lanes) {
             for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch((const void *)(later + b));
@@ -163,7 +165,7 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
     END_STREAM(streams);
 }
 
-// Units that lie side by side in both: along a row of output, and along the rows of the source that the offsets name.
+// Units that are adjacent along a row of output, and along the rows of the source that the offsets name: rows become columns.
 INLINE void load_turned(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit,
                         turn_loop turn, int streams) {
     const copy_box turned = {.unit = unit, .n0 = box->n0, .n1 = box->n1, .out0 = box->out0, .out1 = unit, .in0 = box->in0};
@@ -203,7 +205,7 @@ LINES(1) LINES(2) LINES(4) LINES(8) LINES(16)
 UNITS(run, 0, 0, 0)
 UNITS(streamed, 0, 0, 1)
 
-// Whether rows of units are turned: the source is walked along its rows, all of which the offsets of one row of output name.
+// Returns 1 if units are transposed: the offsets of a row of output name rows of the source, and all rows of output share them.
 static int turns(const load_box *b) {
     return b->in0 == b->unit && b->place0 == 0 && b->n0 * b->unit >= 16 && b->n1 * b->unit >= 16;
 }

@@ -1,24 +1,24 @@
-// Inner loops of plans with lookups, in two phases: indices become offsets, and units are loaded from them. The second loop is then so
+// Inner loops of plans with lookups, in two phases: indices are resolved to offsets, and units are loaded from these. The second loop is so
 // short that the processor keeps many cache misses in flight. Compiled once per instruction set.
 #pragma once
 
 #include "copy_loops.h"
 
-// Offsets are bytes of the source: int32_t, or int64_t where 32 bits do not reach ("wide"). A run is a sequence of indices with one step.
+// Offsets are bytes of the source: int32_t, or int64_t if 32 bits are not enough ("wide"). A run is a sequence of indices with one step.
 
 typedef struct {
     int64_t limit, wrap;
     int64_t step;  // bytes of the source per unit of the value
 } bounds;
 
-// Writes the offsets of a run: pattern[i] (0 without a pattern), or what is there if `add`, plus the clamped index times bounds.step.
-// Returns whether an index is out of bounds. index_step counts indices.
+// Writes the offsets of a run: the clamped index times bounds.step, plus pattern[i] if there is a pattern; if `add`, plus the old offset.
+// Returns 1 if an index is out of bounds. index_step counts indices.
 typedef int resolve_loop(void *offsets, const void *index, int64_t index_step, int64_t n, const bounds *, const void *pattern, int add);
 
-// Sets bad[i] where the index is out of bounds.
+// Sets bad[i] if index i is out of bounds.
 typedef void mark_loop(uint8_t *bad, const void *index, int64_t index_step, int64_t n, const bounds *);
 
-// n0 rows of n1 units each. Steps are bytes; place0 counts offsets.
+// n0 rows of n1 units each. Steps are in bytes; place0 is the step of the offsets from row to row, in offsets.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;
@@ -29,15 +29,15 @@ typedef struct {
 // Copies the unit at base + row * in0 + offsets[row * place0 + column] to every position.
 typedef void load_loop(char *out, const char *base, const void *offsets, const load_box *);
 
-// A run of single units, as many as indices that lie side by side. step, in: bytes of the source per unit of the value, and per position.
-// ahead: bytes from indices to those that are fetched meanwhile.
+// A run of single units with adjacent indices, one for each. step, in: bytes of the source per unit of the index's value, and per
+// position. ahead: distance in bytes at which indices are prefetched.
 typedef struct {
     int64_t limit, step, in, ahead;
     int streams;
 } direct_run;
 
-// Copies the unit at from + index * step + position * in to every position, up to one whose index, or one of the few after it, is not in
-// 0 … limit - 1. Returns how many it copied.
+// Copies the unit at from + index * step + position * in to every position. It stops at a group of positions with an index that is not in
+// 0 … limit - 1. Returns the number of copied units.
 typedef int64_t direct_loop(char *out, const char *from, const void *indices, int64_t n, const direct_run *);
 
 enum { INDEX_TYPES = 8 };  // int8 … int64, then uint8 … uint64

@@ -1,10 +1,11 @@
-// Copies of pieces: vectors of the source, whose bytes are picked and put together.
+// Copies of pieces: bytes are picked from vectors of the source and combined.
 #pragma once
 
 #include "copy_loops.h"
 #include "vectors.h"
 
-// picked: each byte from its place; what is not here may be anything. with_picked: in place of the bytes of `v` that are here.
+// picked returns the picked bytes of `from`; bytes that are NOT_HERE are undefined. with_picked returns `v` with the picked bytes of `from`
+// inserted.
 typedef uint8_t vector16 __attribute__((vector_size(16)));
 typedef uint8_t vector64 __attribute__((vector_size(64)));
 #if defined(__SSSE3__)
@@ -13,7 +14,7 @@ INLINE vector16 picked16(vector16 from, vector16 pick) { return (vector16)_mm_sh
 INLINE vector16 picked16(vector16 from, vector16 pick) { return (vector16)vqtbl1q_u8((uint8x16_t)from, (uint8x16_t)pick); }
 #endif
 #if defined(__SSSE3__) || defined(__aarch64__)
-INLINE vector16 with_picked16(vector16 v, vector16 from, vector16 pick) { return v | picked16(from, pick); }  // 0 where it is not here
+INLINE vector16 with_picked16(vector16 v, vector16 from, vector16 pick) { return v | picked16(from, pick); }  // NOT_HERE gives 0
 #endif
 #if defined(__AVX512VBMI__)
 INLINE vector64 picked64(vector64 from, vector64 pick) { return (vector64)_mm512_permutexvar_epi8((__m512i)pick, (__m512i)from); }
@@ -22,10 +23,10 @@ INLINE vector64 with_picked64(vector64 v, vector64 from, vector64 pick) {
 }
 #endif
 
-// n0 x n1 whole pieces, window by window in the order of the output. streams: past the cache; of few windows only.
+// Copies n0 x n1 whole pieces, window by window, in the order of the output. streams: past the cache, for pieces with few windows only.
 typedef void pick_loop(char *out, const char *in, const copy_box *, const piece *, int streams);
 
-// `loads` is a constant where these are expanded. So is `windows` of the second one: what so few windows pick stays in registers.
+// Callers pass constants for `loads`, and for `windows` of few##width, whose pick vectors stay in registers.
 #define PICK_WINDOW(width)                                                                                                   \
     INLINE vector##width window##width(const char *in, const int64_t *at, const vector##width *pick, const int loads) {      \
         vector##width v = {0}, from;                                                                                         \
@@ -106,16 +107,16 @@ INLINE pick_loop *pick_loop_of(const piece *p) {
 }
 
 enum {
-    SHARED_LOADS = 256,  // of a row, while the rows that read the same lines are picked: these stay in the first cache
+    SHARED_LOADS = 256,  // loads of a row before the next row that reads the same lines is picked, so that they stay in the L1 cache
 };
 
-// n0 x n1 whole pieces of a box of positions.
+// Returns a box of n0 x n1 whole pieces, from a box of positions.
 INLINE copy_box boxed_pieces(const copy_box *box, int64_t n0, int64_t n1, int64_t out0) {
     const piece *const p = box->piece;
     return (copy_box){box->unit, n0, n1, out0, p->bytes, box->in0, box->in1 * p->positions, p};
 }
 
-// Rows of n1 pieces and of `rest` bytes behind them, which a piece takes that overlaps the one before.
+// Copies rows of n1 pieces, and of `rest` bytes after them: one more piece, which overlaps the one before.
 INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piece *p, int64_t rest, int streams) {
     pick_loop *const loop = pick_loop_of(p);
     const int64_t back = box->n1 * p->bytes + rest - p->bytes;
@@ -127,10 +128,10 @@ INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piec
         if (rest) loop(out + back, in + source, &one, p, 0);
         return;
     }
-    // A source of fewer bytes than a vector is copied to where a vector can be loaded.
+    // If the source is shorter than a vector, it is copied to a buffer from which a vector can be loaded.
     char few[WIDEST_WINDOW] = {0};
     b.n0 = one.n0 = 1;
-    if (b.in1) b.n1 = 1;  // else all pieces of a row are the same
+    if (b.in1) b.n1 = 1;  // if in1 is 0, all pieces of a row are the same
     for (int64_t i = 0; i < box->n0; ++i, out += b.out0, in += b.in0) {
         for (int64_t j = 0; j < box->n1; j += b.n1) {
             copy_part(few, in + j * b.in1, p->span);
@@ -141,7 +142,7 @@ INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piec
     }
 }
 
-// A box's unit is a position of the piece's outermost dimension, whose positions lie side by side in the output.
+// Copies a box whose units are positions of the piece's outermost dimension, which are adjacent in the output.
 static void picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
     const int64_t n1 = box->n1 / p->positions, shared = rows_that_share_lines(box->n0, box->in0);
@@ -155,7 +156,7 @@ static void picked(char *out, const char *in, const copy_box *box) {
         }
 }
 
-// The first `bytes` of a row, or the last ones: fewer than a line or a piece.
+// Copies the first, or the last, `bytes` bytes of a row: fewer than a line or a piece.
 INLINE void pick_part(char *out, const char *in, const copy_box *box, int64_t bytes, int last) {
     const piece *const p = box->piece;
     const int64_t n1 = (bytes + p->bytes - 1) / p->bytes, reached = n1 * p->bytes;
@@ -166,8 +167,8 @@ INLINE void pick_part(char *out, const char *in, const copy_box *box, int64_t by
         copy_part(out, from, least(bytes, LINE));
 }
 
-// Long rows past the cache, by the widest vectors, if pieces of few windows fill whole lines: those are written from the first one on that
-// begins with a position.
+// Writes long rows past the cache, by the widest vectors, if pieces have few windows and fill whole lines. Whole lines are written from the
+// first line boundary that is also the start of a position.
 static void streamed_picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
     const int64_t bytes = box->n1 * box->unit, lines = larger(p->bytes, LINE);

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAR = 4096 };  // bytes of a piece's source
+enum { FAR = 4096 };  // loads of a piece are far apart if its source spans more bytes
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Places of the source's bytes, from a piece's first unit on, in the order of the output. Returns the lowest; *high: behind the highest.
+// Finds the offset of each of a piece's bytes in the source, relative to the piece's first unit, in the order of the output. Returns the
+// lowest offset; *high becomes the highest one + 1.
 static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_t positions, int64_t *places, int64_t *high) {
     int64_t bytes = unit, low = 0;
     for (int64_t k = 0; k < unit; ++k) places[k] = k;
@@ -23,8 +24,8 @@ static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_
     return low;
 }
 
-// Covers the places of a window by vectors that lie within the source's bytes, or begin with them where these are fewer. Returns how many
-// it takes; 0: more than `most`.
+// Covers the places of a window by vectors inside the source's bytes, or, if the source is shorter than a vector, by one at its start.
+// Returns the number of vectors; 0 if it is more than `most`.
 static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int64_t span, int64_t most) {
     const int64_t last = span > width ? span - width : 0;
     memset(w->pick, NOT_HERE, sizeof w->pick);
@@ -42,8 +43,8 @@ static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int6
     }
 }
 
-// A piece of so many bytes, which lie at these places from `low` to before `high`. NULL if a window takes more than `most` loads, or there
-// is no memory.
+// Returns a piece whose bytes lie at these places, from `low` to before `high`. Returns NULL if a window needs more than `most` loads, or
+// if memory is exhausted.
 static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int64_t low, int64_t high, int64_t width, int64_t most) {
     const int64_t windows = (bytes + width - 1) / width;
     piece *const p = calloc(1, sizeof *p + (size_t)windows * sizeof *p->window);
@@ -54,13 +55,13 @@ static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int6
         p->window[i].out = least(i * width, bytes - width);
         const int64_t loads = cover(&p->window[i], places + p->window[i].out, width, p->span, most);
         if (!loads) return free(p), NULL;
-        p->loads = loads > p->loads ? loads : p->loads;  // the others load their first vector again, and pick nothing from it
+        p->loads = loads > p->loads ? loads : p->loads;  // windows with fewer loads load vector 0 too, and pick nothing from it
     }
     return p;
 }
 
-// What a row of the outermost dimension costs, in moves of a unit: the last piece may overlap the one before, and is then made apart. A
-// vector of a line mostly lies in two lines. Many loads far apart often fall into few sets of the cache.
+// Returns the cost of a row of the outermost dimension, in moves of a unit. The last piece may overlap the one before; it is then made
+// separately. A load of 64 bytes mostly touches two cache lines. Many loads that are far apart often share few sets of the cache.
 static double cost_of(const piece *p, const piece_dim *outermost) {
     const double pieces = (double)((outermost->size + p->positions - 1) / p->positions), again = are_few(p->windows, p->loads) ? 0 : 2;
     const double row = outermost->size % p->positions ? 4 : 1, few = p->span >= p->width ? 0 : outermost->in ? 20 * pieces : 20;
@@ -70,15 +71,15 @@ static double cost_of(const piece *p, const piece_dim *outermost) {
 
 piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest, double cost, int *column) {
     piece *best = NULL;
-    double least_cost = cost / (double)unit;  // for a byte
+    double least_cost = cost / (double)unit;  // per byte
     for (int64_t width = widest; width && !best; width = width > 16 ? 16 : 0) {
         int64_t inner = unit;
         for (int d = rank - 1; d >= 0 && dims[d].out == inner && inner <= PIECE_BYTES; inner *= dims[d--].size) {
             const int64_t most = least(dims[d].size, PIECE_BYTES / inner), low_bit = inner & -inner;
-            const int64_t even = low_bit < width ? width / low_bit : 1;  // so many positions fill whole windows
+            const int64_t even = low_bit < width ? width / low_bit : 1;  // so many positions fill whole windows: 16 of 3 bytes, 2 of 8
             const int64_t first = (width + inner - 1) / inner;
             const int64_t tried[] = {first, first + 1, first + 2, first + 3, even, 2 * even, 4 * even, most / even * even, most};
-            const int whole = d > 0 && dims[d - 1].out == inner * dims[d].size;  // a whole dimension is rather one position of the next
+            const int whole = d > 0 && dims[d - 1].out == inner * dims[d].size;  // a whole dimension is tried as one position of the next
             for (size_t i = 0; i < sizeof tried / sizeof *tried; ++i) {
                 const int64_t positions = tried[i], bytes = positions * inner;
                 if (positions < 1 || positions > most || bytes < width || (whole && positions == dims[d].size)) continue;
@@ -105,7 +106,7 @@ piece *looked_piece(const void *offsets, int wide, int64_t n, int64_t unit, int6
         for (int64_t k = 0; k < unit; ++k) places[i * unit + k] = at + k;
     }
     if (high - low > PIECE_LOADS * width) return NULL;
-    // So many loads pay. What is not worth it must be told soon, as each block asks.
+    // Find the most loads that pay. This must be quick, because each block needs it.
     piece one = {.positions = n, .width = width, .span = high - low, .windows = (bytes + width - 1) / width, .loads = PIECE_LOADS};
     for (; one.loads; --one.loads) {
         const double making = (double)(bytes * (one.loads + 1)) / (double)rows;

@@ -9,10 +9,10 @@
 
 // ---- From elements to bytes -----------------------------------------------------------------------------------------------------------
 
-// A step in bytes; 0 where there is nothing to step to, since such a step may be of any size.
+// Returns a step in bytes; 0 for a dimension of size 1, whose step may be any number.
 static int64_t in_bytes(int64_t count, int64_t step, int64_t unit) { return count > 1 ? step * unit : 0; }
 
-// Whether addresses of the source or of the output are formed. Where they are not, offsets and steps may be of any size.
+// Return 1 if addresses of the source or of the output are formed. Otherwise, offsets and steps may be any numbers.
 static int reads(const program *p) { return p->kind == COPY || p->kind == UNITS; }
 static int writes(const program *p) { return reads(p) || p->kind == CONSTANT; }
 
@@ -52,9 +52,9 @@ static void describe_dims(program *p, const plan_view *plan) {
         one.out = writes(p) ? in_bytes(one.size, plan->out_strides[d], p->unit) : 0;
         one.in = reads(p) ? in_bytes(one.size, plan->in_strides[d], p->unit) : 0;
         one.moved = p->lookup_count && moves(plan, d);
-        if (p->kind == CONSTANT) one.in = one.out;  // nothing is read: the output alone decides what is contiguous
+        if (p->kind == CONSTANT) one.in = one.out;  // nothing is read, so only the output must be contiguous below
         if (p->kind == CHECK && !one.moved) one.size = 1;
-        if (one.size == 1) continue;  // at most 62 others are left, whatever the rank: walks keep a little of each on the stack
+        if (one.size == 1) continue;  // so at most 62 dimensions remain, for which walks have arrays on the stack
         if (one.size == 0) p->kind = NOTHING;
         if (one.moved) p->looked = p->rank;
         push_dim(p, one, plan, d);
@@ -74,15 +74,15 @@ static void describe_dims(program *p, const plan_view *plan) {
 
 enum {
     BLOCK_BYTES = 128 << 10,
-    SHARE_BYTES = 256 << 10,   // what pays for waking a thread
-    STRIP_BYTES = 512 << 10,   // what stays in the second cache
-    MOST_STRIP = 8 << 20,      // what a thread may take for one,
-    STRIPS_BYTES = 64 << 20,   // and all threads together
-    LEAST_LINES = 4,           // of a row of a strip
-    STREAM_BYTES = 8 << 20,    // of an output
-    STREAM_RUN = 512,
-    STREAM_UNITS = 256,
-    CACHE_PARTS = 2,           // of the last cache, of which single units fill one before they bypass it
+    SHARE_BYTES = 256 << 10,   // waking a thread pays for so much work
+    STRIP_BYTES = 512 << 10,   // a strip of this size stays in the L2 cache
+    MOST_STRIP = 8 << 20,      // most bytes of a thread's strip
+    STRIPS_BYTES = 64 << 20,   // most bytes of the strips of all threads
+    LEAST_LINES = 4,           // least cache lines of a row of a strip
+    STREAM_BYTES = 8 << 20,    // least bytes of an output that bypasses the cache
+    STREAM_RUN = 512,          // least bytes of its runs
+    STREAM_UNITS = 256,        // least bytes of its rows of single units
+    CACHE_PARTS = 2,           // single units bypass the cache if they need more than this fraction of it: a half
     LONGEST_RUN = 256 << 10,
     LARGEST_ELEMENT = 16,
     SHORTEST_DIRECT = 16,
@@ -94,8 +94,9 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 static int64_t step(const program *p, int d) { return magnitude(p->dims[d].in); }
 
-// Whether each block searches many rows of the source for neighbouring columns, and the blocks after it search the same: then the columns
-// are first copied side by side. Rows of a table are often a power of two apart, and caches keep few lines at such a distance.
+// Returns the bytes of a strip's row, or 0. A strip is a packed copy of some columns of the source. It pays if each block reads
+// neighbouring columns in many rows, and the next blocks read the same columns: rows of a table are often a power of two apart, and
+// caches hold few lines at such distances.
 static int64_t strip_bytes(const program *p) {
     if (p->kind != UNITS || p->lookup_count != 1 || p->looked < 1) return 0;
     const dim *const last = &p->dims[p->looked];
@@ -103,8 +104,8 @@ static int64_t strip_bytes(const program *p) {
     int64_t rows = 1, lines = STRIP_BYTES / b->limit / LINE;
     for (int d = p->looked - 1; d >= 0 && !p->dims[d].in; --d) rows *= p->dims[d].size;
     if (last->in != p->unit || last->size * p->unit < LINE || magnitude(b->step) < LINE || rows < b->limit / 4) return 0;
-    if (lines < LEAST_LINES) lines = p->unit < 4 ? 1 : LEAST_LINES;  // a narrow strip reads its indices in short stretches
-    if (lines > LEAST_LINES) lines = (lines - 1) | 1;  // odd, so that rows do not lie a power of two apart
+    if (lines < LEAST_LINES) lines = p->unit < 4 ? 1 : LEAST_LINES;  // with a narrow strip, few adjacent indices are read at once
+    if (lines > LEAST_LINES) lines = (lines - 1) | 1;  // odd, so that rows are not a power of two apart
     lines = least(lines, (last->size * p->unit + LINE - 1) / LINE | (lines > LEAST_LINES));
     return lines * LINE <= least(MOST_STRIP, STRIPS_BYTES / pool_cpus()) / b->limit ? lines * LINE : 0;
 }
@@ -117,14 +118,14 @@ static copy_box whole_box(const program *p) {
     return box;
 }
 
-// Bytes of a run that one block takes, in whole elements.
+// Returns the bytes of a run that one block takes, in whole elements.
 static int64_t run_block(int64_t size, int64_t block_units) {
     if (block_units) return least(size, least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT);
     return size <= LONGEST_RUN ? size : BLOCK_BYTES;
 }
 
-// Units of the blocks of rows that are looked up and turned: of the source, which are walked along, and of output. 0: there are none; nor
-// where strips are copied, one for each row.
+// Finds the sizes of a block whose rows are looked up and transposed: along the source's rows, and along the output's. They stay 0 if
+// nothing is transposed, and with strips.
 static void turned_block(const program *p, int64_t block[2]) {
     const dim *const row = &p->dims[p->looked - 1], *const last = &p->dims[p->looked];
     if (p->kind != UNITS || p->looked < 1 || p->strip || row->moved || row->in != p->unit || last->out != p->unit || p->unit > 8) return;
@@ -183,7 +184,7 @@ static int needs_wide(const program *p) {
     return reach > INT32_MAX;
 }
 
-// Whether lookups and output walk through dimension `d` and the run inside it as through one.
+// Returns 1 if lookups and output move through dimension `d` and the run inside it as through one dimension.
 static int continues(const program *p, int d) {
     const dim *one = &p->dims[d], *inner = &p->dims[d + 1];
     int whole = one->moved && inner->block == inner->size && one->out == inner->size * inner->out && p->kind != INNER;
@@ -191,14 +192,14 @@ static int continues(const program *p, int d) {
     return whole;
 }
 
-// The run along the innermost dimension: of the source, or of a strip.
+// The source is the input, or a strip.
 direct_run direct_run_of(const program *p, int strips) {
     const lookup *const k = &p->lookups[0];
     const int64_t ahead = p->strip ? 2 * k->strides[p->looked - 1] * p->index_bytes : INDICES_AHEAD;  // the row after the next
     return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
 }
 
-// Single units that lie side by side, as do their indices: none is shared.
+// Returns the direct loop for single adjacent units with adjacent indices, one index for each unit; NULL if there is none.
 static direct_loop *direct_of(const program *p) {
     if (p->kind != UNITS || p->lookup_count != 1 || p->dims[p->looked].out != p->unit || p->lookups[0].strides[p->looked] != 1) return NULL;
     for (int d = 0; d <= p->looked; ++d)
@@ -207,7 +208,7 @@ static direct_loop *direct_of(const program *p) {
     return p->loops->choose_direct(&run, p->unit, p->index_bytes);
 }
 
-// The dimensions that are resolved in one run, and what they add to its offsets. Returns whether there was memory.
+// Finds the dimensions whose indices are resolved in one run, and the offsets that they add. Returns 0 if memory is exhausted.
 static int make_runs(program *p) {
     int64_t run = p->dims[p->looked].block;
     int adds = p->dims[p->looked].in != 0;
@@ -226,7 +227,7 @@ static int make_runs(program *p) {
 
 // ---- Programs -------------------------------------------------------------------------------------------------------------------------
 
-// The dimensions of a copy loop's box: the innermost one, and of the others that where the source is closest to contiguous.
+// Chooses the dimensions of a copy loop's box: the innermost one, and the other one with the smallest step of the source.
 static void choose_box(program *p, int first) {
     plane *const units = &p->units;
     units->column = p->rank - 1 - p->run;
@@ -237,7 +238,8 @@ static void choose_box(program *p, int first) {
     if (units->row < first) units->row = -1;
 }
 
-// What a unit costs that is copied without pieces, in moves of one: more where it takes two parts, less in tiles; and its share of a call.
+// Returns the cost of a unit that is copied without pieces, in moves, including its share of a call. A unit of two parts costs more; a
+// unit of a transposed tile costs less.
 static double cost_of_unit(const program *p, const copy_box *box) {
     const int turned = !strcmp(p->loops->choose_copy(box, 0).name, "transposed"), whole = !(box->unit & (box->unit - 1));
     const double units = (double)box->n0 * (double)box->n1;
@@ -245,8 +247,8 @@ static double cost_of_unit(const program *p, const copy_box *box) {
     return (box->unit >= 16 ? whole ? 1 : 1.5 : whole ? 2 : 3) + 15 / units;
 }
 
-// The piece that the dimensions from `first` on are copied by, if that costs less than units, and the dimensions of its box: that which has
-// several pieces, and one that reads the same lines, or else the next one.
+// Chooses the piece for the dimensions from `first` on, if it costs less than units, and the dimensions of its box: the one along which
+// there are several pieces, and another one whose positions read the same cache lines, or else the next one.
 static void choose_piece(program *p, int first) {
     enum { MOST_RANK = 64 };
     piece_dim dims[MOST_RANK];
@@ -262,7 +264,7 @@ static void choose_piece(program *p, int first) {
     if (p->pieces.row < first) p->pieces.row = -1;
 }
 
-// A block must hold a piece: dimensions inside it are not cut.
+// Drops the piece if it is larger than a block: no dimension inside it may be cut.
 static void drop_cut_piece(program *p) {
     int whole = p->piece && p->dims[p->pieces.column].block >= p->piece->positions;
     for (int d = p->pieces.column + 1; d < p->rank; ++d) whole &= p->dims[d].block == p->dims[d].size;
@@ -271,13 +273,13 @@ static void drop_cut_piece(program *p) {
     p->piece = NULL;
 }
 
-// Whether the output's lines are written past the cache: those that are written whole, of an output that the last cache would not keep
-// until it is used. A copy of long runs gains even where it would, as the lines' former content is not read; single units do not, whose
-// stores wait for nothing. What else passes through the cache is counted where that is most: an index for each unit.
+// Returns 1 if whole lines of the output are written past the cache. That pays for an output that would not stay in the last cache until
+// it is used. A copy of long runs gains even for smaller outputs, because the lines' old content is not read. Single units do not gain
+// from that, because their stores do not wait. The indices, which also pass through the cache, are counted if each unit has its own.
 static int bypasses_cache(const program *p, int64_t bytes) {
     const dim *const inner = &p->dims[p->rank - 1];
     const int64_t indices = p->direct ? bytes / p->unit * p->index_bytes : 0;
-    if (bytes < STREAM_BYTES || p->strip) return 0;  // rows of a strip are a few lines
+    if (bytes < STREAM_BYTES || p->strip) return 0;  // a row of a strip has only a few lines
     if (p->run || p->piece) return p->piece || inner->block >= STREAM_RUN;
     return inner->block * p->unit >= STREAM_UNITS && bytes + indices > last_cache(pool_cpus()) / CACHE_PARTS;
 }
@@ -323,7 +325,7 @@ static void write_text(program *p) {
 program *dmlgather_prepare(const int64_t *words, int64_t count) {
     plan_view plan;
     if (!read_plan(words, count, &plan)) return NULL;
-    const size_t rank = (size_t)plan.head->rank + 2, lookups = (size_t)plan.head->lookups;  // one dimension before and one behind
+    const size_t rank = (size_t)plan.head->rank + 2, lookups = (size_t)plan.head->lookups;  // describe_dims may add one dimension before and one after
     program *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->dims = calloc(rank, sizeof *p->dims);

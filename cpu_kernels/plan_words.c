@@ -20,10 +20,10 @@ int looks_into_nothing(const plan_view *plan) {
     return 0;
 }
 
-// An interval of addresses that grows by the terms of a sum.
+// The interval of all sums of an offset and terms.
 typedef struct {
     wide_int low, high;
-    int fits;  // in 64 bits, whatever the order of the terms
+    int fits;  // 1 if all partial sums fit in 64 bits, for any order of the terms
 } span;
 
 static void add_term(span *s, int64_t count, int64_t step) {
@@ -35,7 +35,7 @@ static void add_term(span *s, int64_t count, int64_t step) {
 
 static int inside(const span *s, int64_t extent) { return s->fits && s->low >= 0 && s->high < extent; }
 
-// Whether fields agree with each other and sizes can be multiplied.
+// Returns 1 if fields agree with each other, and products of sizes do not overflow.
 static int fields_agree(const plan_view *plan) {
     const plan_head *head = plan->head;
     const int64_t element = head->element_bytes, index = head->index_bytes;
@@ -57,7 +57,7 @@ static int fields_agree(const plan_view *plan) {
     return 1;
 }
 
-// Whether every address that the plan can form lies in its extent.
+// Returns 1 if every address that the plan can form lies in its extent.
 static int is_safe(const plan_view *plan) {
     const plan_head *head = plan->head;
     const int empty = is_empty(plan), nowhere = looks_into_nothing(plan);
@@ -72,7 +72,7 @@ static int is_safe(const plan_view *plan) {
         if (!inside(&out, head->out_extent) || (!nowhere && !inside(&in, head->in_extent))) return 0;
         if (nowhere && head->policy != FILL && head->policy != RAISE) return 0;
     }
-    if ((empty && head->policy != RAISE) || (nowhere && head->policy == FILL)) return 1;  // no index is looked at
+    if ((empty && head->policy != RAISE) || (nowhere && head->policy == FILL)) return 1;  // indices are not read
     for (int64_t k = 0; k < head->lookups; ++k) {
         span index = {lookup_words(plan, k)[0], lookup_words(plan, k)[0], 1};
         for (int64_t d = 0; d < head->rank; ++d) {

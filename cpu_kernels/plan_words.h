@@ -1,4 +1,4 @@
-// The words of a plan, and whether they make a safe one.
+// The words of a plan, and the check that the plan is safe.
 #pragma once
 
 #include "engine.h"
@@ -10,14 +10,14 @@ typedef struct {
     const int64_t *shape, *out_strides, *in_strides, *lookups;
 } plan_view;
 
-// The words of a lookup: index_offset, limit, wrap, in_stride, index_strides.
+// Returns the words of a lookup: index_offset, limit, wrap, in_stride, index_strides.
 static inline const int64_t *lookup_words(const plan_view *plan, int64_t number) {
     return plan->lookups + number * (4 + plan->head->rank);
 }
 
-int moves(const plan_view *, int64_t axis);         // whether a lookup moves along the axis
-int is_empty(const plan_view *);                    // whether nothing is written
-int looks_into_nothing(const plan_view *);          // whether a lookup has no valid value
+int moves(const plan_view *, int64_t axis);         // returns 1 if a lookup moves along the axis
+int is_empty(const plan_view *);                    // returns 1 if the output is empty
+int looks_into_nothing(const plan_view *);          // returns 1 if a lookup has limit 0
 
-// Reads the words. Returns whether all fields agree and every address that the plan can form lies in its extent.
+// Reads the words. Returns 1 if all fields agree and every address that the plan can form lies in its extent.
 int read_plan(const int64_t *words, int64_t count, plan_view *);

@@ -1,4 +1,5 @@
-// Calls share no lock, so a fork can break none. All atomic operations are sequentially consistent: a part needs few, and is long.
+// Calls share no lock, so a fork cannot leave one locked. All atomic operations are sequentially consistent, because a part needs few
+// of them and takes long.
 #define _GNU_SOURCE  // CPU_COUNT_S, pthread_setname_np
 #include "pool.h"
 
@@ -28,8 +29,8 @@
 enum { MOST_HELPERS = 1023, SPIN_NS = 20000, STACK_BYTES = 1 << 20, MOST_STRETCHES = 32 };
 enum { LINE_BYTES = 128 };  // processors fetch pairs of 64-byte lines
 
-typedef struct {  // neighbouring parts, which one thread takes, and others once they have none of their own
-    _Alignas(LINE_BYTES) atomic_llong next;  // the first part that nobody has taken
+typedef struct {  // consecutive parts for one thread; other threads take some after their own
+    _Alignas(LINE_BYTES) atomic_llong next;  // the first part that no thread has taken
     int64_t end;
 } stretch;
 
@@ -40,26 +41,26 @@ typedef struct {  // on the stack of pool_run
     stretch stretches[MOST_STRETCHES];
 } call;
 
-// Where a helper is. Its caller turns IDLE into INVITED, and INVITED back into IDLE once no part is left. The helper turns INVITED
-// into INSIDE and that into IDLE. Who waits for the other spins a little, then sleeps, having turned IDLE into ASLEEP (a helper) or
-// INSIDE into AWAITED (a caller); who changes such a state wakes him.
+// State of a helper. The caller changes IDLE to INVITED, and INVITED back to IDLE once no part is left. The helper changes INVITED to
+// INSIDE, and INSIDE to IDLE. A thread that waits spins for a short time, and then sleeps: a helper changes IDLE to ASLEEP before, and
+// a caller changes INSIDE to AWAITED. The thread that changes ASLEEP or AWAITED wakes the sleeping one.
 enum { IDLE, INVITED, INSIDE, ASLEEP, AWAITED };
 
 typedef struct {
-    _Alignas(LINE_BYTES) _Atomic(call *) call;  // to which the helper belongs; NULL: free
+    _Alignas(LINE_BYTES) _Atomic(call *) call;  // the call to which the helper belongs; NULL: free
     atomic_int state;
-    int64_t number;  // of its stretch; the property of the call, as is the rest
+    int64_t number;  // of its stretch. The thread of `call` owns this field and the following ones
     int started;
 #ifndef _WIN32
     pthread_t thread;
-    int elsewhere;  // 1 + the CPU on which it may not run; 0: none
+    int elsewhere;  // 1 + the CPU on which the helper may not run; 0: none
 #endif
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } helper;
 
 static helper helpers[MOST_HELPERS];
-static atomic_int most_helpers = -1;  // as of the last pool_cpus: pool_run reads no environment, which others may be changing
+static atomic_int most_helpers = -1;  // set by pool_cpus: pool_run must not read the environment, which other threads may change
 
 static uint64_t nanoseconds(void) {
     struct timespec now;
@@ -68,7 +69,7 @@ static uint64_t nanoseconds(void) {
 }
 
 static void wait_while(helper *each, int state, int sleeping) {
-    for (uint64_t start = nanoseconds(); nanoseconds() - start < SPIN_NS;) {  // unsigned: a clock that is set back ends the spin
+    for (uint64_t start = nanoseconds(); nanoseconds() - start < SPIN_NS;) {  // unsigned: if the clock is set back, the spin ends
         if (atomic_load(&each->state) != state) return;
 #ifdef __x86_64__
         __builtin_ia32_pause();
@@ -82,12 +83,12 @@ static void wait_while(helper *each, int state, int sleeping) {
 
 static void change(helper *each, int state, int sleeping) {
     if (atomic_exchange(&each->state, state) != sleeping) return;
-    pthread_mutex_lock(&each->lock);  // who wrote that he sleeps holds it until he does: the signal cannot come too early
+    pthread_mutex_lock(&each->lock);  // the other thread holds the lock until it sleeps, so the signal cannot come too early
     pthread_mutex_unlock(&each->lock);
     pthread_cond_signal(&each->changed);
 }
 
-// The same threads take the same parts in the next call of a plan, so that what they wrote is still in their caches.
+// In the next call of a plan, the same threads take the same parts, whose data may still be in their caches.
 static void take_parts(call *from, int64_t own) {
     for (int64_t k = 0; k < from->count; ++k) {
         stretch *const of = &from->stretches[(own + k) % from->count];
@@ -113,7 +114,7 @@ static THREAD live(void *self) {
     }
 }
 
-static int start(helper *each) {  // whether the system gave the helper a thread
+static int start(helper *each) {  // returns 1 if the system has created the helper's thread
     each->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     each->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     atomic_store(&each->state, INVITED);
@@ -123,7 +124,7 @@ static int start(helper *each) {  // whether the system gave the helper a thread
 #else
     pthread_attr_t attributes;
     sigset_t blocked, before;
-    sigfillset(&blocked);  // Python handles signals in its own threads; but a crash of a helper must be reported
+    sigfillset(&blocked);  // Python handles signals in its own threads; only crashes of a helper must be reported
     sigdelset(&blocked, SIGSEGV), sigdelset(&blocked, SIGBUS), sigdelset(&blocked, SIGFPE), sigdelset(&blocked, SIGILL);
     if (pthread_attr_init(&attributes)) return 0;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -136,7 +137,7 @@ static int start(helper *each) {  // whether the system gave the helper a thread
 #endif
 }
 
-// Linux may wake a helper on the caller's CPU, where it waits for the next tick, some 4 ms: it may run on every other CPU only.
+// Linux may wake a helper on the caller's CPU, where it waits for the next tick, for about 4 ms. So exclude this CPU from its affinity.
 static void send_away(helper *each) {
 #ifdef __linux__
     const int here = sched_getcpu();
@@ -164,7 +165,7 @@ void pool_run(pool_work *work, void *job, int64_t parts, int threads) {
         if (atomic_load(&each->call) || !atomic_compare_exchange_strong(&each->call, &none, &mine)) continue;
         each->number = ++invited;
         if (each->started) send_away(each), change(each, INVITED, ASLEEP);
-        else if (!start(each)) wanted = 0;  // nobody will take this offer; the next call tries again
+        else if (!start(each)) wanted = 0;  // no thread will take this invitation; the next call tries again
     }
     take_parts(&mine, 0);
     for (helper *each = helpers; invited > 0; each++) {
@@ -172,17 +173,17 @@ void pool_run(pool_work *work, void *job, int64_t parts, int threads) {
         if (atomic_load(&each->call) != &mine) continue;
         invited--;
         if (!atomic_compare_exchange_strong(&each->state, &offered, IDLE)) wait_while(each, INSIDE, AWAITED);
-        atomic_store(&each->call, NULL);  // last: from now on it may belong to another call
+        atomic_store(&each->call, NULL);  // last, because the helper may then belong to another call
     }
 }
 
 int pool_cpus(void) {
 #ifdef _WIN32
     DWORD_PTR mine = 0, all;
-    GetProcessAffinityMask(GetCurrentProcess(), &mine, &all);  // 0 for a process in several groups of 64 CPUs
+    GetProcessAffinityMask(GetCurrentProcess(), &mine, &all);  // mine is 0 for a process in several groups of 64 CPUs
     int cpus = mine ? __builtin_popcountll(mine) : (int)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
 #elif defined __linux__
-    cpu_set_t sets[16];  // 16384 CPUs, twice what Linux can have
+    cpu_set_t sets[16];  // for 16384 CPUs, twice as many as Linux supports
     int cpus = sched_getaffinity(0, sizeof sets, sets) ? 1 : CPU_COUNT_S(sizeof sets, sets);
 #else
     int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);

@@ -3,12 +3,13 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { UNKNOWN_CACHE = 16 << 20 };  // bytes of the last cache, where the processor does not say
+enum { UNKNOWN_CACHE = 16 << 20 };  // bytes of the last cache that are assumed if the processor does not report them
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-// The widest instruction set that the processor has and whose registers the system keeps. __builtin_cpu_supports says no to all under zig.
+// Returns the widest instruction set that the processor has and whose registers the system saves. __builtin_cpu_supports cannot be used:
+// compiled by zig, it always returns 0.
 static enum isa widest_loops(void) {
     const unsigned avx2 = bit_AVX2 | bit_BMI | bit_BMI2, avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     unsigned a, b, c, d, kept, high;
@@ -18,7 +19,8 @@ static enum isa widest_loops(void) {
     return (kept & 0xE0) == 0xE0 && (b & avx512) == avx512 && c & bit_AVX512VBMI ? AVX512 : AVX2;
 }
 
-// The last cache: its bytes, and how many CPUs share it. Each maker has a leaf of its own, which lists the caches from the first one on.
+// Finds the bytes of the last cache, and the number of CPUs that share it. Intel and AMD have different CPUID leaves for caches; both list
+// them from the first level on.
 static void read_last_cache(int64_t *bytes, int64_t *sharing) {
     static const unsigned leaves[] = {4, 0x8000001D};
     unsigned a, b, c, d;
@@ -33,7 +35,7 @@ static void read_last_cache(int64_t *bytes, int64_t *sharing) { (void)bytes, (vo
 #endif
 
 int64_t last_cache(int cpus) {
-    static _Atomic int64_t known, sharers;  // read once: under a hypervisor, each question takes long
+    static _Atomic int64_t known, sharers;  // read once, because CPUID takes long under a hypervisor
     int64_t bytes = atomic_load(&known), sharing = atomic_load(&sharers);
     if (!bytes || !sharing) {
         bytes = 0, sharing = 1;

@@ -1,11 +1,11 @@
-// What the processor has: instruction sets, caches.
+// Instruction sets and caches of the processor.
 #pragma once
 
 #include "engine.h"
 #include "gather_loops.h"
 
-// The loops for an instruction set (enum isa); NULL where this machine lacks it.
+// Returns the loops for an instruction set (enum isa); NULL if this machine does not have it.
 const loops *choose_loops(int64_t wanted);
 
-// Bytes of the last cache, or of the share of it that so many CPUs have.
+// Returns the bytes of the last-level cache, or the share of `cpus` CPUs if more CPUs share it.
 int64_t last_cache(int cpus);

@@ -1,11 +1,11 @@
-// Transposed copies: tiles of a cache line on both sides, turned in registers.
+// Transposed copies: tiles of a cache line on both sides, transposed in registers.
 #pragma once
 
 #include "copy_loops.h"
 #include "vectors.h"
 
-// Transposed: tiles of a cache line on both sides. A tile's source rows are read whole, once, and its output rows written whole, once:
-// with steps of a power of two they all fall into the same few sets of the cache.
+// Each source row of a tile is read once, as a whole cache line, and each output row is written once. Rows whose steps are a power of two
+// share few sets of the cache, so lines could not be kept until a second access.
 #if defined(__AVX512BW__)
 #define LOW_HALVES(bits, a, b) (wide)_mm512_unpacklo_epi##bits((__m512i)(a), (__m512i)(b))
 #define HIGH_HALVES(bits, a, b) (wide)_mm512_unpackhi_epi##bits((__m512i)(a), (__m512i)(b))
@@ -32,9 +32,9 @@
 #define LOW_HALVES(bits, a, b) LOW##bits(a, b)
 #define HIGH_HALVES(bits, a, b) HIGH##bits(a, b)
 #endif
-// turn##bits: transposes squares of units, WIDE / 16 side by side, in registers: 16 bytes of each column, which become rows out0 apart.
-// Interleaving the halves of each 16 bytes log2 times does it.
-// Its rows are listed, or (NULL) a line apart from `in` on; `at`: bytes from their beginning on.
+// turn##bits transposes WIDE / 16 adjacent squares of units in registers: 16 bytes of each column become a row, and rows are out0 apart.
+// It interleaves the halves of each 16 bytes, log2(units) times: rows ab and cd become ac and bd.
+// The source rows are listed in `rows`, or, if it is NULL, are a line apart from `in` on. `at`: offset in each row, in bytes.
 typedef void turn_loop(char *out, int64_t out0, const char *in, const char *const *rows, int64_t at);
 #define TURN(bits)                                                                                                     \
     INLINE void turn##bits(char *out, int64_t out0, const char *in, const char *const *rows, int64_t at) {             \
@@ -54,7 +54,7 @@ TURN(8) TURN(16) TURN(32) TURN(64)
 INLINE void copy_line(char *out, const char *in) {
     for (int64_t i = 0; i < LINE; i += WIDE) store(out + i, load(in + i));
 }
-// A row of a tile, in the parts in which it was just stored: a wider load would wait until those stores have left the store buffer.
+// Copies a row of a tile in parts of 16 bytes, as it was just stored: a wider load would wait until these stores leave the store buffer.
 INLINE void copy_row(char *out, const char *in, int streams) {
     for (int64_t i = 0; i < LINE; i += 16) {
         streams ? stream(out + i, in + i, 16) : (void)memcpy(out + i, in + i, 16);
@@ -62,7 +62,7 @@ INLINE void copy_row(char *out, const char *in, int streams) {
     }
 }
 enum { FEW_LINES = 16 };
-// Rows of the source lie in1 apart, or at offsets: NARROW ones of 32 bits, or WIDE_ONES of 64. The steps of the other dimension are a unit.
+// Rows of the source are in1 apart (STEPS), or at offsets of 32 bits (NARROW) or 64 bits (WIDE_ONES). Inside a row, units are adjacent.
 typedef enum { STEPS, NARROW, WIDE_ONES } row_places;
 INLINE const char *row_of(const char *in, const copy_box *b, const void *offsets, row_places places, int64_t j) {
     return in + (places == STEPS ? j * b->in1 : places == NARROW ? ((const int32_t *)offsets)[j] : ((const int64_t *)offsets)[j]);
@@ -74,14 +74,14 @@ INLINE void copy_transposed(char *out, const char *in, const void *offsets, cons
     const char *rows[FEW_LINES];
     copy_box b = *box;
     if (b.in0 < 0) in += (b.n0 - 1) * b.in0, out += (b.n0 - 1) * b.out0, b.out0 = -b.out0;
-    const int64_t head = b.out0 % LINE ? 0 : (int64_t)(-(uintptr_t)out & (LINE - 1));  // bytes up to whole lines, in all rows alike
+    const int64_t head = b.out0 % LINE ? 0 : (int64_t)(-(uintptr_t)out & (LINE - 1));  // bytes before the first whole line, the same in all rows
     streams = streams && b.out0 % LINE == 0 && head % unit == 0;
     memset(from, 0, tile * LINE);
     for (int64_t j = 0, height; j < b.n1; j += height) {
         height = least(b.n1 - j, j || head < unit ? tile : head / unit);
         for (int64_t i = 0; i < b.n0; i += tile) {
             const int64_t width = least(b.n0 - i, tile);
-            // Each line is loaded by one vector, and of more lines the first cache would lose some before.
+            // Load lines directly if each is one vector. With more lines, the L1 cache would evict some before they are read.
             const int at_once = (int)WIDE == (int)LINE && width == tile && height % part == 0 && height <= FEW_LINES;
             char *target = out + i * b.out0 + j * unit;
             for (int64_t k = 0; k < height; k++) {
@@ -91,7 +91,7 @@ INLINE void copy_transposed(char *out, const char *in, const void *offsets, cons
                 else if (width == tile) copy_line(from + k * LINE, source);
                 else copy_part(from + k * LINE, source, width * unit);
             }
-            if (at_once && height == part) {  // rows that are stored from registers
+            if (at_once && height == part) {  // rows are stored from registers
                 turn(target, b.out0, NULL, rows, 0);
                 continue;
             }

@@ -1,4 +1,4 @@
-// Moves of bytes by vectors of the instruction set that the compiler's flags name. ISA is the suffix of what depends on it.
+// Moves of bytes by vectors of the instruction set of the compiler's flags. ISA is the suffix of functions that depend on it.
 #pragma once
 
 #include <stdint.h>
@@ -12,8 +12,8 @@
 #define JOINED(name, isa) name##_##isa
 #define NAMED(name, isa) JOINED(name, isa)
 
-// WIDE: bytes of the widest register; WINDOW: of the widest one whose bytes can be put into any order, 0: none; LINE: of a cache line.
-// STREAMED: of the shortest row of pieces whose lines may bypass the cache. STREAMED_RUN: of the shortest run.
+// WIDE: bytes of the widest register. WINDOW: bytes of the widest register that has a byte shuffle; 0: none. LINE: bytes of a cache line.
+// STREAMED, STREAMED_RUN: least bytes of a row of pieces, and of a run, that may bypass the cache.
 #if defined(__AVX512VBMI__)
 enum { WIDE = 64, WINDOW = 64 };
 #elif defined(__AVX2__)
@@ -30,7 +30,7 @@ typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words2 __attribute__((vector_size(16)));
 typedef uint32_t words4 __attribute__((vector_size(16)));
 typedef uint64_t words8 __attribute__((vector_size(16)));
-// Keeps a compiler from joining loads or stores of neighbouring iterations.
+// Prevents the compiler from merging loads or stores of neighbouring iterations.
 #define APART() __asm__ volatile("" ::: "memory")
 
 #define READ(type, from)                     \
@@ -40,14 +40,14 @@ typedef uint64_t words8 __attribute__((vector_size(16)));
         read;                                \
     })
 #define READ_4(type, at, k) READ(type, at(k)), READ(type, at((k) + 1)), READ(type, at((k) + 2)), READ(type, at((k) + 3))
-// One lane after the other: compilers spill registers where they are given many lanes at once.
+// Sets one lane after the other, because compilers spill registers for an initialiser with many lanes.
 #define LANES(vector, lane, at)                                                                               \
     ({                                                                                                        \
         vector lanes = {0};                                                                                   \
         _Pragma("GCC unroll 16") for (int k = 0; k < 16 / (int)sizeof(lane); ++k) lanes[k] = READ(lane, at(k)); \
         (bytes16)lanes;                                                                                       \
     })
-// 16 bytes of units, of 1 to 16 bytes each, which lie at at(0), at(1), …
+// Returns 16 bytes of units, of 1 to 16 bytes each, from the addresses at(0), at(1), …
 #define PACKED_16(unit, at)                                                                                   \
     ((unit) == 1   ? LANES(bytes16, uint8_t, at)                                                              \
      : (unit) == 2 ? LANES(words2, uint16_t, at)                                                              \
@@ -66,8 +66,8 @@ INLINE wide load(const char *in) {
 }
 INLINE void store(char *out, wide v) { memcpy(out, &v, sizeof v); }
 
-// Stores a vector of `bytes` past the cache, to a multiple of its size. A line must be written whole, and not by other stores just before
-// or after: that costs ten times what it saves.
+// Stores a vector of `bytes` past the cache, at a multiple of its size. Streamed stores must write all of a line, without other stores to
+// it just before or after: these would cost ten times what streaming saves.
 INLINE void stream(char *out, const void *v, int64_t bytes) {
 #if defined(__AVX512F__)
     if (bytes == 64) _mm512_stream_si512((void *)out, _mm512_loadu_si512(v));
@@ -82,14 +82,14 @@ INLINE void stream(char *out, const void *v, int64_t bytes) {
 #endif
 }
 
-// After streamed stores, before another thread is told that they are done.
+// Needed after streamed stores, before the thread signals other threads that they are done.
 #if defined(__x86_64__)
 #define END_STREAM(streams) ((streams) ? _mm_sfence() : (void)0)
 #else
 #define END_STREAM(streams) ((void)0)
 #endif
 
-// Up to a line, without parts that overlap.
+// Copies the bytes in parts that do not overlap.
 INLINE void copy_part(char *out, const char *in, int64_t bytes) {
     for (; bytes >= 16; bytes -= 16, out += 16, in += 16) memcpy(out, in, 16);
     if (bytes & 8) memcpy(out, in, 8), out += 8, in += 8;
@@ -98,8 +98,8 @@ INLINE void copy_part(char *out, const char *in, int64_t bytes) {
     if (bytes & 1) *out = *in;
 }
 
-// Runs of at least WIDE bytes. Not memcpy: where output follows source by 1 to 16 bytes modulo 4 KiB, C libraries use an instruction
-// that is 10 to 20 times slower then.
+// Copies a run of at least WIDE bytes. memcpy is not used: if the output is 1 to 16 bytes after the source modulo 4 KiB, the instruction
+// of C libraries takes 10 to 20 times as long.
 INLINE void copy_run(char *out, const char *in, int64_t bytes, int streams) {
     int64_t i = 0;
     if (streams) {

@@ -12,20 +12,20 @@ typedef struct {
     const program *p;
     const char *data, *indices;
     char *out;
-    int64_t *lo, *n;  // where the block begins along each dimension, and how far it reaches
+    int64_t *lo, *n;  // first position of the block along each dimension, and number of positions
     char *offsets;
-    uint8_t *bad;     // of each offset, once an index is out of bounds under FILL
-    int64_t smallest; // offset of a bad index under RAISE
-    char *strip;      // the columns that blocks search; NULL: none, or no memory for them
-    const char *stripped;  // where in the source they lie, and
-    int64_t columns;       // how many there are
+    uint8_t *bad;     // under FILL, 1 for each offset with an index out of bounds
+    int64_t smallest; // under RAISE, smallest offset of a bad index
+    char *strip;      // a packed copy of columns of the source; NULL: none, or no memory
+    const char *stripped;  // address of these columns in the source
+    int64_t columns;       // number of these columns
     plane plane;           // the dimensions of the copy loop's box
-    int outer;             // the last dimension that is not inside its units
-    int single;            // whether picking did not pay in a block before, which most often has the same indices
+    int outer;             // the last dimension that is not inside the box's units
+    int single;            // 1 if picking did not pay for an earlier block, whose indices are most often the same
 } block_work;
 
 #ifndef NDEBUG
-// Whether n0 x n1 units from `start` on lie inside the extent.
+// Returns 1 if n0 x n1 units from `start` on lie inside the extent.
 static int inside(int64_t start, int64_t n0, int64_t step0, int64_t n1, int64_t step1, int64_t unit, int64_t extent) {
     const int64_t a = (n0 - 1) * step0, b = (n1 - 1) * step1;
     return start + (a < 0 ? a : 0) + (b < 0 ? b : 0) >= 0 && start + (a > 0 ? a : 0) + (b > 0 ? b : 0) + unit <= extent;
@@ -34,7 +34,7 @@ static int inside(int64_t start, int64_t n0, int64_t step0, int64_t n1, int64_t 
 
 // ---- Indices --------------------------------------------------------------------------------------------------------------------------
 
-// Notes the bad indices of a run: in `bad` under FILL, in `smallest` under RAISE.
+// Records the bad indices of a run: in `bad` under FILL, in `smallest` under RAISE.
 static void note_bad(block_work *w, const lookup *k, int64_t start, int64_t step, int64_t n, int64_t place) {
     const program *const p = w->p;
     uint8_t *const bad = w->bad + place;
@@ -44,7 +44,7 @@ static void note_bad(block_work *w, const lookup *k, int64_t start, int64_t step
         if (bad[i] && start + i * step < w->smallest) w->smallest = start + i * step;
 }
 
-// Resolves the indices of the block, or notes the bad ones. Returns whether there are bad ones.
+// Resolves the indices of the block, and returns 1 if any of them is bad. noting: records the bad ones instead.
 static int walk_indices(block_work *w, int noting) {
     const program *const p = w->p;
     int64_t at[p->first + 1], n = w->n[p->first], place = 0;
@@ -97,7 +97,7 @@ static void copy_dims(const block_work *w, int d, char *out, const char *in, con
     for (int64_t i = 0; i < w->n[d]; ++i) copy_dims(w, d + 1, out + i * p->dims[d].out, in + i * p->dims[d].in, box, loop);
 }
 
-// The box of the copy loop within the block.
+// Returns the box of the copy loop within the block.
 static copy_box box_of(block_work *w) {
     const program *const p = w->p;
     const int picks = p->piece && w->n[p->pieces.column] >= p->piece->positions;
@@ -116,7 +116,7 @@ static const char *address(const block_work *w, const char *in, int64_t place) {
     return in + (w->p->wide ? ((const int64_t *)w->offsets)[place] : ((const int32_t *)w->offsets)[place]);
 }
 
-// INNER: the dimensions down to the looked-up one, then a copy for each index.
+// For INNER: walks the dimensions up to the looked-up one, and copies the inner ones for each index.
 static void copy_parts(const block_work *w, int d, char *out, const char *in, int64_t place, const copy_box *box, copy_loop *loop) {
     const dim *const one = &w->p->dims[d];
     for (int64_t i = 0; i < w->n[d]; ++i, place += one->place, out += one->out) {
@@ -125,13 +125,13 @@ static void copy_parts(const block_work *w, int d, char *out, const char *in, in
     }
 }
 
-enum { LEAST_PICKED = 32 };  // rows
+enum { LEAST_PICKED = 32 };  // least rows for which picking pays
 
 static int64_t source_extent(const block_work *w) {
     return w->strip ? w->p->strip * w->p->lookups[0].bounds.limit : w->p->in_extent;
 }
 
-// Rows that share their indices, as one piece of each. Returns whether that costs less than single units, and was done.
+// Copies rows that share their indices, each as one piece, and returns 1. Returns 0 if single units cost less.
 static int pick_units(block_work *w, char *out, const char *in, const char *offsets, const load_box *box) {
     const program *const p = w->p;
     if (w->single || box->place0 || box->n0 < LEAST_PICKED || box->out1 != box->unit || box->unit > 8) return 0;
@@ -165,7 +165,7 @@ static void fill_item(const program *p, char *out, int64_t n) {
     memcpy(out, p->fill, (size_t)n);
 }
 
-// Writes the fill value where an index is bad; everywhere in a constant plan.
+// Writes the fill value for each bad index; in a constant plan, to all of the output.
 static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
     const program *const p = w->p;
     if (d == p->rank - p->run) {
@@ -200,11 +200,11 @@ static void move_units(block_work *w, char *out, const char *in) {
     load_dims(w, 0, out, in, 0, &box, p->loops->choose_load(&box, p->wide, p->streams));
 }
 
-// The strip of the block's columns, copied unless the block before searched the same.
+// Returns the strip of the block's columns. It is copied unless the block before had the same columns.
 static const char *strip_of(block_work *w, const char *in) {
     const program *const p = w->p;
     const int64_t columns = w->n[p->looked];
-    if (w->stripped != in || w->columns < columns)  // a shorter block before may have begun here too, where the source's rows overlap
+    if (w->stripped != in || w->columns < columns)  // if rows of the source overlap, a shorter block may have begun at the same address
         for (int64_t row = 0; row < p->lookups[0].bounds.limit; ++row)
             memcpy(w->strip + row * p->strip, in + row * p->lookups[0].bounds.step, (size_t)(columns * p->unit));
     w->stripped = in, w->columns = columns;
@@ -218,8 +218,8 @@ static void find_block(const block_work *w, char **out, const char **in) {
     for (int d = 0; d < p->rank; ++d) *out += w->lo[d] * p->dims[d].out, *in += w->lo[d] * p->dims[d].in;
 }
 
-// Copies the block's rows from `d` on as far as their indices are in range. Returns whether all are; else the block is then what is left.
-// alone: whether the block has one position of the dimensions before, so that a part of this one can be left.
+// Copies the block's rows from dimension `d` on, until an index is out of range. Returns 1 if all are in range; else the block is reduced
+// to the remaining rows. alone: 1 if the block has one position along each outer dimension, so that it can be reduced along this one.
 static int direct_rows(block_work *w, int d, char *out, const char *in, int64_t start, int alone) {
     const program *const p = w->p;
     int64_t done = 0;
@@ -234,7 +234,7 @@ static int direct_rows(block_work *w, int d, char *out, const char *in, int64_t 
         done = p->direct(out, in, w->indices + start * p->index_bytes, w->n[d], &run);
     }
     if (done == w->n[d]) return 1;
-    const int whole = d > p->first || (d == p->looked && w->strip);  // runs of dimensions are resolved whole, and strips copied
+    const int whole = d > p->first || (d == p->looked && w->strip);  // dimensions of one run, and those of a strip, are not reduced
     if (alone && !whole) w->lo[d] += done, w->n[d] -= done;
     return 0;
 }
@@ -279,7 +279,7 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
         for (int i = p->rank - 1; i >= 0; --i) {
             const int d = p->order[i];
             const dim *const one = &p->dims[d];
-            lo[d] = one->blocks > 1 ? rest % one->blocks * one->block : 0;  // a division takes as long as a short row
+            lo[d] = one->blocks > 1 ? rest % one->blocks * one->block : 0;  // no division if not needed: it takes as long as a short row
             n[d] = one->size - lo[d] < one->block ? one->size - lo[d] : one->block;
             if (one->blocks > 1) rest /= one->blocks;
         }
@@ -291,7 +291,7 @@ int64_t execute_blocks(const program *p, const char *data, const char *indices, 
 
 // ---- Calls ----------------------------------------------------------------------------------------------------------------------------
 
-enum { PARTS = 16 };  // per thread: enough that no thread works much longer than the others
+enum { PARTS = 16 };  // parts per thread: enough that no thread works much longer than the others
 
 typedef struct {
     const bound_call *call;
@@ -310,7 +310,7 @@ static void run_part(void *shared, int64_t part) {
     }
 }
 
-// Whole strips, where there are some for each thread: each part copies those that it begins or continues.
+// Returns the number of parts. Each part copies the strips that it begins or continues, so with few strips, a part lies in one strip.
 static int64_t parts_of(const program *p) {
     const int64_t most = (int64_t)p->threads * PARTS, rows = p->strip ? p->blocks_of_strip : 1, strips = p->blocks / rows;
     if (!p->strip || strips > most) return p->blocks < most ? p->blocks : most;

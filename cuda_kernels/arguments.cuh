@@ -10,14 +10,14 @@ typedef short s16;
 typedef int s32;
 typedef long long s64;
 
-constexpr int BLOCK = 256;          // threads per block, all kernels
-constexpr int MAX_DIMENSIONS = 6;   // thread dimensions of the specialised kernels
+constexpr int BLOCK = 256;          // threads per block of all kernels except those for long rows
+constexpr int MAX_DIMENSIONS = 6;   // most thread dimensions of the specialised kernels
 constexpr int MAX_LOOKUPS = 3;
-constexpr int NEAR_DIMENSIONS = 4;  // of these, so many stand before the fields that most kernels do not use
-constexpr int NEAR_LOOKUPS = 2;
+constexpr int NEAR_DIMENSIONS = 4;  // entries of Arguments::dimension; the others are in far_dimension
+constexpr int NEAR_LOOKUPS = 2;     // entries of Arguments::lookup; the other is far_lookup
 
-// A thread dimension. Steps are in bytes per coordinate. Coordinates are below 2^31, so 32 x 32 -> 64 bit products reach every
-// address of the device.
+// A thread dimension. Steps are in bytes per coordinate. Coordinates are below 2^31 and steps have 32 bits, so products are
+// computed in 64 bits and reach every address of the device.
 struct Dimension {
     u32 size;
     u32 multiplier;  // quotient = (n * multiplier) >> shift for every n < 2^31
@@ -27,30 +27,30 @@ struct Dimension {
     s32 index_step[NEAR_LOOKUPS];
 };
 
-// One looked-up index. Specialised kernels use only the low 32 bits of wrap, last, below and in_step.
+// A lookup. Specialised kernels use only the low 32 bits of wrap, last, below and in_step.
 struct Lookup {
     s64 offset;   // bytes from the start of the index buffer
     s64 walk;     // bytes from the index of one walked element to that of the next
-    s64 wrap;     // is added once to a negative value
+    s64 wrap;     // added once to a negative value
     s64 last;     // limit - 1
-    s64 below;    // a value that is still negative clamps to this: 0, or `last` if the index type is unsigned
+    s64 below;    // position of a value that is still negative then: 0, or `last` if the index type is unsigned
     s64 in_step;  // bytes of input per unit of the value
 };
 
 // Staged kernels: how teams of threads share the rows that they load into shared memory.
 struct Staging {
     u32 columns;     // size of the innermost output dimension
-    u32 row_bytes;   // bytes of a row of input that the lookup reaches
+    u32 row_bytes;   // bytes of a row of the input
     u32 slot_bytes;  // bytes of shared memory for a team: the vectors of its row, and one vector of the fill value
     u32 team_shift;  // a team has 1 << team_shift threads
     u32 steps;       // number of rows that a team moves, one after the other
-    u32 vectors;     // whether threads store vectors; otherwise they store elements
+    u32 vectors;     // 1: threads store vectors; 0: they store elements
 };
 
 // Span kernels: contiguous runs that follow one another in the output.
 struct PackedRuns {
-    u64 multiplier;  // the run that contains byte n < 2^63 of the output = (n * multiplier >> 64) >> shift
-    s64 all_bytes;   // of all runs
+    u64 multiplier;  // byte n < 2^63 of the output belongs to run (n * multiplier >> 64) >> shift
+    s64 all_bytes;   // total bytes of all runs
     u32 shift;
     u32 steps;       // number of vectors that a thread moves
 };
@@ -68,21 +68,20 @@ struct Arguments {
     s64 out_walk;
     u32 threads;          // tile kernels: number of tiles
     u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements; any other moves one
-                          // tile kernels: number of tiles that a block moves
-    u32 chunk;            // the thread dimension whose coordinate is the chunk
+                          // tile kernels: number of tiles per block
+    u32 chunk;            // number of the walked dimension
     u32 rank;             // general and tile kernels
     u32 lookups;          // general kernels
     u32 index_shift;      // general kernels: an index has 1 << index_shift bytes
     u32 index_signed;     // general kernels
-    u32 checked;          // general and staged kernels, and gathers with three lookups: whether an element with a bad index becomes the fill value
+    u32 checked;          // general and staged kernels, gathers with three lookups: 1 if a bad index gives the fill value
     u32 fill[4];          // the fill value, repeated to 16 bytes
     Dimension dimension[NEAR_DIMENSIONS];  // fastest first
     Lookup lookup[NEAR_LOOKUPS];
     s64 in_bytes;  // span and staged kernels: bytes of the input that may be read
     Staging staging;
     PackedRuns runs;
-    // The rest of dimensions and lookups stands here, so that all other fields stay where they are: the compiler's choice of
-    // registers depends on it.
+    // These stand at the end because the compiler's choice of registers depends on the offsets of the other fields.
     Dimension far_dimension[MAX_DIMENSIONS - NEAR_DIMENSIONS];
     Lookup far_lookup;
     s32 far_index_step[MAX_DIMENSIONS];
@@ -110,7 +109,7 @@ __device__ __forceinline__ u32 divide(u32 n, u32 multiplier, u32 shift) {
     return static_cast<u32>((static_cast<u64>(n) * multiplier) >> shift);
 }
 
-// Returns base + coordinate * step. The compiler does not always find this one instruction by itself.
+// Returns base + coordinate * step, by one instruction, which the compiler does not always choose by itself.
 __device__ __forceinline__ s64 advance(s64 base, u32 coordinate, s32 step) {
     s64 sum;
     asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(sum) : "r"(coordinate), "r"(step), "l"(base));

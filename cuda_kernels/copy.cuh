@@ -1,19 +1,19 @@
-// The copy in launch form: a number of thread dimensions, and one dimension along which every thread walks UNROLL elements.
+// Slices and gathers in launch form: thread dimensions, and one dimension that every thread walks: it moves UNROLL elements along it.
 //
-// The walked dimension of size n is cut into chunks of `full` <= n / UNROLL: the thread at chunk coordinate c < full moves
-// elements c, c + full, c + 2 full, ..., so that neighbouring threads access neighbouring memory. Each of the elements left over
-// has a thread of its own, at chunk coordinates from `full` on. No lane of the long path is predicated: with guards, the compiler
-// interleaves index loads and payload loads, and a payload load waits for an index that it does not need.
+// The walked dimension of size n is cut into chunks of `full` <= n / UNROLL elements. The thread at chunk coordinate c < full
+// moves elements c, c + full, c + 2 full, ..., so neighbouring threads access neighbouring memory. Each remaining element has a
+// thread of its own, at chunk coordinates from `full` on. The loads of a walking thread have no guards: with guards, the
+// compiler interleaves index loads and payload loads, and a payload load waits for an index that it does not need.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
 
 // Elements that a thread walks. Invariant: no lookup moves along the walked dimension, so a thread resolves its indices once.
-// Narrow elements need more loads in flight; wide elements, and indices that are kept until the end, need the registers.
+// Narrow elements need more loads in flight. Wide elements, and indices that are live until the end, need more registers.
 template <int Lookups, int Bytes, bool Checked, bool Invariant>
 constexpr int UNROLL = !Invariant && Lookups > 2 && Bytes == 16 ? 2 : (Invariant ? Bytes <= 4 : Bytes <= 2 && Lookups == 1 && !Checked) ? 8 : 4;
 
-// Whether the launch says what becomes of bad indices; other kernels are compiled for it.
+// True if the kernel reads the policy from its arguments; other kernels are compiled for one.
 template <int Lookups> constexpr bool TOLD = Lookups > 2;
 
 template <int Lookups> struct Addresses {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<L
     }
 }
 
-// For Sets walked elements: the bytes that the lookups add to the input's address (`source`), and whether all indices of the
-// element are valid (`good`). All index loads come first, then the arithmetic.
+// Looks up Sets walked elements: `source` gets the bytes that the lookups add to the input's address, and `good` is true if all
+// indices of the element are valid. All index loads come first, then the arithmetic.
 template <int Sets, int Lookups, int IndexBytes>
 __device__ __forceinline__ void look_up(
     const Arguments& a, const Addresses<Lookups>& from, s64 (&source)[Sets], bool (&good)[Sets]) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void look_up(
     }
 }
 
-// Moves Count elements: all index loads, then all payload loads, then all stores.
+// Moves Count elements: first all index loads, then all payload loads, then all stores.
 template <int Count, int Lookups, int Bytes, int IndexBytes, bool Checked, bool Invariant, int Lane>
 __device__ __forceinline__ void move(const Arguments& a, const Addresses<Lookups>& from) {
     constexpr int Sets = Invariant ? 1 : Count;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void copy(const Arguments& a) {
     }
 }
 
-// Macros for entry points. Each use is one line of a .cu file and one row of dmlgather/backends/cuda/variants.py.
+// Macros for entry points. Each use is one line of a .cu file and one variant of dmlgather/backends/cuda/variants.py.
 #define ENTRY extern "C" __global__ void __launch_bounds__(BLOCK, 4)
 #define COPY(name, dimensions, bytes) \
     ENTRY name(const Arguments a) { copy<dimensions, 0, bytes, 4, false, true>(a); }

@@ -16,12 +16,12 @@ template <> struct ElementOf<16> { typedef uint4 type; };
 
 template <int Bytes> using Element = typename ElementOf<Bytes>::type;
 
-// Nothing writes to the input while a kernel runs (overlapping arrays are refused), so loads can use the read-only path.
+// No other kernel writes to the input meanwhile, and overlapping arrays are refused, so loads can use the read-only path.
 template <int Bytes> __device__ __forceinline__ Element<Bytes> load(const char* at) {
     return __ldg(reinterpret_cast<const Element<Bytes>*>(at));
 }
 
-// The output is written once and never read: streaming stores leave the caches to the input.
+// The output is written once and not read, so streaming stores leave the caches to the input.
 template <int Bytes> __device__ __forceinline__ void store(char* at, Element<Bytes> value) {
     __stcs(reinterpret_cast<Element<Bytes>*>(at), value);
 }

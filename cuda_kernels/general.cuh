@@ -84,7 +84,7 @@ template <int Bytes> __device__ __forceinline__ void general_copy(const Argument
     }
 }
 
-// Only checks the indices: for RAISE with an empty output, or over an axis without elements.
+// Only checks the indices: for RAISE with an empty output, or over an axis of size 0.
 __device__ __forceinline__ void check_indices(const Arguments& a) {
     const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
     if (thread >= a.threads) return;

@@ -1,4 +1,4 @@
-// A looked-up index. A negative value is wrapped once. The value is compared at full width and always clamped.
+// Lookups. A negative value is wrapped once. The value is compared at full width, and always clamped.
 #pragma once
 #include "arguments.cuh"
 
@@ -14,12 +14,12 @@ template <int Bytes> __device__ __forceinline__ Index<Bytes> load_index(const ch
 
 struct Position {
     u32 value;  // always within 0 ... last
-    bool good;  // whether the index was valid before it was clamped
+    bool good;  // true if the index was valid before it was clamped
 };
 
 // Requires last >= 0. An unsigned value with its top bit set is negative here. For unsigned types, wrap is 0 and `below` is
-// `last`, so such a value stays out of range and clamps to the last position. value + wrap cannot overflow, because
-// value is negative and wrap is not.
+// `last`, so this value stays out of range and clamps to the last position. value + wrap cannot overflow, because only negative
+// values are wrapped, and wrap is not negative.
 template <int Bytes> __device__ __forceinline__ Position resolve(Index<Bytes> value, const Lookup& lookup) {
     typedef typename IndexOf<Bytes>::magnitude Magnitude;
     const u32 last = static_cast<u32>(lookup.last);

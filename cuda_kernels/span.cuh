@@ -1,15 +1,15 @@
-// Runs of bytes at any alignment. A run is contiguous in the input, and no lookup moves along it. In the output, the runs follow
-// one another without gaps, so the output is one stretch of memory. It is cut into aligned vectors of 16 bytes, whatever the
-// runs' length: neighbouring threads store neighbouring vectors, and every request of a warp fills whole lines.
+// Spans: runs of bytes at any alignment. A run is contiguous in the input, and no lookup moves along it. In the output, the runs
+// follow one another without gaps, so the output is contiguous. It is cut into aligned vectors of 16 bytes, for any length of
+// runs: neighbouring threads store neighbouring vectors, and every request of a warp fills whole lines.
 //
 // A warp moves a chunk of the output, `steps` x 512 bytes; each of its threads moves every 32nd vector of the chunk. A vector is
-// combined, by a shift, from the two aligned input vectors that contain its bytes. If a run ends inside it, it is combined with
-// a second such pair, from the start of the next run. A chunk inside one run takes a short path: one lookup, one shift.
-// dimension[0]: size is the bytes of a run, at least 32 and less than 2^30; dimension[1] and dimension[2]: the runs.
+// made, by a shift, from the two aligned input vectors that contain its bytes. If a run ends inside the vector, its other bytes
+// are made from two more input vectors, at the start of the next run. A chunk inside one run takes a short path: one lookup, one
+// shift. dimension[0].size: bytes of a run, at least 32 and less than 2^30. dimension[1], dimension[2]: the runs.
 #pragma once
 #include "copy.cuh"
 
-constexpr int SPAN_UNROLL = 4;  // steps of a chunk that can take the short path
+constexpr int SPAN_UNROLL = 4;  // the short path is for chunks with so many steps
 constexpr int LINE = 128;       // chunks start at a multiple of this
 constexpr int WARP_BYTES = 32 * VECTOR;
 
@@ -24,20 +24,21 @@ __device__ __forceinline__ uint4 joined(uint4 x, uint4 y, u32 shift) {
                       __funnelshift_r(b3, b4, bits));
 }
 
-// Returns the low `count` bytes of `low`, 0 < count <= 16, and the other bytes of `high`.
+// Returns a vector with the low `count` bytes of `low`, 0 < count <= 16, and the other bytes of `high`.
 __device__ __forceinline__ uint4 merged(uint4 low, uint4 high, u32 count) {
-    const u64 fours = 0x4444444444444444 >> (64 - 4 * count);  // a digit for each byte; 4 turns a byte of `high` into one of `low`
+    // __byte_perm selects byte n of `high` by digit n + 4, and byte n of `low` by digit n: 0x7654 - 0x0044 = 0x7610 for count = 2.
+    const u64 fours = 0x4444444444444444 >> (64 - 4 * count);
     const u32 first = static_cast<u32>(fours), second = static_cast<u32>(fours >> 32);
     return make_uint4(__byte_perm(low.x, high.x, 0x7654 - (first & 0xffff)), __byte_perm(low.y, high.y, 0x7654 - (first >> 16)),
                       __byte_perm(low.z, high.z, 0x7654 - (second & 0xffff)), __byte_perm(low.w, high.w, 0x7654 - (second >> 16)));
 }
 
-// Whether the aligned vector at `first` and the next one lie inside the input, which may start and end inside a vector.
+// Returns true if the aligned vector at `first` and the next one lie inside the input, which may start and end inside a vector.
 __device__ __forceinline__ bool readable(const Arguments& a, const char* first) {
     return static_cast<u64>(first - a.in) <= static_cast<u64>(a.in_bytes) - 2 * VECTOR;
 }
 
-// Bytes low ... high - 1 of a vector, of which byte 0 is, or would be, at `from`. The other bytes are undefined.
+// Bytes low ... high - 1 of the vector whose byte 0 is at address `from`. The other bytes are undefined.
 struct Part {
     const char* from;
     u32 low, high;
@@ -57,7 +58,7 @@ __device__ __forceinline__ Pair load_pair(const Part& part) {
     return pair;
 }
 
-// The same, byte by byte, as `joined` takes it with shift 0.
+// Loads a part byte by byte into the first vector of a pair, so that `joined` takes it with shift 0.
 __device__ __forceinline__ Pair load_bytes(const Part& part) {
     Pair pair = {};
 #pragma unroll 1
@@ -76,17 +77,17 @@ __device__ __forceinline__ uint4 load_part(const Arguments& a, const Part& part)
     return joined(pair.x, pair.y, shift);
 }
 
-// Returns the high 64 bits of the product, or up to 2 less.
+// Returns the high 64 bits of the product, or a number that is smaller by 1 or 2, because carries of the low products are dropped.
 __device__ __forceinline__ u64 multiply_high(u64 x, u64 y) {
     const u64 x0 = static_cast<u32>(x), x1 = x >> 32, y0 = static_cast<u32>(y), y1 = y >> 32;
     return x1 * y1 + (x1 * y0 >> 32) + (x0 * y1 >> 32);
 }
 
-// What a warp moves.
+// The chunk of the output that a warp moves.
 struct Chunk {
-    s64 start;  // offset in the output; negative if the output starts after it
-    u32 run;    // the run that contains the chunk's start, or the one before it; or run 0
-    s32 at;     // offset of the chunk's start from the start of that run
+    s64 start;  // offset in the output; negative if the output starts inside the chunk
+    u32 run;    // the run that contains the chunk's start, or the run before it; 0 if `start` is negative
+    s32 at;     // offset of the chunk's start from the start of `run`
 };
 
 __device__ __forceinline__ Chunk locate_chunk(const Arguments& a, u32 number, u32 lead) {
@@ -131,8 +132,8 @@ __device__ __forceinline__ void join_all(uint4 (&x)[SPAN_UNROLL], const uint4 (&
     }
 }
 
-// Moves SPAN_UNROLL vectors of one run: all loads, then all stores. The threads of the warp move the same run, and then take the
-// same branch; selecting words instead would cost 11 instructions per vector.
+// Moves SPAN_UNROLL vectors of one run: first all loads, then all stores. All threads of the warp move the same run, so they take
+// the same branch. Selecting words without branches would cost 11 instructions per vector.
 __device__ __forceinline__ void move_inside(const Arguments& a, const char* from, char* to, u32 shift, bool good) {
     uint4 first[SPAN_UNROLL], second[SPAN_UNROLL];
 #pragma unroll
@@ -150,7 +151,7 @@ __device__ __forceinline__ void move_inside(const Arguments& a, const char* from
     for (int u = 0; u < SPAN_UNROLL; ++u) store<VECTOR>(to + u * WARP_BYTES, good ? first[u] : fill_value<VECTOR>(a.fill));
 }
 
-// A byte of a chunk in its run.
+// Position of a byte: its run, and its offset in the run.
 struct Place {
     u32 run;
     u32 at;
@@ -162,7 +163,7 @@ __device__ __forceinline__ Place locate(const Arguments& a, const Chunk& chunk, 
     return {chunk.run + passed, at - passed * run.size};
 }
 
-// The first input byte of a run, and whether its indices are valid.
+// The address of a run's first input byte. `good`: its indices are valid.
 struct Start {
     const char* in;
     bool good;
@@ -180,7 +181,7 @@ __device__ __forceinline__ Start find_run(const Arguments& a, u32 run) {
     return {from.in + source[0], good[0]};
 }
 
-// Moves the vector that starts at a place, wherever runs end.
+// Moves the vector that starts at `place`. A run may end inside it.
 template <int Dimensions, int Lookups, int IndexBytes, bool Checked>
 __device__ __forceinline__ void move_vector(const Arguments& a, const Place& place, char* to) {
     const u32 rest = a.dimension[0].size - place.at;
@@ -196,20 +197,20 @@ __device__ __forceinline__ void move_vector(const Arguments& a, const Place& pla
         if (Checked && !next.good) tail = fill_value<VECTOR>(a.fill);
     }
     uint4 value = joined(pair.x, pair.y, whole ? misalignment(part.from) : 0);
-    if (Checked && !run.good) value = fill_value<VECTOR>(a.fill);  // it repeats, so it is right wherever an element starts
+    if (Checked && !run.good) value = fill_value<VECTOR>(a.fill);  // it repeats, so an element may start at any multiple of its size
     if (two) value = merged(value, tail, rest);
     store<VECTOR>(to, value);
 }
 
-// Moves one byte, for the ends of an output that does not start or end with a vector.
+// Moves one byte, at an end of an output that is not aligned to vectors.
 template <int Dimensions, int Lookups, int IndexBytes, bool Checked>
 __device__ __forceinline__ void move_byte(const Arguments& a, const Place& place, char* to) {
     const Start run = find_run<Dimensions, Lookups, IndexBytes, Checked>(a, place.run);
-    const u32 fill = a.fill[0] >> 8 * (misalignment(to) & 3);  // elements have at most four bytes
+    const u32 fill = a.fill[0] >> 8 * (misalignment(to) & 3);  // an element has at most four bytes
     store<1>(to, Checked && !run.good ? static_cast<u8>(fill) : load<1>(run.in + place.at));
 }
 
-// Dimensions: one of the run, and one or two of the runs.
+// Dimensions: one for the bytes of a run, and one or two for the runs.
 template <int Dimensions, int Lookups, int IndexBytes, bool Checked> __device__ __forceinline__ void span(const Arguments& a) {
     const s32 lane = threadIdx.x % 32, bytes = static_cast<s32>(a.runs.steps) * WARP_BYTES;
     char* const out = a.out + a.out_offset;

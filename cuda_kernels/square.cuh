@@ -1,18 +1,18 @@
-// Squares: tiles whose elements are turned in registers. A thread reads the rows of a square from shared memory, each a whole unit, makes
-// its columns of them, and stores each of these as a unit. For slices whose input and output both run along whole units, in different
-// dimensions. Otherwise, squares are as tiles.
+// Squares: tiles whose elements are transposed in registers. A thread reads the rows of a square from shared memory, each a whole unit,
+// transposes the square, and stores each column as a unit. The input and the output must both be contiguous over whole units, in
+// different dimensions. Otherwise, these kernels work like those for tiles.
 #pragma once
 #include "tile.cuh"
 
-constexpr int SQUARE_UNITS = 4;  // that a thread moves of each tile
+constexpr int SQUARE_UNITS = 4;  // units of each tile that a thread moves
 
 template <int Bytes> struct SquareUnitOf;
 template <> struct SquareUnitOf<4> { typedef u32 type; };
-template <> struct SquareUnitOf<8> { typedef uint2 type; };  // a u64 would be taken apart
+template <> struct SquareUnitOf<8> { typedef uint2 type; };  // the compiler would split a u64
 
 template <int Bytes> using SquareUnit = typename SquareUnitOf<Bytes>::type;
 
-// Makes the columns of a square of its rows: 4 x 4 bytes, 4 x 4 halves, or 2 x 2 words.
+// Transposes a square: 4 x 4 bytes, 4 x 4 halves, or 2 x 2 words.
 __device__ __forceinline__ void turn(u32 (&row)[4]) {
     const u32 low[2] = {__byte_perm(row[0], row[1], 0x5140), __byte_perm(row[2], row[3], 0x5140)};
     const u32 high[2] = {__byte_perm(row[0], row[1], 0x7362), __byte_perm(row[2], row[3], 0x7362)};
@@ -44,10 +44,10 @@ template <int Bytes, int Unit> __device__ __forceinline__ void move_squares(cons
     const TileForm* forms = reinterpret_cast<const TileForm*>(dimension + a.rank);
     const s64 in_step = dimension[0].in_step, out_step = dimension[0].out_step;
     const u32 fastest_last = dimension[0].last;
-    u32 place[Units];  // of the rows of a thread's squares
+    u32 place[Units];  // positions of the rows of a thread's squares in shared memory
     s32 in_offset[Units], out_offset[Squares], lane_step = 0;
     u32 stores = 0, now = ~0u;
-    u32 loaded = 0, apart = 0;  // place of the first unit that the thread loads, and from each of them to the next
+    u32 loaded = 0, apart = 0;  // position of the first unit that the thread loads, and bytes from one of its units to the next
     const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
     const char* in = a.in;
     char* out = a.out;

@@ -1,10 +1,10 @@
-// A gather along the innermost output dimension with the same indices for every row: out[r, c] = in[r, index[c]]. Direct reads
-// would fetch a sector of 32 bytes for every element. Here, a whole row is loaded into shared memory by vectors and gathered
-// from there.
+// Staged rows: a gather along the innermost output dimension with the same indices for every row, out[r, c] = in[r, index[c]].
+// Direct reads would fetch a sector of 32 bytes for every element. Here, a whole row is loaded into shared memory by vectors, and
+// gathered from there.
 //
-// A block consists of teams of 2^n threads. A team handles one row at a time, and of it the block's columns; each thread
-// handles COLUMNS of those, and resolves their indices before the first row. dimension[0]: size is the number of blocks that
-// share a row, index_step the step between columns. dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a
+// A block consists of teams of 2^n threads. A team gathers the block's columns from one row at a time. Each thread has COLUMNS of
+// them, and resolves their indices before the first row. dimension[0].size: number of blocks that share a row.
+// dimension[0].index_step: the step between columns. dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a
 // barrier before and after gathering.
 #pragma once
 #include "elements.cuh"
@@ -16,9 +16,9 @@
 
 constexpr int LOADS = 4;  // vectors of a row that a thread has in flight
 
-template <int Bytes> constexpr int COLUMNS = Bytes == 8 ? 8 : 16;  // of a thread
+template <int Bytes> constexpr int COLUMNS = Bytes == 8 ? 8 : 16;  // columns of a thread
 
-// A thread's columns: column c is at first + c / lanes * far + c % lanes * near.
+// A thread's columns: its c-th column is first + c / lanes * far + c % lanes * near.
 struct Columns {
     u32 first, near, far;
 };
@@ -28,8 +28,8 @@ template <int Bytes> __device__ __forceinline__ u32 column_of(const Columns& col
     return columns.first + c / lanes * columns.far + c % lanes * columns.near;
 }
 
-// Returns the number, and hides from the compiler that it is the same for every row. Otherwise, the compiler would keep every
-// value derived from it in registers from row to row.
+// Returns the number, but hides from the compiler that it is the same for every row. Otherwise, the compiler would keep all values
+// that it derives from the number in registers, from row to row.
 __device__ __forceinline__ u32 afresh(u32 number) {
     asm volatile("" : "+r"(number));
     return number;
@@ -58,7 +58,7 @@ __device__ __forceinline__ Row locate_row(const Arguments& a, u32 row) {
     return to;
 }
 
-// Loads neighbouring indices at once.
+// Loads adjacent indices by one instruction.
 __device__ __forceinline__ void load_some(const char* at, s32 (&index)[2]) {
     const int2 two = __ldg(reinterpret_cast<const int2*>(at));
     index[0] = two.x, index[1] = two.y;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_some(const char* at, s64 (&index)[2]) {
     index[0] = two.x, index[1] = two.y;
 }
 
-// Loads the indices of a thread's columns: by vectors if the columns are adjacent, and their indices are, too, and aligned.
+// Loads the indices of a thread's columns: by vectors if columns and indices are adjacent, and indices are aligned.
 template <int Count, int Bytes, int IndexBytes>
 __device__ __forceinline__ void load_indices(
     const Arguments& a, const Columns& columns, const char* from, Index<IndexBytes> (&index)[Count]) {
@@ -102,9 +102,9 @@ __device__ __forceinline__ void load_indices(
     }
 }
 
-// Finds the positions of the columns' elements in a team's slot. Under FILL and RAISE, a bad index becomes the position of the
-// fill value, so gathering treats all indices alike. A row may start anywhere in its first vector, so the fill value is
-// repeated throughout a vector of its own. Returns whether all indices are good.
+// Finds the positions of the columns' elements in a team's slot. Returns true if all indices are good. Under FILL and RAISE, a bad
+// index becomes the position of the fill value, so gathering needs no check. Positions are relative to the row's start, which may
+// be anywhere in a vector, so the fill value is repeated throughout a vector of its own.
 template <int Count, int Bytes, int IndexBytes>
 __device__ __forceinline__ bool resolve_indices(const Arguments& a, const Columns& columns, u32 (&at)[Count]) {
     const u32 fill = a.staging.slot_bytes - VECTOR;
@@ -131,7 +131,7 @@ __device__ __forceinline__ void report_columns(const Arguments& a, const Columns
     }
 }
 
-// Loads Count vectors of a row, i, i + team, ..., into its slot. If Guarded, only those below `whole`.
+// Loads Count vectors of a row, i, i + team, ..., into its slot; if Guarded, only those before vector `whole`.
 template <int Count, bool Guarded>
 __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i, u32 team, u32 whole) {
     Element<VECTOR> vector[Count];
@@ -147,8 +147,8 @@ __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i,
     }
 }
 
-// Loads the row at `from` into a team's slot, by the aligned vectors that contain it. The input starts at a vector, but may end
-// inside one; the remaining elements are then loaded one by one.
+// Loads the row at `from` into a team's slot, by the aligned vectors that contain it. The input starts at a vector boundary. If it
+// ends inside a vector, the last elements are loaded one by one.
 template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& a, const char* from, u32 lane, char* slot) {
     const u32 team = 1u << a.staging.team_shift;
     const u32 skew = misalignment(from), bytes = skew + a.staging.row_bytes;
@@ -157,7 +157,7 @@ template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& 
     const u32 whole = a.in + a.in_bytes - start >= static_cast<s64>(vectors) * VECTOR ? vectors : bytes / VECTOR;
     u32 i = lane;
     for (; i + (LOADS - 1) * team < whole; i += LOADS * team) stage_some<LOADS, false>(start, slot, i, team, whole);
-    if (i < whole) stage_some<LOADS - 1, true>(start, slot, i, team, whole);  // the last of LOADS would lie behind the row
+    if (i < whole) stage_some<LOADS - 1, true>(start, slot, i, team, whole);  // at most LOADS - 1 vectors remain
     for (u32 at = whole * VECTOR + lane * Bytes; at < bytes; at += team * Bytes) {
         *reinterpret_cast<Element<Bytes>*>(slot + at) = load<Bytes>(start + at);
     }
@@ -226,7 +226,7 @@ template <int Bytes, int IndexBytes> __device__ __forceinline__ void stage(const
     const u32 team = 1u << staging.team_shift, teams = BLOCK >> staging.team_shift;
     const u32 lane = threadIdx.x & (team - 1), number = threadIdx.x >> staging.team_shift;
 
-    // Blocks that share rows are neighbours, so all but the first find the rows in the L2 cache.
+    // Blocks that share rows have adjacent numbers, so all except the first find the rows in the L2 cache.
     const u32 group = divide(blockIdx.x, a.dimension[0].multiplier, a.dimension[0].shift);
     const u32 start = (blockIdx.x - group * a.dimension[0].size) * team * Count;
     constexpr u32 lanes = VECTOR / Bytes;

@@ -1,24 +1,24 @@
-// The same gather for rows of which a multiprocessor's shared memory holds one or two. The whole block takes one row at a time. It
-// resolves the indices of all its columns before the first row, and keeps the places of their elements in shared memory, behind the
-// row: 2 bytes each, or 4 if a row has more than 2^16 elements. One block of 1024 threads has as many threads as four blocks of the
-// other kernels, so that as much is in flight.
+// The gather of staged.cuh for long rows: the shared memory of a multiprocessor holds only one or two of them. The whole block takes
+// one row at a time. It resolves the indices of all its columns before the first row, and keeps the positions of their elements in
+// shared memory, after the row: 2 bytes each, or 4 if a row has more than 2^16 elements. A block of 1024 threads has as many threads
+// as four blocks of the other kernels, so that as many loads are in flight.
 //
-// A thread stores 4 bytes at a time, at least. The stores of a row begin at a line, wherever the row begins in the output, so that
-// each request fills whole sectors. dimension[0]: size is the number of blocks that share a row, index_step the step between columns,
-// out_step the bytes from one block's columns to the next one's.
+// A thread stores at least 4 bytes at a time. The units of a row are counted from a line boundary, even if the row begins after it in
+// the output, so that each request fills whole sectors. dimension[0].size: number of blocks that share a row. dimension[0].index_step:
+// the step between columns. dimension[0].out_step: bytes from the first column of a block to that of the next block.
 #pragma once
 #include "staged.cuh"
 
 constexpr int LONG_BLOCK = 1024;     // threads per block of these kernels
-constexpr int STORE_LINE = 128;      // stores begin at a multiple of this
-constexpr int RESOLVED_AT_ONCE = 4;  // indices
+constexpr int STORE_LINE = 128;      // units are counted from a multiple of this
+constexpr int RESOLVED_AT_ONCE = 4;  // indices that a thread loads before it resolves them
 
 template <int Bytes> constexpr int UNIT = Bytes < 4 ? 4 : Bytes;  // bytes of a store
 
-template <int Bytes> constexpr int UNITS = Bytes == 1 ? 4 : 8;  // stores of a thread at once
+template <int Bytes> constexpr int UNITS = Bytes == 1 ? 4 : 8;  // units that a thread gathers before it stores them
 
-// Writes the places of the columns' elements, in elements from the start of a row. Under FILL and RAISE, a bad index becomes the
-// place of the fill value. Reports bad indices.
+// Writes the positions of the columns' elements, in elements from the start of a row. Under FILL and RAISE, a bad index becomes the
+// position of the fill value. Reports bad indices.
 template <int Bytes, int IndexBytes, typename Place>
 __device__ __forceinline__ void place_columns(const Arguments& a, const char* from, u32 count, Place* places) {
     const s32 step = a.dimension[0].index_step[0];
@@ -58,7 +58,7 @@ template <int Bytes> __device__ __forceinline__ Element<UNIT<Bytes>> unit_of(con
     }
 }
 
-// Gathers Count units of a row, LONG_BLOCK units apart. at: the place of the first one's first column.
+// Gathers Count units of a row, LONG_BLOCK units apart. `at`: points to the position of the first unit's first column.
 template <int Count, int Bytes, typename Place>
 __device__ __forceinline__ void gather_units(const char* row, const Place* at, char* out) {
     constexpr int lanes = UNIT<Bytes> / Bytes;
@@ -78,14 +78,14 @@ __device__ __forceinline__ void gather_units(const char* row, const Place* at, c
 }
 
 // Gathers the columns of a row. Units are counted from the line in which the output's row begins; a unit is whole if it lies in
-// the row. Columns before the first whole one and behind the last one are stored one by one.
+// the row. Columns before the first whole unit and after the last one are stored one by one.
 template <int Bytes, typename Place>
 __device__ __forceinline__ void gather_long(const char* row, const Place* places, char* out, u32 count) {
     constexpr u32 unit = UNIT<Bytes>, lanes = unit / Bytes;
     const u32 lead = static_cast<u32>(reinterpret_cast<u64>(out)) % STORE_LINE;
     const u32 begin = (lead + unit - 1) / unit, end = (lead + count * Bytes) / unit;
     const s32 before = lead / Bytes;  // columns from the start of the first line to the first column
-    // The first of a thread's units comes last: only there do threads of a warp differ, so all of a warp take the same loop.
+    // A thread moves its first unit last, because only this unit may lie before `begin`. So all threads of a warp take the same loop.
     u32 i = threadIdx.x + LONG_BLOCK;
 #pragma unroll 1
     for (; (i | 31) + (UNITS<Bytes> - 1) * LONG_BLOCK < end; i += UNITS<Bytes> * LONG_BLOCK) {

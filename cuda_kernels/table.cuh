@@ -6,7 +6,7 @@ struct TableDimension {
     u32 size;
     u32 multiplier;
     u32 shift;
-    u32 last;      // tiles: bits of the form that the last tile along a cut dimension has
+    u32 last;      // tiles: the bit that the last tile along this dimension sets in the number of its form
     s64 out_step;  // bytes
     s64 in_step;
 };

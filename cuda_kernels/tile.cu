@@ -1,4 +1,4 @@
-// Slices that are turned in shared memory. Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.
+// Slices that are transposed in shared memory. Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.
 #include "tile.cuh"
 #include "square.cuh"
 

@@ -1,55 +1,55 @@
-// Tiles: slices whose input and output run along different dimensions. A tile is a box of elements. A block loads it in the order
-// of the input into shared memory, and stores it from there in the order of the output, so that both sides run along memory.
+// Tiles: slices whose input and output are contiguous along different dimensions. A tile is a box of elements. A block loads it into
+// shared memory in the order of the input, and stores it from there in the order of the output, so that both accesses are coalesced.
 //
-// Loads and stores move units: one element, or several narrow ones that are adjacent. A block moves several adjacent tiles. What a thread
-// moves lies at the same places in all tiles of the same sizes, so a thread computes these places once. Where a dimension is cut,
-// its last tile may be smaller, and has places of its own.
+// Loads and stores move units: one element, or several adjacent narrow ones. A block moves several adjacent tiles. The offsets of a
+// thread's units are the same in all tiles of the same form (the same sizes), so a thread computes them once per form. The last tile
+// along a dimension may be smaller: it has another form.
 //
-// A stretch is a tile whose elements are one run in the output. Its units are numbered from the sector on in which it begins, so that
-// requests begin and end with sectors. All stretches of a block begin at the same place in a sector.
+// A stretch is a tile that is contiguous in the output. Its units are numbered from the start of the sector in which it begins, so that
+// requests begin and end at sector boundaries. All stretches of a block begin at the same offset in a sector.
 #pragma once
 #include "elements.cuh"
 #include "table.cuh"
 
-constexpr int MAX_TILED = 6;  // dimensions of a tile
+constexpr int MAX_TILED = 6;  // most dimensions of a tile
 constexpr u32 SECTOR = 32;    // bytes that memory moves at once
 
 struct TileDimension {
-    u32 size;        // of the tile: units of a load, elements of a store
+    u32 size;        // of the tile: in units for loads, in elements for stores
     u32 multiplier;  // quotient = ((2 * n + 1) * multiplier) >> 32 for every n < 2^14
-    s32 step;        // bytes of input or output
-    s32 place;       // bytes of shared memory; stores only
+    s32 step;        // bytes from one coordinate to the next, in the input or the output
+    s32 place;       // bytes from one coordinate to the next in shared memory; stores only
 };
 
 struct TileForm {
     s32 in_start;  // bytes from the tile's first element to its lowest address in the input
-    u32 loads;     // number of units
-    u32 stores;
-    u32 first_place;  // of the first element in shared memory
+    u32 loads;     // number of units that are loaded
+    u32 stores;    // number of units that are stored (squares: of squares)
+    u32 first_place;  // position of the tile's first element in shared memory
     u32 load_rank;
     u32 store_rank;
-    s32 lane_step;   // squares only: bytes of output from an element that is adjacent in the input to the next
-    u32 room_shift;  // squares only: there is room after every so many bytes of shared memory, as a power of two
-    TileDimension load[MAX_TILED];   // one at least, fastest first, as the input lies in memory
-    TileDimension store[MAX_TILED];  // two at least (squares: one), as the output does
+    s32 lane_step;   // squares only: bytes of output between elements that are adjacent in the input
+    u32 room_shift;  // squares only: shared memory has a gap of one unit after every 1 << room_shift bytes
+    TileDimension load[MAX_TILED];   // at least one, in the order of the input in memory, fastest first
+    TileDimension store[MAX_TILED];  // at least two (squares: one), in the order of the output
 };
 
 static_assert(sizeof(TileForm) == 224, "arguments.py packs TileForm in 224 bytes");
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
-// Bytes of a tile: a thread loads and stores at most 8 units and 16 elements.
+// Most bytes of a tile: a thread loads and stores at most 8 units and 16 elements.
 template <int Bytes, int Loaded, int Stored>
 constexpr int TILE_BYTES = smaller(smaller(8 * BLOCK * smaller(Loaded, Stored), 16 * BLOCK * Bytes), 8192);
 
-// Room after every 128 bytes of shared memory spreads strided accesses over the banks.
+// Adds a gap after every 128 bytes of shared memory, which spreads strided accesses over the banks: byte 128 lies at 132, in bank 1.
 template <int Bytes> __device__ __forceinline__ u32 with_room(u32 place) { return place + (place >> 7) * (Bytes < 4 ? 4 : Bytes); }
 
 template <int Bytes> __device__ __forceinline__ Element<Bytes>* element_at(char* tile, u32 place) {
     return reinterpret_cast<Element<Bytes>*>(tile + place);
 }
 
-// Takes the coordinates along a dimension out of `number`.
+// Splits each number into its coordinate along `dim`, which goes to `at`, and the quotient, which stays in `number`.
 template <int Count>
 __device__ __forceinline__ void take(u32 (&number)[Count], const TileDimension& dim, u32 (&at)[Count]) {
 #pragma unroll
@@ -60,7 +60,7 @@ __device__ __forceinline__ void take(u32 (&number)[Count], const TileDimension& 
     }
 }
 
-// Calls use(dim, n, at) for each dimension: at is the coordinate along it of the n-th number.
+// Calls use(dim, n, at) for each dimension, where `at` is the coordinate of the n-th number along it.
 template <int Count, typename Use>
 __device__ __forceinline__ void each_coordinate(u32 (&number)[Count], const TileDimension* dims, u32 rank, Use use) {
 #pragma unroll 1
@@ -76,7 +76,7 @@ __device__ __forceinline__ void each_coordinate(u32 (&number)[Count], const Tile
     for (int n = 0; n < Count; ++n) use(slowest, n, number[n]);
 }
 
-// The places of the elements of a unit in shared memory. Two share a register.
+// The positions of the elements of a unit in shared memory, two per register.
 template <int Lanes> struct Places {
     u32 pairs[(Lanes + 1) / 2];
 
@@ -88,7 +88,7 @@ template <int Lanes> struct Places {
     }
 };
 
-// The elements at these places, the first one in the lowest byte.
+// Returns the elements at these positions as one unit, the first element lowest.
 template <int Bytes, int Lanes>
 __device__ __forceinline__ Element<Bytes * Lanes> joined(char* tile, const Places<Lanes>& places) {
     if constexpr (Lanes == 1) {
@@ -105,11 +105,11 @@ __device__ __forceinline__ Element<Bytes * Lanes> joined(char* tile, const Place
     }
 }
 
-// Calls set(n, offset, places) for Count units from the one with this number on, BLOCK apart: their offsets in the output from the
-// tile's first element, and the places of their elements.
+// Calls set(n, offset, places) for the Count units first, first + BLOCK, ...: with the offset in the output from the tile's first
+// element, and the positions of the unit's elements in shared memory.
 template <int Bytes, int Lanes, int Count, typename Set>
 __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set set) {
-    // A unit lies in so many rows of the fastest dimension, which has two elements at least.
+    // Most rows of the fastest dimension that a unit lies in: the dimension has at least two elements, so four lie in up to three rows.
     constexpr int Rows = Lanes == 4 ? 3 : Lanes;
     const TileDimension fastest = form.store[0];
     u32 row[Count], column[Count], rows[Count * Rows], place[Count * Rows];
@@ -146,10 +146,11 @@ __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set 
     }
 }
 
-// The offsets in the input, from the tile's first element, of the units that a thread loads. Units beyond the tile are its first one.
+// Finds the offsets in the input, from the tile's first element, of the units that a thread loads. Instead of units beyond the tile,
+// a thread loads the first unit again.
 template <int Count>
 __device__ __forceinline__ void find_loads(const TileForm& form, u32 thread, s32 (&in_offset)[Count]) {
-    const s32 in_start = form.in_start;  // the planner sees to it that a tile reaches less than 2^31 bytes
+    const s32 in_start = form.in_start;  // the planner ensures that offsets in a tile are below 2^31 bytes
     const u32 loads = form.loads;
     u32 unit[Count];
 #pragma unroll
@@ -162,8 +163,8 @@ __device__ __forceinline__ void find_loads(const TileForm& form, u32 thread, s32
     for (int u = 0; u < Count; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
 }
 
-// Where the tile of this number lies, with how many behind it along the fastest dimension, and the forms of the last tile along the
-// other dimensions.
+// Finds the addresses of a tile. left: number of tiles after it along the fastest dimension. outer: the bits that the other dimensions
+// set in the number of its form.
 __device__ __forceinline__ void find_tile(const Arguments& a, const TableDimension* dimension, u32 number, const char*& in, char*& out,
                                           u32& left, u32& outer) {
     const TableDimension& fastest = dimension[0];
@@ -192,12 +193,12 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
     s32 in_offset[Loads], out_offset[Stores];
     Places<Lanes> places[Stores];
     u32 stores = 0, now = ~0u;
-    u32 loaded = with_room<Bytes>(threadIdx.x * Loaded);  // place of the first unit that the thread loads
-    asm volatile("" : "+r"(loaded));                      // or the compiler computes it for each unit
+    u32 loaded = with_room<Bytes>(threadIdx.x * Loaded);  // position of the first unit that the thread loads
+    asm volatile("" : "+r"(loaded));                      // otherwise, the compiler computes it again for each unit
     const u32 end = min((blockIdx.x + 1) * a.full, a.threads);
     const char* in = a.in;
     char* out = a.out;
-    u32 left = 0, outer = 0;  // tiles that follow along the fastest dimension; forms of the last tile along the other dimensions
+    u32 left = 0, outer = 0;  // see find_tile
     for (u32 number = blockIdx.x * a.full; number < end; ++number) {
         const TableDimension& fastest = dimension[0];
         if (left != 0) {
@@ -208,13 +209,14 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
             find_tile(a, dimension, number, in, out, left, outer);
         }
         const u32 last = left == 0 ? outer | fastest.last : outer;
-        const u32 ahead = Stretch ? static_cast<u32>(reinterpret_cast<u64>(out)) % SECTOR / Stored : 0;  // units in the sector
+        // Number of units from the start of the sector to the start of the tile.
+        const u32 ahead = Stretch ? static_cast<u32>(reinterpret_cast<u64>(out)) % SECTOR / Stored : 0;
         if (last != now) {
             now = last;
             const TileForm& form = forms[now];
             stores = form.stores;
             u32 thread = threadIdx.x;
-            asm volatile("" : "+r"(thread));  // or the compiler keeps what follows from it for the next tiles
+            asm volatile("" : "+r"(thread));  // otherwise, the compiler keeps values derived from it in registers for the next tiles
             find_loads(form, thread, in_offset);
 #pragma unroll
             for (int u = 0; u < Stores; u += AtOnce) {
@@ -227,17 +229,17 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
         Element<Loaded> value[Loads];
 #pragma unroll
         for (int u = 0; u < Loads; ++u) {
-            // A plain load: the compiler moves read-only loads behind the barrier.
+            // A plain load, because the compiler would move read-only loads behind the barrier.
             value[u] = *reinterpret_cast<const Element<Loaded>*>(in + in_offset[u]);
         }
-        __syncthreads();  // the tile before this one has been stored
+        __syncthreads();  // the tile before this one is now stored
 #pragma unroll
         for (int u = 0; u < Loads; ++u) {
             *element_at<Loaded>(tile, loaded + with_room<Bytes>(u * BLOCK * Loaded)) = value[u];
         }
         __syncthreads();
         if (Stretch) {
-            const u32 first = threadIdx.x - ahead;  // a unit ahead of the stretch has a large number
+            const u32 first = threadIdx.x - ahead;  // wraps around to a large number for units before the stretch
 #pragma unroll
             for (int u = 0; u < Stores; ++u) {
                 if (first + u * BLOCK < stores) store<Stored>(out + out_offset[u], joined<Bytes, Lanes>(tile, places[u]));

@@ -1,6 +1,6 @@
 """The gather and slice operators of DirectML, ONNX, OpenVINO, JAX and PyTorch on any OS, for CPUs and NVIDIA GPUs.
 
-Importing this package loads nothing else; NumPy, Pydantic, CuPy, ONNX, JAX, Dask, Typer and Rich are loaded by what needs them.
+Importing this package imports no other. NumPy, Pydantic, CuPy, ONNX, JAX, Dask, Typer and Rich are imported on first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dmlgather.package import __version__ as __version__
 from dmlgather.package import lazy_names
 
-TYPE_CHECKING = False  # not that of typing, which takes 10 ms to import: an interrupt then comes before the command heeds any
+TYPE_CHECKING = False  # importing typing takes 10 ms, in which the command does not handle Ctrl-C yet
 if TYPE_CHECKING:
     from dmlgather import distributed, lax, numpy, onnx, openvino, torch
     from dmlgather.backends.cuda.driver import DeviceError

@@ -1,4 +1,4 @@
-"""Python processes that work for this one and talk to it over pipes."""
+"""Python child processes that talk to this process over pipes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import sys
 from contextlib import suppress
 
 WAIT = 4
-"""Seconds that pass, at most, per second of a processor that such a process may take; other programs run as well."""
+"""Wall-clock limit of a child process, as a multiple of its limit of processor time; other programs need the CPUs, too."""
 
 TIMER_SIGNAL = getattr(signal, "SIGPROF", 0)
-"""What ends a process after its time of a processor; 0 where the system has no such signal."""
+"""The signal that ends a process which exceeds its processor time; 0 if the system has none."""
 
 
 def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen[bytes]:
-    """This interpreter with these arguments and this process's sys.path, its standard input and output piped. errors: where its
-    standard error goes, as Popen takes it. OSError when it cannot be started.
+    """Start this Python interpreter with this process's sys.path, and with pipes as standard input and output.
+
+    `errors`: Popen's argument stderr. OSError if the process cannot be started.
     """
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
     return subprocess.Popen(
@@ -26,7 +27,7 @@ def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen
         stdout=subprocess.PIPE,
         stderr=errors,
         env={**os.environ, "PYTHONPATH": paths},
-        start_new_session=True,  # Ctrl-C reaches only the parent, which then ends this process
+        start_new_session=True,  # Ctrl-C reaches only the parent, which then ends the child
     )
 
 
@@ -36,5 +37,5 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
-        with suppress(OSError):  # there was still something to send
+        with suppress(OSError):  # the pipe still has unsent data
             pipe.close()

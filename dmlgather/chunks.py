@@ -1,4 +1,4 @@
-"""Large arrays in parts: work on one part takes little memory, and little time until Ctrl-C is heeded."""
+"""Large arrays in parts, so that a step takes little memory and Ctrl-C is handled soon."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 2**18
-"""Elements of a chunk, at most."""
+"""At most this many elements are in a chunk."""
 
 
 def chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Views that follow each other in row-major order and together are the array.
+    """Yield views of consecutive parts of the array in row-major order; together they cover it.
 
     >>> [chunk.tolist() for chunk in chunks(np.zeros(3, np.uint8))]
     [[0, 0, 0]]

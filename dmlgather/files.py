@@ -1,6 +1,7 @@
-"""Files that a user or a model names. Only regular files are opened, and only files that fit into memory are read.
+"""Reading and writing of files that a user or a model names.
 
-Files that a command writes are first written beside their places, and never over one that they are made from.
+Only regular files are opened, and only files that fit into memory are read. An output is written to a temporary file in its
+folder, which then replaces the output. An input of a command is never replaced.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.host import available_memory
 
 BYTES_PER_CHARACTER = 16
-"""Memory that reading a JSON text takes, per byte of the file: the text, its values and their positions."""
+"""Bytes of memory for each byte of a JSON file that is read: for the text, its values and their positions."""
 
 STDIN = "<stdin>"
 """The name that reports give to standard input."""
 
 STREAMS = (".jsonl", ".ndjson")
-"""The suffixes of files that hold a stream of descriptors, one on each line."""
+"""The suffixes of files with one descriptor on each line."""
 
 SURELY_FITS = 2**20
-"""Bytes of a text that is read without looking up how much memory is free."""
+"""Size in bytes up to which a text is read without asking how much memory is free."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -42,14 +43,17 @@ _PACKAGE = Path(__file__).parent
 
 
 class Position(NamedTuple):
-    """A place in a text file: line and column, in characters, counted from 1."""
+    """A position in a text file. Lines and columns count from 1, columns in characters."""
 
     line: int
     column: int
 
 
 class FileError(Exception):
-    """A file cannot be used. The message does not name the file; callers do. position: the place in a text, if known."""
+    """A file cannot be used. The message does not name the file: the caller adds its name.
+
+    `position`: the position of the fault in a text, if known.
+    """
 
     def __init__(self, message: str, position: Position | None = None) -> None:
         super().__init__(message)
@@ -61,9 +65,9 @@ class EncodingError(FileError):
 
 
 def shipped(name: str) -> Path:
-    """A file or folder that dmlgather comes with: inside the package in an installed wheel, beside it in a checkout.
+    """Return the path of a file or folder that the wheel holds inside the package, and a checkout beside the package.
 
-    FileNotFoundError where it is in neither.
+    FileNotFoundError if neither path exists.
     """
     wheel, checkout = _PACKAGE / name, _PACKAGE.parent / name
     for path in (wheel, checkout):
@@ -74,8 +78,9 @@ def shipped(name: str) -> Path:
 
 @contextmanager
 def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[tuple[io.BufferedReader, int]]:
-    """The opened file and its size in bytes. FileError when it is missing, unreadable or no regular file. buffer: the fewest
-    bytes that are read at once.
+    """Open a regular file for reading; yields it with its size in bytes.
+
+    `buffer`: the size of the read buffer in bytes. FileError if the file is missing, unreadable or not a regular file.
     """
     with described():
         size = check_regular(path)
@@ -85,7 +90,7 @@ def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[t
 
 
 def check_regular(path: Path) -> int:
-    """The size of a regular file in bytes. FileError for anything else: opening a pipe or a device may block forever."""
+    """Return the size of a regular file in bytes. FileError for other kinds: opening a pipe or a device may block forever."""
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         raise FileError(f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}, not a regular file")
@@ -94,7 +99,7 @@ def check_regular(path: Path) -> int:
 
 @contextmanager
 def described() -> Iterator[None]:
-    """Turn errors of the operating system about a path into a FileError."""
+    """Turn errors of the operating system into a FileError, without the path."""
     try:
         yield
     except FileNotFoundError:
@@ -103,37 +108,40 @@ def described() -> Iterator[None]:
         raise FileError("may not be read or written: permission denied") from None
     except OSError as error:
         raise FileError(f"cannot be used: {error.strerror or error}") from None
-    except ValueError as error:  # a path with a zero character, which no file system takes
+    except ValueError as error:  # a path with a null character
         raise FileError(f"is no possible path: {error}") from None
 
 
 def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a path, links followed, lies in none of these folders. False for no possible path, as reading it will say."""
+    """Return True if a path, with links resolved, lies in none of the folders."""
     try:
-        place = Path(os.path.realpath(path))
-        return not any(place.is_relative_to(os.path.realpath(folder)) for folder in folders)
-    except (OSError, ValueError):
+        resolved = Path(os.path.realpath(path))
+        return not any(resolved.is_relative_to(os.path.realpath(folder)) for folder in folders)
+    except (OSError, ValueError):  # no possible path: reading it raises a better error
         return False
 
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
-    """The text of a UTF-8 file, without byte order mark. FileError for anything else. remedy: for a text that is too long."""
+    """Return the text of a UTF-8 file, without a byte order mark. FileError for any other file.
+
+    `remedy`: the advice in the error for a file that does not fit into memory.
+    """
     with described():
         size = check_regular(path)
-        room = available_memory() if size > SURELY_FITS else None  # looking it up takes longer than reading a small file
-        if room is not None and size * BYTES_PER_CHARACTER > room:
-            raise FileError(f"holds {size} bytes of text, too many to read with {room} bytes of memory free: {remedy}")
+        free = available_memory() if size > SURELY_FITS else None  # asking takes longer than reading a small file
+        if free is not None and size * BYTES_PER_CHARACTER > free:
+            raise FileError(f"holds {size} bytes of text, too many to read with {free} bytes of memory free: {remedy}")
         raw = _content(path, size)
     return decoded(raw)
 
 
 def read_stream(stream: BinaryIO) -> bytes:
-    """All that is left in a stream of unknown length. FileError where it is too long for the memory that is free."""
-    room = available_memory()
-    longest = None if room is None else room // BYTES_PER_CHARACTER
+    """Read a stream of unknown length to its end. FileError if it does not fit into the free memory."""
+    free = available_memory()
+    longest = None if free is None else free // BYTES_PER_CHARACTER
     raw = stream.read() if longest is None else stream.read(longest + 1)
     if longest is not None and len(raw) > longest:
-        raise FileError(f"holds more than {longest} bytes of text, too many to read with {room} bytes of memory free")
+        raise FileError(f"holds more than {longest} bytes of text, too many to read with {free} bytes of memory free")
     return raw
 
 
@@ -144,7 +152,7 @@ def check_not_utf16(raw: bytes) -> None:
 
 
 def decoded(raw: bytes) -> str:
-    """UTF-8 text without byte order mark. EncodingError for anything else."""
+    """Decode UTF-8, without a byte order mark. EncodingError for other bytes."""
     check_not_utf16(raw)
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
@@ -159,7 +167,7 @@ def decoded(raw: bytes) -> str:
 
 
 def _content(path: Path, size: int) -> bytes:
-    """All of a regular file of about `size` bytes. System calls take most of the time for small files, so there are few."""
+    """Return the content of a regular file of about `size` bytes, with few system calls: they dominate for small files."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         raw = os.read(file, size + 1)
@@ -173,34 +181,34 @@ def _content(path: Path, size: int) -> bytes:
         os.close(file)
 
 
-BESIDE = ".dmlgather-"
-"""How the names of files and folders begin that have not moved to their places yet."""
+TEMPORARY_PREFIX = ".dmlgather-"
+"""The prefix of temporary files and folders."""
 
 
 def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
-    """FileError when writing `targets` would replace one of the files that they are `made_from`, or two of them are one file.
+    """Raise FileError if a target is one of the files in `made_from`, or if two targets are the same file.
 
-    Every command that writes asks here. Files are told apart as the file system does: also through links, symbolic and hard ones,
-    other spellings of a path, and names in other cases. made_from is looked through only where a target exists.
+    Every command that writes calls this function. Existing files are compared by device and inode, so links and other spellings
+    of a path are noticed. `made_from` is iterated only if a target exists.
     """
-    present, absent = dict[tuple[int, int], Path](), dict[str, Path]()
+    existing, missing = dict[tuple[int, int], Path](), dict[str, Path]()
     for target in targets:
-        place = os.path.realpath(target)  # also through folders that are not there yet
-        known = _identity(place)
-        other = absent.setdefault(place, target) if known is None else present.setdefault(known, target)
+        resolved = os.path.realpath(target)
+        inode = _inode(resolved)
+        other = missing.setdefault(resolved, target) if inode is None else existing.setdefault(inode, target)
         if other is not target:
             raise FileError(f"{other} and {target} are one file, and two outputs would be written to it: choose another name")
-    for source in made_from if present else ():
-        known = _identity(source)
-        if known in present:
-            named = "" if present[known] == source else f", which is {source},"
-            raise FileError(f"{present[known]}{named} is an input, and would be overwritten: choose another name")
+    for source in made_from if existing else ():
+        inode = _inode(source)
+        if inode in existing:
+            alias = "" if existing[inode] == source else f", which is {source},"
+            raise FileError(f"{existing[inode]}{alias} is an input, and would be overwritten: choose another name")
 
 
-def _identity(path: str | Path) -> tuple[int, int] | None:
-    """What the file system knows a file by; None where there is none."""
+def _inode(path: str | Path) -> tuple[int, int] | None:
+    """Return device and inode; None if there is no file."""
     try:
-        info = os.stat(path)  # noqa: PTH116 # of text as well
+        info = os.stat(path)  # noqa: PTH116 # `path` may be text
     except (OSError, ValueError):
         return None
     return info.st_dev, info.st_ino
@@ -208,72 +216,71 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
 
 @contextmanager
 def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends: after an error, an interrupt or a crash, an older file is
-    there as it was. Its folder is created if needed. A symbolic link stays one, and the file that it leads to is replaced.
+    """Open a temporary file that replaces `path` when the block ends without an exception; otherwise `path` is unchanged.
 
-    FileError, with the path, when that is impossible, or when a file of `made_from` would be overwritten.
+    Missing folders are created. If `path` is a symbolic link, its target is replaced. FileError, with the path, if the file
+    cannot be written or is one of `made_from`.
     """
     check_spared([path], made_from)
     import secrets
 
-    with _naming(path), described():
-        place = Path(os.path.realpath(path))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = _mode(place)
-        made = place.with_name(f"{BESIDE}{secrets.token_hex(8)}")
-        file = made.open("xb")
+    with _path_in_errors(path), described():
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode(target)
+        temporary = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+        file = temporary.open("xb")
     try:
         with file:
             yield file
         if mode is not None:
-            made.chmod(mode)
-        made.replace(place)
+            temporary.chmod(mode)
+        temporary.replace(target)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         with suppress(OSError):
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def writing_inside(folder: Path, name: str, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """A new file called `name` inside `folder`. FileError as `writing` and `check_place_inside`."""
+    """Open a file called `name` inside `folder`, like `writing`. FileError also if `check_place_inside` raises it."""
     check_place_inside(folder, name)
     with writing(folder / name, made_from) as file:
         yield file
 
 
 def check_place_inside(folder: Path, name: str) -> None:
-    """FileError unless a file called `name`, a relative path, may be written inside `folder`, as far as that can be told before.
+    """Raise FileError if the relative path `name` leads out of `folder` or cannot be written there.
 
     No part of `name` may be a symbolic link, which could lead outside; `folder` itself may be one. Folders need not exist yet.
     """
-    place = folder
+    path = folder
     for part in PurePath(name).parts:
         if part == ".." or PurePath(part).is_absolute():
             raise FileError(f"{folder / name} is not inside {folder}: name a file below it")
-        if place.exists() and not place.is_dir():
-            raise FileError(f"{folder / name} cannot be written: {place} is not a folder; name another folder")
-        place = place / part
-        if place.is_symlink():
-            raise FileError(f"{place} is a symbolic link, and files below {folder} are not written through links: remove it")
-    _check_replaceable(place)
+        if path.exists() and not path.is_dir():
+            raise FileError(f"{folder / name} cannot be written: {path} is not a folder; name another folder")
+        path = path / part
+        if path.is_symlink():
+            raise FileError(f"{path} is a symbolic link, and files below {folder} are not written through links: remove it")
+    _check_replaceable(path)
 
 
 @contextmanager
 def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
-    """A temporary folder to write files into. When the block ends, they move to `folder`, .json last, and replace files there:
-    all of them, or none where one cannot be moved. A folder in it moves as a whole, and replaces nothing.
+    """Create a temporary folder whose files move to `folder` when the block ends without an exception; .json files move last.
 
-    After an exception no file is moved. FileError, with the path, when that is impossible, or when a file of `made_from` would be
-    overwritten.
+    They replace files there: either all files are moved, or none. A subfolder moves as a whole and replaces nothing. FileError,
+    with the path, if a file cannot be moved or would replace one of `made_from`.
     """
     import shutil
     import tempfile
 
-    with _naming(folder), described():
+    with _path_in_errors(folder), described():
         folder.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=BESIDE, dir=folder))
+        stage = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder))
     try:
         yield stage
         files = sorted(stage.iterdir(), key=lambda file: (file.suffix.lower() == ".json", file.name))
@@ -290,7 +297,7 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
 
 
 def _move(files: Sequence[Path], targets: Sequence[Path], replaced: Path) -> None:
-    """Move files to their places. Where one cannot be moved, the older ones, which are kept in `replaced`, get theirs back."""
+    """Move files to their targets. If one cannot be moved, restore the targets from the folder `replaced`, which keeps them."""
     replaced.mkdir()
     moved = dict[Path, int | None]()
     try:
@@ -298,7 +305,7 @@ def _move(files: Sequence[Path], targets: Sequence[Path], replaced: Path) -> Non
             mode = _mode(target)
             if mode is not None:
                 file.chmod(mode)
-                with suppress(OSError):  # on a file system without hard links
+                with suppress(OSError):  # the file system has no hard links
                     (replaced / target.name).hardlink_to(target)
             file.replace(target)
             moved[target] = mode
@@ -313,14 +320,14 @@ def _move(files: Sequence[Path], targets: Sequence[Path], replaced: Path) -> Non
 
 
 def _check_replaceable(path: Path) -> None:
-    with _naming(path), described():
+    with _path_in_errors(path), described():
         if path.is_symlink():
             raise FileError("is a symbolic link, and files are not written through links: remove it")
         _mode(path)
 
 
 def _mode(path: Path) -> int | None:
-    """The permissions of a file that may be replaced; None where there is none. FileError for what is no regular file."""
+    """Return the permissions of a file that may be replaced; None if there is none. FileError unless it is a regular file."""
     if not path.exists():
         return None
     check_regular(path)
@@ -330,8 +337,7 @@ def _mode(path: Path) -> int | None:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """The path before the message of a FileError."""
+def _path_in_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileError as error:

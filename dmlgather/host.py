@@ -1,4 +1,4 @@
-"""What this process may use of its machine: CPUs and memory."""
+"""CPUs and memory that this process may use."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from typing import NamedTuple
 
 
 def cpus() -> int:
-    """The number of CPUs that this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class SettingError(ValueError):
-    """An environment variable of dmlgather has a value that means nothing. The message names it, and what it may be."""
+    """An environment variable of dmlgather has an invalid value. The message names the variable and its valid values."""
 
 
 def threads() -> int:
-    """The most threads that work may use: the CPUs, or fewer if DMLGATHER_NUM_THREADS says so. SettingError where that is no
-    positive integer.
+    """Return the largest number of threads to use: that of the CPUs, or DMLGATHER_NUM_THREADS if it is smaller.
+
+    SettingError if DMLGATHER_NUM_THREADS is not a positive integer.
     """
     value = os.environ.get("DMLGATHER_NUM_THREADS", "")
     if not value:
         return cpus()
-    number = value.lstrip("0")[:18]  # more digits change nothing: no machine has as many CPUs
+    number = value.lstrip("0")[:18]  # int() refuses more than 4300 digits
     if not re.fullmatch("[0-9]+", value) or not number:
         raise SettingError(f"DMLGATHER_NUM_THREADS is {value[:40]!r}, expected a positive number of threads, such as {cpus()}")
     return min(int(number), cpus())
@@ -44,7 +45,7 @@ def is_debugged() -> bool:
 
 
 def is_pure() -> bool:
-    """Whether DMLGATHER_PURE says that NumPy is to run every plan. SettingError for an unknown value."""
+    """Return True if DMLGATHER_PURE is 1: NumPy then runs every plan. SettingError for an invalid value."""
     value = os.environ.get("DMLGATHER_PURE", "")
     if value not in ("", "0", "1"):
         raise SettingError(f"DMLGATHER_PURE is {value[:40]!r}, expected 1 (NumPy runs every plan) or 0")
@@ -52,12 +53,12 @@ def is_pure() -> bool:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of memory that can still be had without swapping, as far as the system tells; None where it does not.
+    """Return the bytes of memory that can be allocated without swapping; None if the system does not say.
 
-    root: the folder that holds the system's files.
+    `root`: the folder that holds `proc` and `sys`.
     """
     free = _free_memory(root)
-    return min([*_control_group_rooms(root), *([] if free is None else [free])], default=None)
+    return min([*_cgroup_free_bytes(root), *([] if free is None else [free])], default=None)
 
 
 def _free_memory(root: Path) -> int | None:
@@ -70,41 +71,43 @@ def _free_memory(root: Path) -> int | None:
         return None
 
 
-class _Groups(NamedTuple):
-    """Where a version of control groups keeps those for memory, and the names of their files: the limit, what is used, and in
-    memory.stat the files that are cached and were not read lately, which give way.
+class _CgroupFiles(NamedTuple):
+    """The folder of a version of control groups and the names of its files.
+
+    `inactive`: the entry of memory.stat for cached files that the kernel can drop.
     """
 
     folder: str
     limit: str
     used: str
-    cached: str
+    inactive: str
 
 
-_VERSIONS = {
-    "": _Groups("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
-    "memory": _Groups("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+_CGROUP_FILES = {
+    "": _CgroupFiles("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    "memory": _CgroupFiles("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""By what /proc/self/cgroup calls the hierarchy: version 2 has one, without a name."""
+"""By the controller's name in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
 
 
-def _control_group_rooms(root: Path) -> Iterator[int]:
-    """Yield the bytes that may still be had in each control group of this process that has a limit, from the inside out."""
+def _cgroup_free_bytes(root: Path) -> Iterator[int]:
+    """Yield the free bytes in each control group of this process that has a limit, from the innermost to the outermost."""
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
-        for name in {*controllers.split(",")} & _VERSIONS.keys():
-            files = _VERSIONS[name]
-            inner = PurePosixPath(path.lstrip("/"))
-            for group in dict.fromkeys([inner, *inner.parents, PurePosixPath()]):  # in a container only the last is there
+        for name in {*controllers.split(",")} & _CGROUP_FILES.keys():
+            files = _CGROUP_FILES[name]
+            innermost = PurePosixPath(path.lstrip("/"))
+            # A container sees its own group as the root, whatever `path` is.
+            for group in dict.fromkeys([innermost, *innermost.parents, PurePosixPath()]):
                 folder = root / files.folder / group
                 limit, used = (next(iter(_lines(folder / file)), "") for file in (files.limit, files.used))
                 if limit.isdigit() and used.isdigit():
-                    stated = dict(line.split() for line in _lines(folder / "memory.stat"))
-                    yield max(int(limit) - int(used) + int(stated.get(files.cached, 0)), 0)
+                    statistics = dict(line.split() for line in _lines(folder / "memory.stat"))
+                    yield max(int(limit) - int(used) + int(statistics.get(files.inactive, 0)), 0)
 
 
 def give_memory_back() -> None:
-    """Give memory that is free back to the system, where the C library keeps it: glibc keeps what threads have freed."""
+    """Return freed memory to the operating system: glibc keeps what threads have freed."""
     import ctypes
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -1,4 +1,4 @@
-"""The files that an input consists of: itself, and those that it takes weights and values from."""
+"""The files that an input consists of: the named file, and the files of its weights and initial values."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from dmlgather.files import STREAMS, FileError, read_text
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files that a command reads, or would read, for inputs that a user names. They are looked up when they are asked for.
+    """All files of a command's inputs, for `check_spared`. Files inside models are looked up on first use.
 
-    inputs: models and descriptors. An ONNX model comes with its external data, a DxDispatch model with
-    the files of its initial values, also where these are missing or are not read. alone: files that come with no others.
+    `inputs`: models and descriptors. An ONNX model includes its external data, a DxDispatch model the files of its initial
+    values, even if they do not exist. `alone`: files that refer to no others.
     """
 
     inputs: tuple[Path, ...]
     alone: tuple[Path, ...] = ()
 
     def __iter__(self) -> Iterator[Path]:
-        return iter(self._found)
+        return iter(self._files)
 
     @cached_property
-    def _found(self) -> tuple[Path, ...]:
+    def _files(self) -> tuple[Path, ...]:
         return (*self.alone, *(file for path in self.inputs for file in (path, *parts(path))))
 
 
 def parts(path: Path) -> tuple[Path, ...]:
-    """The other files that an input consists of; none where it cannot be read, or has none."""
+    """Return the files that an input refers to; none if it cannot be read."""
     try:
-        return tuple(_PARTS.get(path.suffix.lower(), _values)(path))
-    except (FileError, OSError, ValueError, RecursionError):  # a message about it is due where it is read
+        return tuple(_PARTS.get(path.suffix.lower(), _initial_values)(path))
+    except (FileError, OSError, ValueError, RecursionError):  # the command reports it when it reads the input
         return ()
 
 
@@ -44,25 +44,25 @@ def _external_data(path: Path) -> Iterator[Path]:
     return (path.parent / name for name in external_files(path))
 
 
-def _values(path: Path) -> Iterator[Path]:
-    """The files of initial values, which lie beside the model or in the current folder."""
+def _initial_values(path: Path) -> Iterator[Path]:
+    """Yield the files of initial values, each beside the model and in the current folder."""
     from dmlgather.directml.dxdispatch.jsonc import Document
 
-    for name in _sources(Document(read_text(path)).value):
+    for name in _source_paths(Document(read_text(path)).value):
         yield from (path.parent / name, Path(name))
 
 
-def _sources(value: Any) -> Iterator[str]:
+def _source_paths(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        named = value.get("sourcePath")
-        if isinstance(named, str):
-            yield named
+        source = value.get("sourcePath")
+        if isinstance(source, str):
+            yield source
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _sources(part)
+        yield from _source_paths(part)
 
 
 _PARTS: Mapping[str, Callable[[Path], Iterator[Path]]] = {
     ".onnx": _external_data,
     **dict.fromkeys(STREAMS, lambda _: iter(())),
 }
-"""By suffix; any other file is JSON."""
+"""The reader of each suffix. Files with any other suffix are JSON."""

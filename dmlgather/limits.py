@@ -1,4 +1,4 @@
-"""The time of a processor, and the memory, that work on files may take: no file holds up a command or the report of others."""
+"""Limits of processor time and memory for work on one file, so that a single file cannot block the report on the others."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from dmlgather.host import available_memory
 MEGABYTE = 1_000_000
 
 SECONDS = 5.0
-"""Of a processor, that files may take for each megabyte, and that smaller files may take."""
+"""Seconds of processor time for each megabyte of a file; a smaller file counts as one megabyte."""
 
 MEMORY = 350 * MEGABYTE
-"""Bytes beyond what the process has when work begins, likewise."""
+"""Bytes of additional memory for each megabyte of a file; a smaller file counts as one megabyte."""
 
-PER_CPU = 32 * MEGABYTE
-"""Bytes that libraries reserve for each CPU, as stacks of threads above all, and use few of: they count for no file."""
+RESERVED_PER_CPU = 32 * MEGABYTE
+"""Bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. The limit is raised by them."""
 
-NUMPY = 48 * MEGABYTE
-"""Bytes that NumPy reserves for each CPU when it is imported, likewise. Most files are checked without it."""
+NUMPY_PER_CPU = 48 * MEGABYTE
+"""Bytes that NumPy reserves for each CPU at import. The limit is raised by them if NumPy is not imported yet."""
 
-AGAIN = 0.5
-"""Seconds after which work is ended again, if the first time came where Python drops exceptions."""
+REPEAT_SECONDS = 0.5
+"""Seconds until LimitError is raised again: Python drops exceptions in some places, such as `__del__`."""
 
 
 class LimitError(BaseException):
-    """Work took more than it may; the message names the limit. It is no Exception, so that nobody takes it for his own error."""
+    """Work exceeded a limit, which the message names. It is no Exception, so that no `except Exception` catches it."""
 
 
 class Limits(NamedTuple):
-    """What work may take; what is None follows from the size of its files. seconds: of a processor. memory: bytes, beyond what
-    the process has when work begins. least: megabytes that are counted for smaller files.
+    """Limits of work on files. A limit that is None follows from the size of the files.
+
+    `seconds`: of processor time. `memory`: bytes in addition to those of the process at the start. `least`: megabytes that a
+    smaller file counts as.
     """
 
     seconds: float | None = None
@@ -47,11 +49,10 @@ class Limits(NamedTuple):
 
     @contextmanager
     def over(self, *paths: Path) -> Iterator[None]:
-        """A context in which LimitError is raised when the work on these files takes more time or memory than it may. Of a
-        folder, the files in it and in its folders count.
+        """Raise LimitError in this context when the work exceeds the limits for these files.
 
-        Windows keeps neither limit, other systems than Linux keep that of time alone, and outside the main thread none is kept.
-        The time of other processes, such as that of ONNX's shape inference, is not counted: they have limits of their own.
+        A folder counts with the files in it and in its subfolders. Windows has no limits, macOS only that of time, and threads
+        other than the main one have none. Child processes have limits of their own, and their time does not count.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -59,13 +60,13 @@ class Limits(NamedTuple):
         megabytes = max(sum(map(_size, paths)) / MEGABYTE, self.least)
         seconds = SECONDS * megabytes if self.seconds is None else self.seconds
         memory = int(MEMORY * megabytes) if self.memory is None else self.memory
-        room = available_memory() if memory > MEMORY else None  # looking it up takes longer than checking a small file
-        with _within_memory(memory if room is None else min(memory, room)), _within_time(seconds):
+        free = available_memory() if memory > MEMORY else None  # asking takes longer than checking a small file
+        with _within_memory(memory if free is None else min(memory, free)), _within_time(seconds):
             yield
 
 
 DEFAULT = Limits()
-"""The limits that follow from the size of the files."""
+"""Limits that follow from the size of the files."""
 
 
 @contextmanager
@@ -74,17 +75,17 @@ def _within_time(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def end(*_: Any) -> None:
+    def stop(*_: Any) -> None:
         remedy = "raise it by --time-limit, or split the file"
         raise LimitError(f"takes more than its limit of {seconds:.3g} second{'s' * (seconds != 1)} of a processor: {remedy}")
 
-    before = signal.signal(signal.SIGPROF, end)
-    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds, REPEAT_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGPROF, previous)
 
 
 @contextmanager
@@ -93,7 +94,7 @@ def _within_memory(memory: int) -> Iterator[None]:
         with _data_limited(memory):
             yield
     except MemoryError as error:
-        if type(error).__module__.startswith("dmlgather."):  # it says more
+        if type(error).__module__.startswith("dmlgather."):  # its message says more
             raise
         if sys.platform != "linux":
             raise LimitError("takes more memory than is free: split the file") from None
@@ -105,17 +106,17 @@ def _within_memory(memory: int) -> Iterator[None]:
 
 @contextmanager
 def _data_limited(memory: int) -> Iterator[None]:
-    """On Linux, a context in which this process can have so many bytes of data more than now."""
+    """Limit this process on Linux to `memory` bytes of data more than now."""
     if sys.platform != "linux":
         yield
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    reserved = PER_CPU if "numpy" in sys.modules else PER_CPU + NUMPY
-    wanted = _data_bytes() + memory + reserved * (os.cpu_count() or 1)
-    others = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min([wanted, *others]), hard))
+    reserved = RESERVED_PER_CPU if "numpy" in sys.modules else RESERVED_PER_CPU + NUMPY_PER_CPU
+    limit = _data_bytes() + memory + reserved * (os.cpu_count() or 1)
+    existing = [value for value in (soft, hard) if value != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min([limit, *existing]), hard))
     try:
         yield
     finally:
@@ -123,17 +124,17 @@ def _data_limited(memory: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int:
-    """The memory that this process has for data, about as RLIMIT_DATA counts it."""
-    with open("/proc/self/statm", encoding="ascii") as status:  # noqa: PTH123 # a small file needs to be checked fast
+    """Return the bytes of data of this process, about as RLIMIT_DATA counts them."""
+    with open("/proc/self/statm", encoding="ascii") as status:  # noqa: PTH123 # faster than Path.open
         return int(status.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _size(path: Path, deep: int = 2) -> int:
-    """The bytes of a file, or of the files in a folder and in its folders; 0 for what cannot be looked at."""
+def _size(path: Path, depth: int = 2) -> int:
+    """Return the bytes of a file, or of the files in a folder and its subfolders; 0 if they cannot be read."""
     try:
         info = path.stat()
         if not stat.S_ISDIR(info.st_mode):
             return info.st_size
-        return sum(_size(inside, deep - 1) for inside in path.iterdir() if not inside.is_symlink()) if deep else 0
+        return sum(_size(entry, depth - 1) for entry in path.iterdir() if not entry.is_symlink()) if depth else 0
     except (OSError, ValueError):
         return 0

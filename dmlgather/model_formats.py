@@ -1,4 +1,4 @@
-"""Formats of models that commands meet where they expect another one: told by what a file holds, whatever its name."""
+"""Model formats that a command recognises by a file's content, so that its error says what the file is and what to do."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.files import FileError, open_regular
 
 HEAD = 4096
-"""Bytes of a file that are looked at for words."""
+"""Bytes at the start of a file that text patterns are matched with."""
 
 MOST_FIELDS = 64
-"""Fields of a message that are looked at: a graph of TensorFlow has one for each node."""
+"""At most this many fields of a message are read: a TensorFlow graph has one for each node."""
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""How the value of a field of protobuf is written."""
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
 
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 
 Fields = Mapping[int, int]
-"""How the values of a message's fields are written, by the numbers of the fields; empty for what is no message."""
+"""The wire type of each field of a protobuf message, by field number; empty if the file is no message."""
 
 
 class Format(NamedTuple):
-    """A format. test: whether a file has it, by its first bytes and its fields. what: it in words; remedy: what to do with a
-    file, where {0} is its path in quotes.
+    """A model format.
+
+    `test`: returns True for a file of the format, from its first bytes and its fields. `what`: the format in words. `remedy`:
+    what to do with the file; {0} stands for its path in quotes.
     """
 
     test: Callable[[bytes, Fields], bool]
@@ -35,14 +36,14 @@ class Format(NamedTuple):
     remedy: str
 
 
-def _message(needed: dict[int, int], others: dict[int, int]) -> Callable[[bytes, Fields], bool]:
-    """A test of messages that have the needed fields, and no fields but these and the others."""
-    known = (needed | others).items()
-    return lambda _, fields: needed.items() <= fields.items() <= known
+def _message(required: dict[int, int], optional: dict[int, int]) -> Callable[[bytes, Fields], bool]:
+    """Return a test for messages that have all required fields, and no others than the optional ones."""
+    allowed = (required | optional).items()
+    return lambda _, fields: required.items() <= fields.items() <= allowed
 
 
-def _words(pattern: bytes) -> Callable[[bytes, Fields], bool]:
-    """A test of texts that begin as a pattern says, blanks and comments passed over."""
+def _text(pattern: bytes) -> Callable[[bytes, Fields], bool]:
+    """Return a test for texts that match a pattern at their start, behind blanks and comments."""
     compiled = re.compile(rb"(?:\s|#[^\n]*\n)*" + pattern)
     return lambda head, _: compiled.match(head) is not None
 
@@ -56,7 +57,7 @@ ONNX = Format(
     "onnxruntime.InferenceSession({0}).run(None, INPUTS); check and explain take it, and compare FILE --against {0} compares a "
     "DxDispatch model or descriptors with it",
 )
-"""What commands know by the suffix .onnx."""
+"""The format of files whose name ends in .onnx."""
 
 FORMATS = (
     ONNX,
@@ -66,9 +67,9 @@ FORMATS = (
         "name the .onnx file that it was made from, or let onnxruntime write one: options = onnxruntime.SessionOptions(); "
         "options.optimized_model_filepath = 'MODEL.onnx'; onnxruntime.InferenceSession({0}, options)",
     ),
-    Format(_words(rb"<[^<>]*\b(?:ir_version|opset_import)\s*:"), "an ONNX model in ONNX's text syntax", _SAVE % "onnxtxt"),
-    Format(_words(rb"(?:ir_version|producer_name)\s*:"), "an ONNX model as protobuf's text", _SAVE % "textproto"),
-    Format(_words(rb'\{\s*"ir_?[vV]ersion"\s*:'), "an ONNX model as JSON", _SAVE % "json"),
+    Format(_text(rb"<[^<>]*\b(?:ir_version|opset_import)\s*:"), "an ONNX model in ONNX's text syntax", _SAVE % "onnxtxt"),
+    Format(_text(rb"(?:ir_version|producer_name)\s*:"), "an ONNX model as protobuf's text", _SAVE % "textproto"),
+    Format(_text(rb'\{\s*"ir_?[vV]ersion"\s*:'), "an ONNX model as JSON", _SAVE % "json"),
     Format(
         _message({2: _VARINT}, {1: _VARINT} | dict.fromkeys((4, 5, 7, 8, 9, 10, 11, 12, 13), _BYTES) | {14: _VARINT}),
         "a tensor of ONNX (TensorProto), and no model",
@@ -85,46 +86,47 @@ FORMATS = (
         "make an ONNX model of it: python -m tf2onnx.convert --graphdef {0} --output MODEL.onnx --inputs … --outputs …",
     ),
 )
-"""The first whose test holds counts."""
+"""All formats. A file has the first whose test passes."""
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return what a file is and what to do with it, for a message; None where it has no format, that of `but`, or cannot
-    be read.
+    """Return what a file is and what to do with it, for a message.
+
+    None if no format matches, if the file cannot be read, and for the format `but`.
     """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
         fields = _fields(file, size)
-        for each in FORMATS:
-            if each is not but and each.test(head, fields):
-                renamed = "" if each is not ONNX or path.suffix.lower() == ".onnx" else ", once its name ends in .onnx"
-                return f"is {each.what}: {each.remedy.format(repr(str(path)))}{renamed}"
+        for candidate in FORMATS:
+            if candidate is not but and candidate.test(head, fields):
+                rename = "" if candidate is not ONNX or path.suffix.lower() == ".onnx" else ", once its name ends in .onnx"
+                return f"is {candidate.what}: {candidate.remedy.format(repr(str(path)))}{rename}"
     return None
 
 
 def _fields(file: BinaryIO, size: int) -> dict[int, int]:
-    """The first fields of a message that a file may hold; of one that is written in several ways, the first of them."""
-    found, at = dict[int, int](), 0
+    """Return the first fields of a protobuf message; empty if the file is none. A repeated field has its first wire type."""
+    fields, offset = dict[int, int](), 0
     for _ in range(MOST_FIELDS):
-        if at == size:
+        if offset == size:
             break
-        file.seek(at)
+        file.seek(offset)
         head = file.read(20)
-        tag, used = _varint(head, 0)
-        number, kind = tag >> 3, tag & 7
-        value, past = _varint(head, used) if kind in (_VARINT, _BYTES) else (0, used)
-        at += past + (value if kind == _BYTES else _WIDTHS.get(kind, 0))
-        if number == 0 or past == 0 or kind not in (_VARINT, _BYTES, *_WIDTHS) or at > size:
+        tag, tag_end = _varint(head, 0)
+        number, wire_type = tag >> 3, tag & 7
+        value, end = _varint(head, tag_end) if wire_type in (_VARINT, _BYTES) else (0, tag_end)
+        offset += end + (value if wire_type == _BYTES else _WIDTHS.get(wire_type, 0))
+        if number == 0 or end == 0 or wire_type not in (_VARINT, _BYTES, *_WIDTHS) or offset > size:
             return {}
-        found.setdefault(number, kind)
-    return found
+        fields.setdefault(number, wire_type)
+    return fields
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number and the place behind it; (0, 0) where there is none."""
+def _varint(data: bytes, start: int) -> tuple[int, int]:
+    """Return a number and the offset of its end; (0, 0) if the data is no varint."""
     value = 0
-    for shift, byte in zip(range(0, 70, 7), data[at:], strict=False):
+    for shift, byte in zip(range(0, 70, 7), data[start:], strict=False):
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at + shift // 7 + 1
+            return value, start + shift // 7 + 1
     return 0, 0

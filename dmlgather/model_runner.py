@@ -1,4 +1,4 @@
-"""Run DxDispatch models: allocate and initialise the resources, then execute the commands in order."""
+"""Runner of DxDispatch models: it allocates and initialises the resources, then executes the commands in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dmlgather.wording import amount, counted
 
 @dataclass(frozen=True)
 class Dispatched:
-    """A dispatch has run. cpu_ms, gpu_ms: median milliseconds of one iteration; gpu_ms is None off the GPU."""
+    """An executed dispatch. `cpu_ms`, `gpu_ms`: median milliseconds of one iteration; `gpu_ms` is None on a CPU."""
 
     dispatchable: str
     iterations: int
@@ -42,7 +42,7 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Printed:
-    """A resource as a print command shows it. values: [count] in the type of its initial values."""
+    """An executed print command. `values`: [count], in the type of the resource's initial values."""
 
     resource: str
     values: NDArray[Any]
@@ -51,7 +51,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Written:
-    """A resource has been written to a file."""
+    """An executed writeFile command."""
 
     resource: str
     file: Path
@@ -62,7 +62,7 @@ Event = Dispatched | Printed | Written
 
 @dataclass(frozen=True)
 class PreparedDispatch:
-    """A dispatch that is ready to run: the operator, and the byte buffers that it reads and writes, in the descriptor's order."""
+    """A dispatch that is ready to run: an operator with its byte buffers, in the descriptor's order."""
 
     dispatchable: Dispatchable
     operator: CompiledOperator
@@ -70,19 +70,20 @@ class PreparedDispatch:
     out: Any
 
     def run(self) -> None:
-        """Execute once; on a GPU without waiting."""
+        """Execute the operator once. On a GPU this only launches it."""
         self.operator.run_buffers(*self.inputs, out=self.out)
 
 
 class Runner:
-    """A checked model on one device, its resources at their initial values."""
+    """A checked model on one device, with its resources allocated and initialised."""
 
     def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
-        """device: "cpu", "cuda", "cuda:N" or "reference". output_folder: where writeFile commands write.
+        """Allocate and initialise the resources.
 
-        Raises ValueError for a model with problems, errors or refusals, FileError when initial values cannot be read, DeviceError
-        when the device cannot be used. The memory is allocated here: `check_memory` with `memory_shares` tells before whether it
-        is there.
+        `device`: "cpu", "cuda", "cuda:N" or "reference". `output_folder`: the folder that writeFile commands write to.
+
+        ValueError for a model with problems, errors or refusals, FileError if initial values cannot be read, DeviceError if the
+        device cannot be used. To check the memory before, call `check_memory` with `memory_shares`.
         """
         if not model.ok:
             raise ValueError(f"{model.file} has problems or errors; check_file lists them")
@@ -103,15 +104,15 @@ class Runner:
         self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
-        """Execute the commands in order, each dispatch `iterations` times.
+        """Execute the commands in order, each dispatch `iterations` times; yield an event for each command.
 
-        FileError, before the first one, when a writeFile command cannot write into the output folder, or would replace a file
-        that the model is read from.
+        FileError, before the first command, if a writeFile command cannot write to the output folder, or would replace a file
+        of the model.
         """
         targets = {command.target for command in self.model.commands if isinstance(command, WriteFile)}
         for name in targets:
             check_place_inside(self.output_folder, name)
-        for name in targets:  # one after the other: a file may be written twice
+        for name in targets:  # one at a time: several commands may write the same file
             check_spared([self.output_folder / name], sources(self.model))
         for command in self.model.commands:
             match command:
@@ -123,11 +124,11 @@ class Runner:
                     yield self._written(command)
 
     def host(self, resource: str) -> NDArray[np.uint8]:
-        """The bytes of a resource in host memory, shape [size]."""
+        """Return the bytes of a resource in host memory, shape [size]."""
         return np.asarray(arrays.move(self.buffers[resource], self.device.memory, CPU))
 
     def values(self, resource: str) -> NDArray[Any]:
-        """As many elements from the resource's start as it has initial values, in their type; on the host."""
+        """Return the first elements of a resource in host memory, in the type and number of its initial values."""
         values = self.model.resources[resource].values
         return self.host(resource)[: values.bytes].view(dtype_of(values.data_type))
 
@@ -135,22 +136,22 @@ class Runner:
         return arrays.move(buffer, CPU, self.device.memory)
 
     def step(self, command: Dispatch) -> PreparedDispatch:
-        """The dispatch with its operator and buffers, ready to run."""
-        found = self.model.dispatchables[command.dispatchable]
-        operator = found.desc.operator
+        """Return a dispatch command with its operator and buffers, ready to run."""
+        dispatchable = self.model.dispatchables[command.dispatchable]
+        operator = dispatchable.desc.operator
         bound, _ = self.model.buffer_bindings(command)
         inputs = []
         for name in map(wire_name, operator.inputs):
             owned = self._owned.get((command.dispatchable, name))
             inputs.append(_range(self.buffers, bound[name]) if owned is None else owned)
         output = bound[wire_name(operator.output)]
-        self._last_output[output.resource] = (found, output)
-        return PreparedDispatch(found, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
+        self._last_output[output.resource] = (dispatchable, output)
+        return PreparedDispatch(dispatchable, self._operators[command.dispatchable], tuple(inputs), _range(self.buffers, output))
 
     def _timed(self, name: str, step: PreparedDispatch, iterations: int) -> Dispatched:
         with self.device.current():
             if self.device.on_gpu:
-                step.run()  # kernels are compiled and loaded before anything is timed
+                step.run()  # compile and load the kernels before timing
             timings = [self._gpu_times(step) if self.device.on_gpu else self._cpu_time(step) for _ in range(iterations)]
         gpu = [gpu for _, gpu in timings if gpu is not None]
         return Dispatched(name, iterations, statistics.median(cpu for cpu, _ in timings), statistics.median(gpu) if gpu else None)
@@ -184,13 +185,14 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """What a .npy gets: the stated dimensions, else the output that was last dispatched into it, else a flat array."""
+        """Return the array for a .npy: with the stated dimensions, else those of the last output in it, else flat."""
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
         if command.resource not in self._last_output:
             return self.values(command.resource)
-        found, bound = self._last_output[command.resource]
-        return elements(self.host(command.resource)[bound.offset :], found.desc.tensor(found.desc.operator.output))
+        dispatchable, bound = self._last_output[command.resource]
+        desc = dispatchable.desc
+        return elements(self.host(command.resource)[bound.offset :], desc.tensor(desc.operator.output))
 
 
 def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
@@ -198,8 +200,10 @@ def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """What a `Runner` of `model` needs on each of the devices, all kept at once: resources, and copies of inputs that DirectML
-    owns. Buffers on a GPU are made in host memory, one GPU's after the other's.
+    """Return the memory that one `Runner` of `model` on each device needs, all at the same time.
+
+    It holds the resources and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one GPU at
+    a time.
     """
     sizes = {name: resource.size for name, resource in model.resources.items()}
     dispatches = (command for command in model.commands if isinstance(command, Dispatch))
@@ -214,11 +218,14 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 
 
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
-    """As `memory_shares`, from the bytes of each resource, and of all inputs that DirectML owns."""
+    """Return the memory for resources on each device, without that for reading initial values.
+
+    `sizes`: bytes of each resource. `owned`: bytes of all OWNED_BY_DML inputs.
+    """
     total = sum(sizes.values())
     largest = max(sizes, key=sizes.__getitem__, default="")
-    what = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")
-    shares = [MemoryShare(Device.parse(name).memory, total + owned, f"{name}: {what}") for name in devices]
+    resources = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")
+    shares = [MemoryShare(Device.parse(name).memory, total + owned, f"{name}: {resources}") for name in devices]
     if any(share.device.on_gpu for share in shares):
         shares.append(MemoryShare(CPU, total, "the resources on their way to a GPU"))
     return shares

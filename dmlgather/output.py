@@ -1,4 +1,4 @@
-"""Standard output: the one place that writes text to it, so that no name from a file can steer a terminal."""
+"""Text for standard output. All of it is written here, so that control characters in names never reach the terminal."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from dmlgather.wording import printable
 
 
 def put(text: str) -> None:
-    """Write text to standard output, its characters escaped that cannot be shown; line breaks and tabs are its own.
+    """Write text to standard output, with all control characters but line breaks and tabs escaped.
 
-    A name in the text that may have line breaks has to be `printable` before.
+    Names that may contain line breaks have to pass `printable` first.
     """
-    with _named():
-        sys.stdout.write(text if text.isprintable() else "\n".join(map(_shown, text.split("\n"))))
+    with _stream_in_errors():
+        sys.stdout.write(text if text.isprintable() else "\n".join(map(_escaped, text.split("\n"))))
 
 
 def flush() -> None:
-    """Write what standard output still holds."""
+    """Flush standard output."""
     if sys.stdout is not None:
-        with _named():
+        with _stream_in_errors():
             sys.stdout.flush()
 
 
 @contextmanager
-def _named() -> Iterator[None]:
-    """Errors of standard output name it."""
+def _stream_in_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -35,5 +34,5 @@ def _named() -> Iterator[None]:
         raise
 
 
-def _shown(line: str) -> str:
+def _escaped(line: str) -> str:
     return line if line.isprintable() else "\t".join(map(printable, line.split("\t")))

@@ -1,6 +1,6 @@
-"""This package itself: its version, public names that are imported when they are first used, and what its extras install.
+"""The version, lazily imported public names, and the packages of each extra.
 
-Everybody waits for this module: it imports next to nothing.
+Every import of dmlgather loads this module, so it imports very little.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __version__ = "0.1.0"
 def lazy_names(
     package: str, modules: Mapping[str, str], extras: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for the package called `package` (PEP 562).
+    """Return `__getattr__` and `__dir__` for the package called `package` (PEP 562).
 
-    modules: the module below the package that each name comes from; "" where the name is a module itself. extras: by name, the
-    third-party package without which it cannot be imported; the extra that installs that has the same name. Where it is missing,
-    `__all__` and `dir` leave the name out, `hasattr` is false, and `from package import name` raises a ModuleNotFoundError that
-    says what to install.
+    `modules`: for each public name the module below the package that has it; "" if the name is a module itself. `extras`: for
+    some names the third-party package that they need, which is also the name of the extra. If that package is missing,
+    `__all__` and `dir` leave the name out, `hasattr` returns False, and `from package import name` raises a ModuleNotFoundError
+    that says what to install.
     """
     needs = extras or {}
     public: list[str] = vars(sys.modules[package])["__all__"]
     missing = {name for name, needed in needs.items() if not _is_installed(needed)}
     public[:] = [name for name in public if name not in missing]
 
-    def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the package's
+    def __getattr__(name: str) -> Any:  # noqa: N807 - assigned to the package's __getattr__
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         import importlib
@@ -41,14 +41,14 @@ def lazy_names(
             if name not in needs or (error.name or "").partition(".")[0] != needs[name]:
                 raise
             missing = missing_extra(f"{package}.{name}", needs[name], error)
-            if _asked_by_an_import():
+            if _called_by_from_import():
                 raise missing from None
             raise AttributeError(str(missing), name=name) from None
         value = getattr(module, name) if modules[name] else module
         setattr(sys.modules[package], name, value)
         return value
 
-    def __dir__() -> list[str]:  # noqa: N807 - likewise
+    def __dir__() -> list[str]:  # noqa: N807 - assigned to the package's __dir__
         return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return __getattr__, __dir__
@@ -59,26 +59,29 @@ def _is_installed(package: str) -> bool:
 
     try:
         return importlib.util.find_spec(package) is not None
-    except ValueError:  # in sys.modules, without a specification
+    except ValueError:  # the module in sys.modules has no specification
         return sys.modules[package] is not None
 
 
-def _asked_by_an_import() -> bool:
-    """Whether a package's `__getattr__`, which calls this, was called by `from package import name`.
+def _called_by_from_import() -> bool:
+    """Return True if `from package import name` called the package's `__getattr__`, which calls this function.
 
-    That statement would replace the text of an AttributeError by its own, and `hasattr` lets no other error pass.
+    Then the error has to be a ModuleNotFoundError: the statement replaces the text of an AttributeError. For `hasattr` it has
+    to be an AttributeError.
     """
-    asking = sys._getframe(2).f_globals.get("__name__")
-    return asking in ("importlib._bootstrap", "_frozen_importlib")
+    caller = sys._getframe(2).f_globals.get("__name__")
+    return caller in ("importlib._bootstrap", "_frozen_importlib")
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package that an extra installs is missing. The message says what needs it, and what installs it."""
+    """A package of an extra is missing. The message says what needs the package, and the command that installs it."""
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:
-    """The error to raise where importing a package fails. what: that needs it: "an ONNX model". extra: what installs it. error:
-    of the import, whose name is the package's.
+    """Return the error to raise after importing a package failed.
+
+    `what`: the feature that needs the package, such as "an ONNX model". `extra`: the extra that installs the package. `error`:
+    the error of the import.
     """
     package = (error.name or extra).partition(".")[0]
     how = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
@@ -86,14 +89,17 @@ def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraErro
 
 
 def installing(extra: str) -> str:
-    """What installs an extra: pip with the packages that it has, which is right for a wheel from anywhere and for a checkout."""
+    """Return the command that installs an extra.
+
+    The command names the packages of the extra, not dmlgather[extra], which pip would look for on PyPI.
+    """
     import re
     from importlib import metadata
 
     try:
-        stated = metadata.requires("dmlgather") or []
-    except metadata.PackageNotFoundError:  # a folder on the path
-        stated = []
-    packages = [each.partition(";")[0].strip() for each in stated if re.search(rf"""\bextra == ['"]{extra}['"]""", each)]
-    command = "".join(f" '{each}'" for each in packages)
-    return f"pip install{command} (dmlgather's extra {extra})" if packages else f"install dmlgather's extra {extra}"
+        requirements = metadata.requires("dmlgather") or []
+    except metadata.PackageNotFoundError:  # not installed: a folder on sys.path
+        requirements = []
+    packages = [line.partition(";")[0].strip() for line in requirements if re.search(rf"""\bextra == ['"]{extra}['"]""", line)]
+    arguments = "".join(f" '{package}'" for package in packages)
+    return f"pip install{arguments} (dmlgather's extra {extra})" if packages else f"install dmlgather's extra {extra}"

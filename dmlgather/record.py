@@ -1,4 +1,4 @@
-"""The base of structures of DirectML and of everything that is reported; what Pydantic refuses, in plain words."""
+"""Base classes of Pydantic models: DirectML's structures and all that is reported; and Pydantic's errors in plain words."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _building = threading.RLock()
 
 
 class BuiltOnUse(BaseModel):
-    """A model whose validator is built when it is first needed. The docstring under a field describes it in the JSON Schema."""
+    """A model whose validator is built on first use, and whose field docstrings become descriptions in the JSON Schema."""
 
     model_config = ConfigDict(defer_build=True)
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build it, in one thread at a time: Pydantic before 2.14 leaves that to its callers."""
+        """Build the validator, in one thread at a time: Pydantic before 2.14 takes no lock."""
         with _building:
-            depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # this function is a frame more
+            depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # one frame more, for this function
             return super().model_rebuild(_parent_namespace_depth=depth, **options)
 
     @classmethod
@@ -44,51 +44,52 @@ class BuiltOnUse(BaseModel):
 
 
 def _descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """The docstring under each field of a model. It is read from the source when a JSON Schema is wanted: Pydantic's
-    `use_attribute_docstrings` reads it whenever the class is imported, which takes longer than all else.
+    """Return the docstring under each field of a model, read from the source code.
+
+    Pydantic's `use_attribute_docstrings` would read the source at import, which is slow; only JSON Schemas need the docstrings.
     """
     import ast
     import inspect
     import textwrap
     from itertools import pairwise
 
-    found: dict[str, str] = {}
-    for kind in reversed(model.__mro__):
-        own = [name for name in vars(kind).get("__annotations__", ()) if name in model.model_fields]
+    descriptions: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        own = [name for name in vars(base).get("__annotations__", ()) if name in model.model_fields]
         if not own:
             continue
         for name in own:
-            found.pop(name, None)
+            descriptions.pop(name, None)
         try:
-            source = inspect.getsource(kind)
+            source = inspect.getsource(base)
         except (OSError, TypeError):  # a class that is made at run time
             continue
         body = ast.parse(textwrap.dedent(source)).body[0].body  # type: ignore[attr-defined] # of a class
         for field, text in pairwise(body):
             match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))) if name in own:
-                    found[name] = inspect.cleandoc(words)
-    return found
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))) if name in own:
+                    descriptions[name] = inspect.cleandoc(docstring)
+    return descriptions
 
 
 class Record(BuiltOnUse):
-    """Immutable data. `model_dump(mode="json")` gives JSON."""
+    """An immutable model without extra fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def refusal(sentence: str) -> PydanticCustomError:
-    """What a validator raises, a ValueError. Pydantic shows its sentence as it is; of other errors it says "Value error, …"."""
+    """Return a ValueError for validators to raise. Pydantic shows its sentence unchanged, without "Value error, " in front."""
     return PydanticCustomError("value_error", "{sentence}", {"sentence": sentence})
 
 
 def plainly(check: Callable[P, R]) -> Callable[P, R]:
-    """`check` as a validator: its ValueError becomes a `refusal`."""
+    """Return `check` as a validator that raises a `refusal` in place of a ValueError."""
 
     @functools.wraps(check)
-    def validator(*given: P.args, **more: P.kwargs) -> R:
+    def validator(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return check(*given, **more)
+            return check(*args, **kwargs)
         except ValueError as error:
             raise refusal(str(error)) from None
 
@@ -115,20 +116,20 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""What was expected, by the type of Pydantic's error; the words in braces are in its context."""
+"""The expected value by the type of Pydantic's error. The context of the error has the values for the braces."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:
-    """What one entry of `ValidationError.errors()` says was expected; None for what is no matter of a value alone."""
-    form = EXPECTED.get(error["type"])
-    return None if form is None else form.format(**error.get("ctx", {}))
+    """Return the text of `EXPECTED` for one entry of `ValidationError.errors()`; None for a type that is not there."""
+    template = EXPECTED.get(error["type"])
+    return None if template is None else template.format(**error.get("ctx", {}))
 
 
 def in_words(error: Mapping[str, Any]) -> str:
-    """One entry of `ValidationError.errors()` as a sentence, without its place."""
-    kind, message, place = error["type"], error["msg"], error["loc"]
+    """Return one entry of `ValidationError.errors()` as a sentence, without its location."""
+    kind, message, location = error["type"], error["msg"], error["loc"]
     if kind == "missing":
-        return f"{place[-1]!r} is missing"
+        return f"{location[-1]!r} is missing"
     if error["input"] is None and kind in ("value_error", "model_type"):
         return "must not be null"
     if kind == "union_tag_not_found":
@@ -140,47 +141,50 @@ def in_words(error: Mapping[str, Any]) -> str:
     if kind == "json_invalid":
         return f"is not JSON: {error['ctx']['error']}"
     if kind == "extra_forbidden":
-        return f"unknown key {place[-1]!r}"
+        return f"unknown key {location[-1]!r}"
     if kind == "value_error":
         return str(message)
-    said = expected(error) or message.removeprefix("Input ").removeprefix("String ")
-    return f"{said}, got {shown_value(error['input'])}"
+    requirement = expected(error) or message.removeprefix("Input ").removeprefix("String ")
+    return f"{requirement}, got {shown_value(error['input'])}"
 
 
 def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
-    """Return the error of validating `model` in the words of `in_words`, with the field that an unknown one probably means."""
-    lines: list[InitErrorDetails] = []
-    meant: set[tuple[int | str, ...]] = set()
+    """Return the error of validating `model` in the words of `in_words`. For unknown fields it suggests the most similar."""
+    details: list[InitErrorDetails] = []
+    misspelled: set[tuple[int | str, ...]] = set()
     entries = error.errors(include_url=False)
-    for entry in sorted(entries, key=lambda each: each["type"] != "extra_forbidden"):
-        place, sentence = entry["loc"], in_words(dict(entry))
+    for entry in sorted(entries, key=lambda entry: entry["type"] != "extra_forbidden"):
+        location, sentence = entry["loc"], in_words(dict(entry))
         if entry["type"] == "extra_forbidden":
-            names = _field_names(model, place)
-            lacking = [each["loc"][-1] for each in entries if each["type"] == "missing" and each["loc"][:-1] == place[:-1]]
-            similar = closest(str(place[-1]), names) or next((name for name, alias in names.items() if [alias] == lacking), None)
-            meant |= {(*place[:-1], names[similar])} if similar else set()
-            remedy = f"did you mean {similar}?" if similar else f"the fields are {', '.join(names)}"
+            aliases = _field_aliases(model, location)
+            missing = [other["loc"][-1] for other in entries if other["type"] == "missing" and other["loc"][:-1] == location[:-1]]
+            similar = closest(str(location[-1]), aliases)
+            similar = similar or next((name for name, alias in aliases.items() if [alias] == missing), None)
+            misspelled |= {(*location[:-1], aliases[similar])} if similar else set()
+            remedy = f"did you mean {similar}?" if similar else f"the fields are {', '.join(aliases)}"
             sentence = f"is no field; {remedy}"
         elif entry["type"] == "missing":
-            if place in meant:
+            if location in misspelled:
                 continue
             sentence = "is missing"
-        lines.append({"type": refusal(sentence), "loc": place, "input": entry["input"]})
-    return ValidationError.from_exception_data(error.title, lines, hide_input=True)
+        details.append({"type": refusal(sentence), "loc": location, "input": entry["input"]})
+    return ValidationError.from_exception_data(error.title, details, hide_input=True)
 
 
-def _field_names(model: type[BaseModel], place: Sequence[int | str]) -> dict[str, str]:
-    """Return the aliases of the fields of the structure that a place is in, by the names that are written like its last step."""
-    for step in place[:-1]:
-        field = next((each for name, each in model.model_fields.items() if step in (name, each.alias)), None)
+def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
+    """Return the aliases of the fields beside `location`, by the field's name: in PascalCase if `location` ends in it, else in
+    snake_case.
+    """
+    for step in location[:-1]:
+        field = next((field for name, field in model.model_fields.items() if step in (name, field.alias)), None)
         if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
             return {}
         model = field.annotation
-    pascal = str(place[-1])[:1].isupper()
-    return {str(each.alias if pascal else name): str(each.alias) for name, each in model.model_fields.items()}
+    pascal = str(location[-1])[:1].isupper()
+    return {str(field.alias if pascal else name): str(field.alias) for name, field in model.model_fields.items()}
 
 
 def placed(error: Mapping[str, Any]) -> str:
-    """One entry of `ValidationError.errors()` about a file as a sentence behind its place. A missing key is in the sentence."""
+    """Return one entry of `ValidationError.errors()` as "LOCATION: SENTENCE". For a missing key it is that of the object."""
     steps = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
     return f"{'.'.join(map(str, steps)) or 'the file'}: {in_words(error)}"

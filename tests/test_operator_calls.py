@@ -41,7 +41,7 @@ engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What does calls on NumPy's arrays."""
     if request.param == ADDRESSES:
-        monkeypatch.setattr(EngineProgram, "array_call", lambda *_: None)
+        monkeypatch.setattr(EngineProgram, "fast_path", lambda *_: None)
     if request.param == NUMPY:
         monkeypatch.setenv("DMLGATHER_PURE", "1")
     name: str = request.param

@@ -21,14 +21,14 @@ PEERS: dict[str, type[Peer]] = {
 
 
 def check_names(names: tuple[str, ...]) -> None:
-    """BenchError for an unknown name, and for an empty list."""
+    """Raise BenchError for an unknown name, and for an empty list."""
     unknown = [name for name in names if name not in PEERS]
     if unknown or not names:
         raise BenchError(f"unknown peer {', '.join(unknown) or '(none)'}; expected some of: {', '.join(PEERS)}")
 
 
 def invite(names: tuple[str, ...], stage: Stage) -> tuple[list[Peer], dict[str, str]]:
-    """The peers with these names that can run on the stage, and the reasons why others cannot."""
+    """Return the peers with these names that can run on the stage, and for the others the reason why not."""
     present, missing = [], {}
     for name in names:
         kind = PEERS[name]

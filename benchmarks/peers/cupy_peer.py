@@ -1,4 +1,4 @@
-"""CuPy: take into an existing array, and indexing."""
+"""CuPy: `take` into an existing array, and indexing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class CupyPeer(Peer):
-    """On a GPU, on the stage's stream (which is CuPy's current one)."""
+    """CuPy on the stage's stream, which is CuPy's current one."""
 
     name, packages, devices = "cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), ("cuda",)
     extra = "cuda13"

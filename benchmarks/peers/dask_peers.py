@@ -18,7 +18,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class ChunkedPeer(Peer):
-    """Takes rows of a table into this process. Chunks are whole rows, of the size that Dask chooses. text: as one types it."""
+    """A peer that takes rows of a table into this process. Chunks are whole rows, of Dask's size. `text`: the call, as code."""
 
     packages, devices, extra = ("dask", "distributed"), ("cluster",), "dask"
     text: ClassVar[str]
@@ -30,10 +30,10 @@ class ChunkedPeer(Peer):
 
     @abstractmethod
     def rows(self, data: WorkloadArrays) -> Array:
-        """The rows that the index selects."""
+        """Return the rows that the index selects."""
 
     def chunks(self, data: WorkloadArrays) -> list[tuple[int, int]]:
-        """The first row and the end of every chunk."""
+        """Return the first row and the end of every chunk."""
         sizes = ("auto", *data.x.shape[1:])
         rows = self.dask_array.core.normalize_chunks(sizes, data.x.shape, dtype=data.dtype)[0]
         return list(pairwise(accumulate(rows, initial=0)))
@@ -43,15 +43,14 @@ class ChunkedPeer(Peer):
             self._unsupported(data, kind)
         yield Spelling(self.text, partial(self.rows, data), preallocated=False)
 
-    def _unsupported(self, data: WorkloadArrays, kind: Any, /) -> Iterator[Spelling]:  # noqa: ARG002 - as the peer's methods
-        """Raise UnsupportedWorkloadError."""
+    def _unsupported(self, data: WorkloadArrays, kind: Any, /) -> Iterator[Spelling]:  # noqa: ARG002 - the signature of Peer
         raise UnsupportedWorkloadError("takes rows of tables only")
 
     along = tuples = view = _unsupported
 
 
 class DaskPeer(ChunkedPeer):
-    """A dask array whose chunks are loaded by separate tasks, indexed by an array."""
+    """A dask array with one loading task per chunk, indexed by an array."""
 
     name, bounds = "dask", "raises; a negative one counts from the end"
     text = "da.concatenate(chunks)[i].compute()"
@@ -66,8 +65,8 @@ class DaskPeer(ChunkedPeer):
 
 
 class FusedLoopPeer(ChunkedPeer):
-    """What one would write by hand: one task per chunk that is needed loads the chunk and takes its rows, and the caller copies
-    them to their positions.
+    """A loop as written by hand: one task per needed chunk loads it and takes its rows, and the caller copies them to their
+    places.
     """
 
     name, bounds = "fused-loop", "not looked at"
@@ -91,10 +90,10 @@ class FusedLoopPeer(ChunkedPeer):
 
 
 def load_chunk(file: str, start: int, stop: int) -> Array:
-    """A chunk's rows in memory."""
+    """Load a chunk into memory."""
     return np.array(np.load(file, mmap_mode="r")[start:stop])
 
 
 def take_rows(file: str, start: int, stop: int, rows: Array) -> Array:
-    """Rows of a chunk; only their pages of the file are read. rows: int64 [rows], counted from `start`."""
+    """Return rows of a chunk, reading only their pages of the file. `rows`: int64, counted from `start`."""
     return np.load(file, mmap_mode="r")[start:stop].take(rows, axis=0)

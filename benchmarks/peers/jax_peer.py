@@ -1,4 +1,4 @@
-"""JAX: compiled once per data; results are always new arrays."""
+"""JAX: functions compiled once per workload. Results are always new arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class JaxPeer(Peer):
-    """XLA's thread pool has as many threads as the process may use CPUs. On a GPU it creates its own streams."""
+    """JAX, with one thread per CPU in XLA's pool. On a GPU it creates its own streams."""
 
     name, packages, devices = "jax", ("jax",), ("cpu", "cuda")
     bounds = "mode='clip' clamps"
@@ -58,13 +58,13 @@ class JaxPeer(Peer):
         if order is None:
             raise UnsupportedWorkloadError("JAX has no strided views")
         back = tuple(int(axis) for axis in np.argsort(order))
-        stored = data.base.reshape([kind.shape[axis] for axis in order])
+        packed = data.base.reshape([kind.shape[axis] for axis in order])
         text = "x[…]" if back == tuple(range(len(back))) else f"x.transpose({back})"
-        yield self._compiled(f"jit(lambda x: {text})", lambda x: x.transpose(back)[kind.slices], stored)
+        yield self._compiled(f"jit(lambda x: {text})", lambda x: x.transpose(back)[kind.slices], packed)
 
     def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:
-        given = [data.x] if data.index is None else [data.x, data.index]
-        yield self._compiled(f"jit(lambda x, i: {kind.steps})", lambda x, i=None: kind.applied(kind.steps, x, i), *given)
+        inputs = [data.x] if data.index is None else [data.x, data.index]
+        yield self._compiled(f"jit(lambda x, i: {kind.steps})", lambda x, i=None: kind.applied(kind.steps, x, i), *inputs)
 
     def array(self, result: Any) -> Array:
         if self.stage.device == "cpu":

@@ -1,4 +1,4 @@
-"""NumPy, one thread: the fastest way to write to an existing array, and what one would usually type."""
+"""NumPy, one thread: the fastest call into an existing array, and the usual call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class NumpyPeer(Peer):
-    """On the CPU."""
+    """NumPy on the CPU."""
 
     name, packages, devices = "numpy", ("numpy",), ("cpu",)
     bounds = "mode='clip' clamps (a negative index to 0); as typed, a bad index raises"

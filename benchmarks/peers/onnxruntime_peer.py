@@ -16,7 +16,7 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 class OnnxRuntimePeer(GraphPeer):
-    """Sequential execution, with the stage's number of threads in a node; on a GPU on its own stream."""
+    """ONNX Runtime with sequential execution and the stage's threads per node. On a GPU it has its own stream."""
 
     name, packages, devices = "onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnx"), ("cpu", "cuda")
     bounds = "checked on the CPU (an error); on a GPU zeros are written"

@@ -15,7 +15,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class OpenVinoPeer(GraphPeer):
-    """The CPU plugin, tuned for latency, computing at the inputs' precision."""
+    """OpenVINO's CPU plugin, tuned for latency, at the inputs' precision."""
 
     name, packages, devices = "openvino", ("openvino",), ("cpu",)
     bounds = "Gather writes zeros; other operations leave it undefined"
@@ -23,8 +23,8 @@ class OpenVinoPeer(GraphPeer):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        if "openvino" not in sys.modules:  # otherwise the import writes to the home directory, calls a server and forks
-            sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] # makes openvino use its own stub
+        if "openvino" not in sys.modules:  # its telemetry would write to the home folder, call a server and fork
+            sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] # openvino then uses a stub
         self._openvino: Any = import_module("openvino")
         self._core = self._openvino.Core()
         self._options = {

@@ -1,4 +1,4 @@
-"""Peers: libraries that do the kinds of workload in their own ways."""
+"""The interface of peers: libraries that run the kinds of workload."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where peers run. device: "cpu", "cuda" or "cluster". threads: how many each may use on the CPU. stream: the CUDA stream
-    (CuPy's) of peers that do not create their own.
+    """The device of peers.
+
+    `device`: "cpu", "cuda" or "cluster". `threads`: maximum number of CPU threads of each peer. `stream`: CuPy's stream for
+    peers without their own.
     """
 
     device: str
@@ -28,8 +30,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """One way to do a workload. text: as one would type it; x, i, out are the arrays. run: does it and returns the result.
-    preallocated: whether it writes to `out` instead of new memory.
+    """One way to run a workload.
+
+    `text`: the call as code, with the arrays x, i and out. `run`: runs it and returns the result. `preallocated`: it writes to
+    `out` instead of new memory.
     """
 
     text: str
@@ -40,9 +44,9 @@ class Spelling:
 class Peer(ABC):
     """A library that is ready to run on a stage.
 
-    packages: names on PyPI; their versions are reported. extra: of this project, which installs them. bounds: the result of an
-    index out of range. own_clock: whether it creates its own streams on a GPU. The constructor raises ImportError without the
-    packages, and UnsupportedWorkloadError if the library cannot run on that stage.
+    `packages`: names on PyPI, whose versions are reported. `extra`: of this project, which installs them. `bounds`: the result
+    for an index out of range. `own_clock`: it creates its own streams on a GPU. The constructor raises ImportError without the
+    packages, and UnsupportedWorkloadError if the library cannot run on the stage.
     """
 
     name: ClassVar[str]
@@ -56,7 +60,7 @@ class Peer(ABC):
         self.stage = stage
 
     def spellings(self, data: WorkloadArrays) -> Iterator[Spelling]:
-        """Its ways to do the workload. UnsupportedWorkloadError, with the reason, when there is none."""
+        """Yield the peer's ways to run a workload. Raises UnsupportedWorkloadError, with the reason, if there is none."""
         match data.kind:
             case Take():
                 return self.take(data, data.kind)
@@ -71,26 +75,26 @@ class Peer(ABC):
 
     @abstractmethod
     def take(self, data: WorkloadArrays, kind: Take, /) -> Iterator[Spelling]:
-        """Ways to take positions along an axis."""
+        """Yield ways to take positions along an axis."""
 
     @abstractmethod
     def along(self, data: WorkloadArrays, kind: Along, /) -> Iterator[Spelling]:
-        """Ways to take elements by an index each."""
+        """Yield ways to take elements with one index each."""
 
     @abstractmethod
     def tuples(self, data: WorkloadArrays, kind: Tuples, /) -> Iterator[Spelling]:
-        """Ways to take by tuples of coordinates."""
+        """Yield ways to take by tuples of coordinates."""
 
     @abstractmethod
     def view(self, data: WorkloadArrays, kind: ViewCopy, /) -> Iterator[Spelling]:
-        """Ways to copy a view."""
+        """Yield ways to copy a view."""
 
-    def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:  # noqa: ARG002 - others can
-        """Ways to do several steps. Not all peers have one here."""
+    def chain(self, data: WorkloadArrays, kind: Chain, /) -> Iterator[Spelling]:  # noqa: ARG002 - subclasses use them
+        """Yield ways to run a chain. By default, a peer has none."""
         raise UnsupportedWorkloadError("one operation is measured, and this is several")
 
     def array(self, result: Any) -> Array:
-        """The result of a spelling as an array of the workload's library."""
+        """Convert the result of a spelling to an array of the workload's library."""
         return result
 
 
@@ -105,7 +109,7 @@ class GraphPeer(Peer):
         if order is None:
             raise UnsupportedWorkloadError(f"{self.title} has no strided views")
         if order == tuple(range(len(order))):
-            ends = [-(2**31) if part.stop < 0 else part.stop for part in kind.ranges]  # -1 would be the last element
+            ends = [-(2**31) if part.stop < 0 else part.stop for part in kind.ranges]  # -1 would mean the last element
             yield self.sliced(data, [part.start for part in kind.ranges], ends, [part.step for part in kind.ranges])
         elif kind.out_shape == kind.shape:
             packed = data.base.reshape([kind.shape[axis] for axis in order])
@@ -115,8 +119,8 @@ class GraphPeer(Peer):
 
     @abstractmethod
     def sliced(self, data: WorkloadArrays, starts: list[int], ends: list[int], steps: list[int]) -> Spelling:
-        """x[start:end:step] in every dimension."""
+        """Return a Slice: x[start:end:step] in every dimension."""
 
     @abstractmethod
     def transposed(self, data: WorkloadArrays, packed: Array, order: list[int]) -> Spelling:
-        """`packed` with its dimensions in another order."""
+        """Return a Transpose: `packed` with its dimensions in another order."""

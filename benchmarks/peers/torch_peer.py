@@ -13,7 +13,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class TorchPeer(Peer):
-    """On the CPU with the stage's number of threads; on a GPU on the stage's stream."""
+    """PyTorch on the CPU with the stage's threads, or on the stage's stream of a GPU."""
 
     name, packages, devices = "torch", ("torch",), ("cpu", "cuda")
     bounds = "checked: an error on the CPU, a device-side assertion on a GPU; indexing resolves negative indices"

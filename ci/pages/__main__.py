@@ -1,6 +1,6 @@
-"""`python -m ci.pages`: writes what the code generates: schemas, tables and pictures under docs/, a part of the C++ header.
+"""`python -m ci.pages`: write the generated files: schemas, tables and diagrams in docs/, and a part of the C++ header.
 
-It runs in an environment of `ci/setup test`. tests/pages/test_written.py compares the files with what it would write.
+It needs an environment of `ci/setup test`. tests/pages/test_written.py checks that the files are up to date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of pages that code writes: `<!-- NAME: ci/pages writes it -->`, what was written, `<!-- end of NAME -->`."""
+"""Generated blocks of pages, between `<!-- NAME: ci/pages writes it -->` and `<!-- end of NAME -->`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 def replaced(text: str, contents: Mapping[str, str]) -> str:
-    """`text` with new blocks: name -> content. ValueError for a block that the text lacks."""
+    """Return `text` with new contents of blocks. `contents`: name -> content. Raises ValueError for a missing block."""
     for name, content in contents.items():
         opening, closing = f"<!-- {name}: ci/pages writes it -->\n", f"<!-- end of {name} -->"
         before, opened, rest = text.partition(opening)
@@ -17,7 +17,7 @@ def replaced(text: str, contents: Mapping[str, str]) -> str:
     return text
 
 
-def table(heading: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str] = ()) -> str:
-    """A table. words: the columns that are aligned at the left; all, if none is named."""
-    ruled = ("---" if not words or column in words else "---:" for column in heading)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, tuple(ruled), *rows))
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]], left_aligned: Collection[str] = ()) -> str:
+    """Return a Markdown table. `left_aligned`: names of columns; default: all."""
+    rule = ("---" if not left_aligned or column in left_aligned else "---:" for column in heading)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, tuple(rule), *rows))

@@ -1,4 +1,4 @@
-"""Examples in docstrings as blocks of code: `>>>` is a quotation to Markdown."""
+"""Conversion of docstring examples to blocks of code: Markdown reads `>>>` as a quotation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from itertools import groupby
 
 
 def fenced(docstring: str) -> str:
-    """Return a docstring in which each paragraph that begins with `>>>` is a fenced block of Python; neighbours are one."""
+    """Return a docstring with fenced Python blocks around paragraphs that begin with `>>>`. Adjacent ones share a block."""
     paragraphs = [paragraph.strip("\n") for paragraph in docstring.split("\n\n")]
-    found: list[str] = []
+    blocks: list[str] = []
     for example, group in groupby(paragraphs, key=lambda paragraph: paragraph.lstrip().startswith(">>>")):
         text = "\n\n".join(group)
-        found.append(f"```python\n{text}\n```" if example else text)
-    return "\n\n".join(found)
+        blocks.append(f"```python\n{text}\n```" if example else text)
+    return "\n\n".join(blocks)

@@ -1,4 +1,4 @@
-"""The part of dmlgather_dump.h that follows from the declared operators: names of enumerators, and fields of structures."""
+"""The generated part of dmlgather_dump.h, from the declared operators: names of enumerators, and fields of structures."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ENUMERATIONS: dict[type[enum.Enum], str] = {
     TensorFlags: "flag_names",
     DepthSpaceOrder: "order_names",
 }
-"""The array in the header that has the names of an enumeration, by number."""
+"""Enumeration -> the array in the header with the names of its members, by number."""
 
 
 LEVELS = {
     level: [operator for operator in OPERATORS.values() if operator.introduced is level]
     for level in sorted({operator.introduced for operator in OPERATORS.values()})
 }
-"""The operators by the level that brought them, which is the version of directml.h that has them."""
+"""Feature level -> the operators that it introduced. Older versions of directml.h lack them."""
 
 
 def rendered(text: str) -> str:
-    """The text of the header with its generated part written anew."""
+    """Return the header's text with a new generated part."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -44,7 +44,7 @@ def rendered(text: str) -> str:
 
 
 def generated() -> Iterator[str]:
-    """The generated lines."""
+    """Yield the generated lines."""
     yield ""
     yield from _names("operator_names", ["INVALID", *(name.removeprefix(PREFIX) for name in NUMBERS)])
     for kind, array in ENUMERATIONS.items():
@@ -62,7 +62,7 @@ def generated() -> Iterator[str]:
     yield "inline void operation(Line& line, const DML_OPERATOR_DESC& desc) {"
     yield "    switch (number_of(desc.Type)) {"
     for level, operators in LEVELS.items():
-        cases = [f"    case {one.type}: return structure<{_structure(one)}>(line, desc.Desc);" for one in operators]
+        cases = [f"    case {it.type}: return structure<{_structure(it)}>(line, desc.Desc);" for it in operators]
         yield from _guarded(level, cases)
     yield from ("    default: return;", "    }", "}", "")
 
@@ -72,7 +72,7 @@ def _structure(operator: Operator) -> str:
 
 
 def _guarded(level: FeatureLevel, lines: list[str]) -> list[str]:
-    """Lines that need an edition of directml.h for `level`; the first level needs no guard."""
+    """Guard lines by the version of directml.h that `level` needs. The first level needs no guard."""
     return lines if level is min(FeatureLevel) else [f"#if DMLGATHER_DML_VERSION >= {level.value:#x}", *lines, "#endif"]
 
 
@@ -84,7 +84,7 @@ def _names(array: str, names: list[str]) -> Iterator[str]:
 
 
 def _fields(structure: type[Structure], name: str) -> Iterator[str]:
-    """The function that writes each field of a structure, in the order of directml.h."""
+    """Yield the function that writes each field of a structure, in the order of directml.h."""
     count = next((field.alias for field in structure.model_fields.values() if field.default_factory is unstated), None)
     yield f"inline void fields(Line& line, const {name}& desc) {{"
     yield from (f"    {_field(field, count)}" for field in structure.model_fields.values())

@@ -1,5 +1,6 @@
-"""Draws docs/graphs/gather.svg, the task graph of a gather: the graph runs over a table of its own row numbers, and the picture
-shows the rows that each task returned.
+"""Diagram of the task graph of a gather, docs/graphs/gather.svg.
+
+The graph runs on a table whose rows are their own numbers, so the results of tasks are the rows that each task returned.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from dmlgather.diagram.canvas import INK, RULE, SHADE, SOFT, box, document, hue,
 from dmlgather.distributed import gather
 
 CELL, HEIGHT, PITCH = 25.0, 48.0, 78.0
-"""Width of a row's cell, height of a box, and from one box to the next below it."""
+"""Width of a row's cell, height of a box, and vertical distance of boxes."""
 
 COLUMNS = {"chunk": 32.0, "take": 196.0, "pick": 392.0, "place": 570.0}
-"""Left edges of what is drawn below each other."""
+"""Left edges of the columns."""
 
 HEADINGS = {
     "chunk": ("table", "as it is stored, in chunks"),
@@ -31,12 +32,12 @@ HEADINGS = {
 }
 
 TOP = 176.0
-"""Where the boxes begin, below the indices and the headings."""
+"""Top of the first box, below the indices and the headings."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A chunk or a task: the rows that it holds, where it is drawn, and the names of the boxes that it needs."""
+    """A chunk or a task, with its rows, its position, and the names of the boxes that it needs."""
 
     kind: str
     label: str
@@ -54,42 +55,43 @@ class _Box:
 
 
 def example() -> str:
-    """The picture on the page about tables in chunks: one chunk is not touched, and two blocks share the loads of the others."""
+    """Return the diagram of docs/distributed.md: one chunk is not loaded, and two blocks share the other loads."""
     return draw((3, 3, 3, 3), (1, 4, 1, 0, 4, 5, 10, 40), block=4)
 
 
 def draw(sizes: Sequence[int], indices: Sequence[int], *, block: int) -> str:
-    """The task graph of a gather of whole rows as an SVG document, under DirectML's rules.
+    """Return the task graph of a gather of rows, with DirectML's rules, as an SVG document.
 
-    sizes: rows of each chunk of the table. indices: which rows are gathered, `block` of them at a time. For small ones.
+    `sizes`: number of rows of each chunk of the table. `indices`: the rows to gather. `block`: indices per block. All must be
+    small.
     """
     table = da.arange(sum(sizes), chunks=(tuple(sizes),), dtype=np.int64)
     gathered = gather(table, np.asarray(indices), block_bytes=block * table.dtype.itemsize)
-    positions = dask.compute(gathered)[0].tolist()  # since each row of the table is its own number
+    positions = dask.compute(gathered)[0].tolist()  # each row is its own number
     boxes = _boxes(table, gathered)
     starts = list(accumulate(sizes))
     owners = {row: next(chunk for chunk, end in enumerate(starts) if row < end) for row in range(sum(sizes))}
     height = TOP + PITCH * len(sizes) + 20
-    width = max(COLUMNS["place"] + 150, *(each.x + each.width for each in boxes.values())) + 24
-    said = _said(indices, positions)
-    drawn = [
+    width = max(COLUMNS["place"] + 150, *(drawn.x + drawn.width for drawn in boxes.values())) + 24
+    caption = _caption(indices, positions)
+    elements = [
         text(24, 34, "The tasks of a gather", size=17, bold=True),
-        *_strip(indices, [owners[row] for row in positions], block, said),
+        *_strip(indices, [owners[row] for row in positions], block, caption),
         *_headings(),
         *_frames(boxes),
-        *(edge for each in boxes.values() for edge in _edges(each, boxes, owners)),
-        *(part for each in boxes.values() for part in _drawn(each, boxes, owners)),
+        *(edge for target in boxes.values() for edge in _edges(target, boxes, owners)),
+        *(part for drawn in boxes.values() for part in _box(drawn, boxes, owners)),
     ]
-    return document("The tasks of a gather", f"{said} {_described(boxes)}", drawn, width, height)
+    return document("The tasks of a gather", f"{caption} {_described(boxes)}", elements, width, height)
 
 
 def _boxes(table: da.Array, result: da.Array) -> dict[Any, _Box]:
-    """Chunks and tasks by name, top to bottom as their rows lie in the table."""
+    """Return chunks and tasks by name, from top to bottom in the order of the table's rows."""
     graph = dict(result.__dask_graph__())
     values = dict(zip(graph, dask.get(graph, list(graph)), strict=True))
     sizes = table.chunks[0]
     middle = TOP + PITCH * (len(sizes) - 1) / 2
-    found = {
+    boxes = {
         ("chunk", number): _Box("chunk", f"chunk {number}", tuple(range(begin, end)), TOP + PITCH * number)
         for number, (begin, end) in enumerate(pairwise((0, *accumulate(sizes))))
     }
@@ -103,25 +105,25 @@ def _boxes(table: da.Array, result: da.Array) -> dict[Any, _Box]:
         }
         label, y = place[kind]
         needs = [("chunk", number)] if kind == "take" else sorted(task.dependencies, key=lambda needed: needed[-1])
-        found[key] = _Box(kind, label, tuple(values[key].tolist()), y, tuple(needs))
-    return found
+        boxes[key] = _Box(kind, label, tuple(values[key].tolist()), y, tuple(needs))
+    return boxes
 
 
-def _said(indices: Sequence[int], positions: Sequence[int]) -> str:
-    meant = [f"{index} means row {row}" for index, row in zip(indices, positions, strict=True) if index != row]
-    return "Indices are resolved and split by chunk when gather is called" + (f"; {', '.join(meant)}." if meant else ".")
+def _caption(indices: Sequence[int], positions: Sequence[int]) -> str:
+    resolved = [f"{index} means row {row}" for index, row in zip(indices, positions, strict=True) if index != row]
+    return "Indices are resolved and split by chunk when gather is called" + (f"; {', '.join(resolved)}." if resolved else ".")
 
 
 def _described(boxes: dict[Any, _Box]) -> str:
-    tasks = [each for each in boxes.values() if each.kind != "chunk"]
-    loaded = [each.label for each in tasks if each.kind == "take"]
-    held = "; ".join(f"{each.kind} {each.label}: rows {', '.join(map(str, each.rows))}" for each in tasks)
-    return f"Loaded: {', '.join(loaded)}. Tasks: {held}."
+    tasks = [task for task in boxes.values() if task.kind != "chunk"]
+    loaded = [task.label for task in tasks if task.kind == "take"]
+    rows = "; ".join(f"{task.kind} {task.label}: rows {', '.join(map(str, task.rows))}" for task in tasks)
+    return f"Loaded: {', '.join(loaded)}. Tasks: {rows}."
 
 
-def _strip(indices: Sequence[int], owners: Sequence[int], block: int, said: str) -> Iterator[svg.Element]:
-    """The indices, block by block, each in the colour of the chunk that it wants a row of."""
-    yield text(24, 62, said, size=12, colour=SOFT)
+def _strip(indices: Sequence[int], owners: Sequence[int], block: int, caption: str) -> Iterator[svg.Element]:
+    """Draw the indices, block by block, each in the colour of its chunk."""
+    yield text(24, 62, caption, size=12, colour=SOFT)
     for number, (index, owner) in enumerate(zip(indices, owners, strict=True)):
         x = 132 + CELL * number + 116 * (number // block)
         if not number % block:
@@ -137,11 +139,11 @@ def _headings() -> Iterator[svg.Element]:
 
 
 def _frames(boxes: dict[Any, _Box]) -> Iterator[svg.Element]:
-    """Round a chunk and what is taken of it: one task loads and takes."""
-    for each in boxes.values():
-        if each.kind == "take":
-            chunk = boxes[each.needs[0]]
-            yield box(chunk.x - 8, each.y - 7, each.x + each.width - chunk.x + 16, HEIGHT + 14, fill=SHADE, stroke=RULE)
+    """Draw frames around a chunk and its "take" box, which are one task."""
+    for take in boxes.values():
+        if take.kind == "take":
+            chunk = boxes[take.needs[0]]
+            yield box(chunk.x - 8, take.y - 7, take.x + take.width - chunk.x + 16, HEIGHT + 14, fill=SHADE, stroke=RULE)
 
 
 def _edges(target: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterator[svg.Element]:
@@ -152,18 +154,18 @@ def _edges(target: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iter
         yield path([], (start, end), colour=hue(owners[source.rows[0]]), dashes=[3, 3] if source.kind == "chunk" else ())
 
 
-def _drawn(each: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterator[svg.Element]:
-    """A box, its label and its rows; the rows of a chunk that nothing takes are pale."""
-    wanted = set(each.rows)
-    if each.kind == "chunk":
-        wanted = {row for other in boxes.values() for row in other.rows if other.kind == "take"}
-    untouched = not wanted & set(each.rows)
-    yield box(each.x, each.y, each.width, HEIGHT, stroke=RULE if untouched else SOFT, dashed=untouched)
-    label = f"{each.label}: not loaded" if untouched else each.label
-    yield text(each.x + 7, each.y + 14, label, size=10, colour=SOFT if untouched else INK)
-    for number, row in enumerate(each.rows):
-        fill = hue(owners[row]) if row in wanted else "none"
-        yield from _cell(each.x + 7 + CELL * number, each.y + 20, str(row), fill, pale=row not in wanted)
+def _box(drawn: _Box, boxes: dict[Any, _Box], owners: dict[int, int]) -> Iterator[svg.Element]:
+    """Draw a box with its label and rows. Rows of a chunk that no task takes are pale."""
+    taken = set(drawn.rows)
+    if drawn.kind == "chunk":
+        taken = {row for other in boxes.values() for row in other.rows if other.kind == "take"}
+    unused = not taken & set(drawn.rows)
+    yield box(drawn.x, drawn.y, drawn.width, HEIGHT, stroke=RULE if unused else SOFT, dashed=unused)
+    label = f"{drawn.label}: not loaded" if unused else drawn.label
+    yield text(drawn.x + 7, drawn.y + 14, label, size=10, colour=SOFT if unused else INK)
+    for number, row in enumerate(drawn.rows):
+        fill = hue(owners[row]) if row in taken else "none"
+        yield from _cell(drawn.x + 7 + CELL * number, drawn.y + 20, str(row), fill, pale=row not in taken)
 
 
 def _cell(x: float, y: float, content: str, fill: str, *, pale: bool = False) -> Iterator[svg.Element]:

@@ -1,4 +1,4 @@
-"""An extension of griffe, which reads the docstrings of the reference: their examples are code."""
+"""Extension of griffe, which reads the docstrings of docs/api.md, for examples as blocks of code."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from ci.pages.doctests import fenced
 
 
 class Doctests(Extension):
-    """Makes examples in docstrings blocks of code."""
+    """The extension of griffe."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        """Rewrite the docstring of a module, class, function or attribute."""
+        """Convert the examples in the docstring of a module, class, function or attribute."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)

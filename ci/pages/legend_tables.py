@@ -1,4 +1,4 @@
-"""The tables of docs/explain.md that say what the words of an explanation mean, generated from the words in the package."""
+"""Tables of docs/explain.md with the meaning of words in explanations, from the package."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CPU_LOOPS = (
     ("short run", "contiguous runs of up to 64 bytes whose size is no power of two"),
     ("strided", "single units, with the same step from each to the next"),
     ("picked", "short pieces of the output, each from few places: vectors are loaded, and bytes picked from them"),
-    ("transposed", "input and output run along different dimensions: tiles are turned in registers"),
+    ("transposed", "input and output are contiguous along different dimensions: tiles are transposed in registers"),
     ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
 )
-"""The names that follow "cpu" where the compiled engine runs the plan, each with what it is for."""
+"""Names of the compiled engine's loops, which follow "cpu" in explanations, and their use."""
 
 
 def legend_tables() -> dict[str, str]:
-    """The blocks: name -> table."""
+    """Return the blocks: name -> table."""
     rows = {
         "the words": (("in the output", "means"), [(term.shown, term.meaning) for term in TERMS]),
         "the parts of names": (("part", "means"), _NAMES),

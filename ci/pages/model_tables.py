@@ -1,4 +1,4 @@
-"""The table of real models (tests/real_models), generated from the committed record."""
+"""Table of real models, from the committed record in tests/real_models."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SHOWN = {
     "seconds": "s",
     "mb": "MB",
 }
-"""The columns of checked models: name in the record -> heading."""
+"""Columns of the table: name in the record -> heading."""
 
 Row = Mapping[str, Any]
 
 
 def checked_models(record: Row) -> str:
-    """The models, with the sums below those of real models, and what they were made with."""
+    """Return the table of models, with sums of the real ones, followed by machine and versions."""
     models = record["models"]
     rows = {name: row["counts"] for name, row in models.items()}
     real = [row for name, row in rows.items() if models[name]["version"]]
@@ -40,7 +40,6 @@ def checked_models(record: Row) -> str:
 
 
 def _named(name: str, version: str) -> str:
-    """A model with its package's version; the generated model has none."""
     return f"`{name}` ({version})" if version else name
 
 

@@ -1,4 +1,4 @@
-"""The table of the heavier checks in docs/testing.md."""
+"""Table of the heavier checks in docs/testing.md."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from tests.heavy import CHECKS, Check
 
 
 def script_tables() -> dict[str, str]:
-    """The block: name -> table."""
+    """Return the block: name -> table."""
     heading = ("check", "does", "minutes", "in `.ci/run`", "due before changes of")
     return {"the heavier checks": table(heading, [_row(check) for check in CHECKS])}
 
 
 def _row(check: Check) -> tuple[str, ...]:
-    whole = f", {check.count[2]:,} {check.count[1]}" if check.count is not None else ""
+    whole = f" (whole: {check.count[2]:,} {check.count[1]})" if check.count is not None else ""
     return (
         f"`{check.usage}`",
-        f"{check.does}{whole and f'. Whole{whole}'}",
+        check.does.partition(". ")[0] + whole,
         f"{check.minutes}",
         f"`{check.short}`" if check.short else "–",
         check.due,

@@ -1,8 +1,9 @@
-"""The tables of traffic and of the sweep on the page about kernels, generated from the committed records (tests/kernels)."""
+"""The files and lines about memory traffic and the sweep, generated from the committed records (tests/kernels)."""
 
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,13 +11,35 @@ from ci.pages.blocks import table
 from tests.kernels.goals import Goals
 
 WORDS = ("workload", "layout", "kernel", "misses")
-"""The columns that hold words."""
+"""The left-aligned columns."""
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 
+KERNELS = {"ours": "dmlgather's", "naive": "naive", "row": "row"}
+"""The counted kernels: name in the record -> heading."""
+
+
+def traffic_summary(rows: Rows) -> str:
+    """Return a table with the median and the worst figure of each counted kernel."""
+    shown: list[tuple[str, ...]] = []
+    for kind, heading in KERNELS.items():
+        kernels = [row[kind] for row in rows.values() if kind in row]
+        fetched, used, instructions = ([kernel[each] for kernel in kernels] for each in ("fetched", "used", "instructions"))
+        shown.append(
+            (
+                heading,
+                f"{len(kernels)}",
+                f"{_short(statistics.median(fetched))}; {_short(max(fetched))}",
+                f"{_percent(statistics.median(used))}; {_percent(min(used))}",
+                f"{_short(statistics.median(instructions))}; {_short(max(instructions))}",
+            )
+        )
+    figures = ("fetched", "used", "PTX instructions for 16 bytes")
+    return table(("kernels", "workloads", *(f"{figure}: median; worst" for figure in figures)), shown, ("kernels",))
+
 
 def traffic_tables(rows: Rows) -> str:
-    """Both tables as Markdown: memory, and instructions with occupancy."""
+    """Return two tables as Markdown: memory, and instructions with occupancy."""
     memory = table(
         (
             "workload",
@@ -58,9 +81,9 @@ def traffic_tables(rows: Rows) -> str:
 
 
 def sweep_table(rows: Rows, goals: Goals) -> str:
-    """How many layouts meet the goals, and a table of those that do not, as Markdown."""
+    """Return, as Markdown, the number of layouts that meet the goals and a table of the others."""
     ours = {name: row["ours"] for name, row in rows.items()}
-    made = table(
+    misses = table(
         ("layout", "kernel", "fetched", "used", "load lines", "store lines", "instructions", "misses"),
         (
             (
@@ -68,18 +91,18 @@ def sweep_table(rows: Rows, goals: Goals) -> str:
                 f"`{ours[name]['kernel']}`",
                 _short(ours[name]["fetched"]),
                 _percent(ours[name]["used"]),
-                *(_short(ours[name][each]) for each in ("load_lines", "store_lines", "instructions")),
+                *(_short(ours[name][figure]) for figure in ("load_lines", "store_lines", "instructions")),
                 ": ".join(filter(None, (", ".join(miss.figures), miss.reason))),
             )
             for name, miss in goals.misses(ours).items()
         ),
         WORDS,
     )
-    return f"{goals.summary(ours)}\n\n{made}"
+    return f"{goals.summary(ours)}\n\n{misses}"
 
 
 def _of_each(row: dict[str, dict[str, Any]], figure: str, shown: Callable[[Any], str]) -> Iterator[str]:
-    """Ours, the naive kernel's and the row kernel's."""
+    """Return a figure of dmlgather, of the naive kernel and of the row kernel."""
     return (shown(row[kind][figure]) if kind in row else "-" for kind in ("ours", "naive", "row"))
 
 

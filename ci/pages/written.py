@@ -1,4 +1,4 @@
-"""All files, and parts of files, that the code generates."""
+"""All generated files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from benchmarks.bench_report import BenchReport
 from ci.pages import dump_header
-from ci.pages.benchmark_tables import markdown
+from ci.pages.benchmark_tables import full, summary
 from ci.pages.blocks import replaced, table
 from ci.pages.graph_diagram import example
 from ci.pages.legend_tables import legend_tables
 from ci.pages.model_tables import checked_models
 from ci.pages.script_tables import script_tables
-from ci.pages.traffic_tables import sweep_table, traffic_tables
+from ci.pages.traffic_tables import Rows, sweep_table, traffic_summary, traffic_tables
 from conformance.conformance_report import ConformanceReport
 from conformance.manifest import WrittenCases
 from conformance.questions import open_questions
@@ -28,11 +28,11 @@ from tests.kernels.goals import Goals
 ROOT = Path(__file__).parents[2]
 
 CHECKOUT = {"benchmark": BenchReport, "cases": WrittenCases, "conformance": ConformanceReport}
-"""The documents that commands of the checkout write."""
+"""Documents of commands outside the package -> their types."""
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Each file, below the checkout, and its text."""
+    """Yield each generated file, relative to the checkout, and its text."""
     for kind in Schema:
         yield f"docs/schemas/{kind}.json", _schema(schema_of(kind))
     for document, model in CHECKOUT.items():
@@ -40,32 +40,55 @@ def written() -> Iterator[tuple[str, str]]:
     yield "docs/support.md", page(list(OPERATORS))
     yield "docs/graphs/gather.svg", example()
     yield str(dump_header.HEADER), dump_header.rendered(_text(str(dump_header.HEADER)))
+    for name, report in _results().items():
+        yield _beside(name), full(Path(name).name, report)
     for name, contents in blocks().items():
         yield name, replaced(_text(name), contents)
 
 
 def blocks() -> dict[str, dict[str, str]]:
-    """The blocks of each page: name -> content."""
-    traffic, sweep = (_record(f"tests/kernels/{name}.json") for name in ("traffic", "sweep"))
-    results = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
+    """Return the generated blocks: page -> name of a block -> content."""
     return {
-        "docs/benchmarks.md": {name: markdown(BenchReport.model_validate_json(_text(name))) for name in results},
-        "docs/conformance.md": {"the open questions": _questions()},
+        "docs/benchmarks.md": {name: summary(_beside(name), report) for name, report in _results().items()},
+        "conformance/questions.md": {"the open questions": _questions()},
         "docs/explain.md": legend_tables(),
         "docs/kernels.md": {
-            "traffic": traffic_tables(traffic["rows"]),
-            "sweep": sweep_table(sweep["rows"], Goals(**sweep["goals"])),
+            "traffic": traffic_summary(_rows("traffic")),
+            "sweep": _goals().summary({name: row["ours"] for name, row in _rows("sweep").items()}),
         },
         "docs/testing.md": script_tables(),
+        "tests/kernels/sweep.md": {"sweep": sweep_table(_rows("sweep"), _goals())},
+        "tests/kernels/traffic.md": {"traffic": traffic_tables(_rows("traffic"))},
         "tests/real_models/counts.md": {"real models": checked_models(_record("tests/real_models/counts.json"))},
     }
 
 
+def _results() -> dict[str, BenchReport]:
+    """Return the reports that docs/benchmarks.md shows, by file name."""
+    names = re.findall(r"<!-- (benchmarks/results/\S+): ci/pages writes it -->", _text("docs/benchmarks.md"))
+    return {name: BenchReport.model_validate_json(_text(name)) for name in names}
+
+
+def _beside(name: str) -> str:
+    """Return the name of the Markdown file beside a JSON file."""
+    return name.removesuffix(".json") + ".md"
+
+
+def _rows(record: str) -> Rows:
+    """Return the rows of tests/kernels/RECORD.json."""
+    rows: Rows = _record(f"tests/kernels/{record}.json")["rows"]
+    return rows
+
+
+def _goals() -> Goals:
+    return Goals(**_record("tests/kernels/sweep.json")["goals"])
+
+
 def _questions() -> str:
-    """All questions that the documents leave open."""
+    """Return the table of questions that DirectML's documents leave open."""
     rows = (
-        (f"`{asked.key}`", asked.asks, asked.decided, "; ".join(answer.means for answer in asked.answers[1:]), asked.source)
-        for asked in open_questions(max(FeatureLevel))
+        (f"`{item.key}`", item.asks, item.decided, "; ".join(answer.means for answer in item.answers[1:]), item.source)
+        for item in open_questions(max(FeatureLevel))
     )
     return table(("case", "is open", "dmlgather", "other answers that are told apart", "source"), rows)
 

@@ -1,20 +1,20 @@
 <#
 .SYNOPSIS
-Runs every model of this folder with DxDispatch, DirectML's command-line runner, and keeps what came back in results\.
+Runs every model of this folder with DxDispatch, DirectML's command-line runner, and keeps the results in results\.
 .DESCRIPTION
-Of each model NAME, results\ gets NAME.bin (the output, which DxDispatch writes), NAME.out and NAME.err (what it printed) and
+For each model NAME, results\ gets NAME.bin (the output), NAME.out and NAME.err (DxDispatch's standard output and error) and
 NAME.exit (its exit code, or "timeout"). A model that fails does not stop the others. README.txt says what to do with the results.
 .EXAMPLE
 .\run.ps1 -DxDispatch C:\tools\dxdispatch\dxdispatch.exe -Adapter "Microsoft Basic Render Driver"
 #>
 param(
-    # DxDispatch's program; by default the dxdispatch.exe beside this script, or the one that PATH names.
+    # Path of DxDispatch; by default dxdispatch.exe beside this script, or on PATH.
     [string]$DxDispatch = "",
-    # A part of the name of the adapter to run on; by default DxDispatch chooses. `dxdispatch.exe -s` lists the adapters.
+    # A part of the adapter's name; by default DxDispatch chooses. `dxdispatch.exe -s` lists the adapters.
     [string]$Adapter = "",
     # Turns on the debug layers of Direct3D and DirectML, which say why a descriptor is refused.
     [switch]$DebugLayers,
-    # Seconds after which a model is ended.
+    # Time limit of each model in seconds.
     [int]$TimeoutSeconds = 60
 )
 
@@ -23,12 +23,12 @@ if (-not $DxDispatch) {
     $DxDispatch = Join-Path $PSScriptRoot "dxdispatch.exe"
     if (-not (Test-Path -PathType Leaf -LiteralPath $DxDispatch)) { $DxDispatch = "dxdispatch.exe" }
 }
-$found = Get-Command -Name $DxDispatch -CommandType Application -ErrorAction SilentlyContinue | Select-Object -First 1
-if (-not $found) {
+$command = Get-Command -Name $DxDispatch -CommandType Application -ErrorAction SilentlyContinue | Select-Object -First 1
+if (-not $command) {
     [Console]::Error.WriteLine("run.ps1: '$DxDispatch' is no program: see README.txt, and name DxDispatch's with -DxDispatch PATH")
     exit 2
 }
-$program = $found.Source
+$program = $command.Source
 $results = Join-Path $PSScriptRoot "results"
 $null = New-Item -ItemType Directory -Force -Path $results
 
@@ -48,7 +48,7 @@ foreach ($model in $models) {
     try {
         $process = Start-Process -FilePath $program -ArgumentList "models/$name.json$options" -WorkingDirectory $PSScriptRoot `
             -NoNewWindow -PassThru -RedirectStandardOutput "$result.out" -RedirectStandardError "$result.err"
-        $null = $process.Handle # Windows PowerShell forgets the exit code of a process whose handle nobody asked for
+        $null = $process.Handle # without this, Windows PowerShell loses the exit code
         if ($process.WaitForExit($TimeoutSeconds * 1000)) {
             $process.WaitForExit()
             $code = [string]$process.ExitCode

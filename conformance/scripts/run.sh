@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs every model of this folder with DxDispatch, as run.ps1 does: in WSL, in Git Bash, or with another runner of its models.
 # Usage: sh run.sh [DXDISPATCH [ADAPTER]]
-# DXDISPATCH: the program; by default the dxdispatch or dxdispatch.exe that PATH names. ADAPTER: a part of the adapter's name.
-# A model that runs longer than TIMEOUT seconds (60) is ended where the command `timeout` exists.
+# DXDISPATCH: path of DxDispatch; by default dxdispatch or dxdispatch.exe on PATH. ADAPTER: a part of the adapter's name.
+# TIMEOUT (environment, default 60): time limit of each model in seconds, if the command `timeout` exists.
 
-named=${1:-$(command -v dxdispatch || command -v dxdispatch.exe || echo dxdispatch)}
-program=$(command -v "$named")
+wanted=${1:-$(command -v dxdispatch || command -v dxdispatch.exe || echo dxdispatch)}
+program=$(command -v "$wanted")
 if [ ! -f "$program" ] || [ ! -x "$program" ]; then
-    echo "run.sh: '$named' is no program: see README.txt, and name DxDispatch's: sh run.sh DXDISPATCH" >&2
+    echo "run.sh: '$wanted' is no program: see README.txt, and name DxDispatch's: sh run.sh DXDISPATCH" >&2
     exit 2
 fi
 case $program in /*) ;; *) program=$PWD/$program ;; esac

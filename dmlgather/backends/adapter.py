@@ -1,7 +1,7 @@
-"""Adapters: what calls need of a library's arrays, by the same methods for each library.
+"""Adapters: one interface to the arrays of all libraries.
 
-NumPy and CuPy are here, and all that comes through DLPack or `__cuda_array_interface__`; `torch_tensors.py` and `jax_arrays.py`
-hold those of PyTorch and JAX. `arrays.py` finds the adapter of an array.
+This module has the adapters for NumPy, for CuPy, and for arrays that come through DLPack or `__cuda_array_interface__`.
+`torch_tensors.py` and `jax_arrays.py` have those for PyTorch and JAX. `arrays.py` finds the adapter of an array.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ import numpy as np
 from dmlgather.backends import streams
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device
-from dmlgather.backends.footprints import READ_ONLY, WRITEABLE, ArrayCall
+from dmlgather.backends.footprints import READ_ONLY, WRITEABLE, FastPath
 
 if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
-Again: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Takes the arrays of a call, then `out` or None, and returns the result. None where the call as a whole has to run."""
+Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
+"""Function of the arrays of a call, then `out` or None. It returns the result, or None if the slow path must run the call."""
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
-DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged, which may state another number
+DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be wrong
 
 
 class Adapter(ABC):
-    """The arrays of one library. Each method takes arrays of that library alone; a *view* is NumPy's or CuPy's array over the
-    same memory.
+    """Interface to the arrays of one library. Methods take only arrays of that library.
+
+    A *view* is a NumPy or CuPy array over the same memory.
     """
 
     is_view = False
-    """Whether arrays of the library's own class are their own views."""
+    """True if arrays of the library's own class are their own views."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return all that a call depends on but address and elements: type, shape, strides, place. None where `view` has to look
-        at the array, or refuses it. Signatures of two libraries differ.
+        """Return type, shape, strides and place of an array: all that a call depends on except address and elements.
+
+        Return None if calls must use `view`, which may refuse the array. Signatures of different libraries are never equal.
         """
         return None
 
@@ -49,72 +51,72 @@ class Adapter(ABC):
         raise NotImplementedError
 
     def is_packed(self, array: Any) -> bool:
-        """Return whether the elements lie one behind the other, in row-major order."""
+        """Return True if the array is contiguous in row-major order."""
         return bool(array.flags.c_contiguous)
 
     @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
-        """Return the view of an array, and its device. On a GPU, CuPy's current stream waits for those who wrote the memory
-        (`order`). TypeError for an array that cannot be used.
+        """Return the view of an array, and its device. Raise TypeError for an array that cannot be used.
+
+        On a GPU, CuPy's current stream waits for the streams that wrote the memory (`order`).
         """
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """As `view`. TypeError for a scalar, which is no memory to write; ValueError for an array on a GPU that its library says
-        must not be written.
+        """Return the view of an output array, and its device.
+
+        Raise TypeError for an array that cannot be used, or for a scalar; ValueError for a read-only array on a GPU.
         """
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of `view`, where possible without an exchange, which makes a stream wait."""
+        """Return the device of an array, if possible without DLPack's exchange, which makes a stream wait."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Order a call on CuPy's current stream of GPU `number` with its library's use of the array, before the call and after
-        it, and keep the memory until the call has run, as far as the library does not do so.
+        """Order the current call, on CuPy's current stream of GPU `number`, after the library's earlier work on the array and
+        before its later work. Keep the memory until the call has run, unless the library does that.
         """
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address of the stream on which the library works on the array's GPU. None for CuPy's current stream, and for
-        arrays in host memory.
-        """
+        """Return the address of the library's current stream on the array's GPU; None for CuPy's stream, or in host memory."""
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
-        """Return a new packed array of the type of `like`, beside it, which a call may write: of this library, or a view that
-        `finished` makes one of. None where there is none.
+        """Return a new packed output array with the type and the device of `like`; None if the library cannot make one.
+
+        It may be a view, which `converted` turns into an array of the library.
         """
         return None
 
-    def finished(self, out: Any, like: Any) -> Any:  # noqa: ARG002
-        """Return what `empty` gave, once it is written, as an array of this library."""
+    def converted(self, out: Any, like: Any) -> Any:  # noqa: ARG002
+        """Return the written result of `empty` as an array of this library."""
         return out
 
-    def again(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Again:
-        """Return what repeats the call on arrays whose signatures are known to be those that it was prepared for: the first is of
-        this library. None, in the place of a result, where not all of it was written: the call as a whole does it, or says what
-        is wrong.
+    def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
+        """Return a function that repeats the call on arrays with the signatures for which it was prepared.
 
-        adapters: of all arrays.
+        The caller must have compared the signatures. `adapters`: of all arrays; this is the first array's adapter.
         """
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
-        empty, finished, pointer, stream = self.empty, self.finished, self.pointer, self.stream
+        empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
         index_pointer, out_pointer = adapters[1 if looks_up else 0].pointer, adapters[-1].pointer
 
-        def again(given: Sequence[Any]) -> Any:
-            first, out = given[0], given[-1]
-            indices = index_pointer(given[1]) if looks_up else 0
+        def repeat(arrays: Sequence[Any]) -> Any:
+            first, out = arrays[0], arrays[-1]
+            indices = index_pointer(arrays[1]) if looks_up else 0
             if out is not None:
                 return out if run_at(pointer(first), indices, out_pointer(out), stream(first)) else None
             out = empty(first, shape)
             if out is None or not run_at(pointer(first), indices, pointer(out), stream(first)):
                 return None
-            return finished(out, first)
+            return converted(out, first)
 
-        return again
+        return repeat
 
-    def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
-        """Return what runs the call at once on arrays with the signatures of these: all are of one class, inputs first, then
-        output. None where each call has to be looked at.
+    def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
+        """Return the fast path of the call for arrays with the signatures of `arrays`; None if there is none.
+
+        `arrays`: inputs, then output, all of one class.
         """
         expected, kind, signature, pointer = [*map(self.signature, arrays)], type(arrays[0]), self.signature, self.pointer
         run_at, stream = call.run_at, self.stream
@@ -130,16 +132,16 @@ class Adapter(ABC):
         return run
 
     def memory(self, device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """Return a new packed view that `hand_back` need not copy."""
+        """Return a new packed view that `hand_back` can convert without a copy."""
         return new_view(device, sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:  # noqa: ARG002
-        """Return a view as an array of the kind of `like`, over the same memory where the library allows it."""
+        """Convert a view to the type of array of `like`, over the same memory if the library allows it."""
         return result
 
 
 class NumpyArrays(Adapter):
-    """NumPy's arrays, of which subclasses become plain arrays, and its scalars, which are copied."""
+    """Adapter for NumPy: subclasses are viewed as plain arrays, and scalars are copied."""
 
     is_view = True
 
@@ -164,13 +166,13 @@ class NumpyArrays(Adapter):
 
 
 class CupyArrays(Adapter):
-    """CuPy's arrays. Their order with a call is CuPy's own: that of its current stream."""
+    """Adapter for CuPy. Calls run on CuPy's current stream, so no other ordering is needed."""
 
     is_view = True
 
     @cached_property
-    def _made_by(self) -> tuple[Callable[..., Any], Callable[[], int]]:
-        """CuPy's class, and its current device."""
+    def _functions(self) -> tuple[Callable[..., Any], Callable[[], int]]:
+        """CuPy's array class, and its function for the current device."""
         cupy = sys.modules["cupy"]
         return cupy.ndarray, cupy.cuda.runtime.getDevice
 
@@ -185,50 +187,50 @@ class CupyArrays(Adapter):
         return array, Device("cuda", array.data.device_id)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any:
-        ndarray, current_device = self._made_by
+        ndarray, current_device = self._functions
         number = like.data.device_id
         if current_device() == number:
-            return ndarray(sizes, like.dtype)  # cupy.empty does the same, and takes longer
+            return ndarray(sizes, like.dtype)  # does the same as cupy.empty, in less time
         return new_view(Device("cuda", number), sizes, like.dtype)
 
-    def again(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Again:  # noqa: ARG002 - all are this
-        """As declared. One frame, because each costs as much as reading an array."""
+    def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:  # noqa: ARG002 - all are this
         run_at, shape, looks_up, number = call.run_at, call.shape, call.looks_up, call.device.index
-        ndarray, current_device = self._made_by
+        ndarray, current_device = self._functions
 
-        def again(given: Sequence[Any]) -> Any:
-            first, out = given[0], given[-1]
+        # One Python frame, because each costs as much as reading an array.
+        def repeat(arrays: Sequence[Any]) -> Any:
+            first, out = arrays[0], arrays[-1]
             if out is None:
                 out = ndarray(shape, first.dtype) if current_device() == number else self.empty(first, shape)
-            done = run_at(first.data.ptr, given[1].data.ptr if looks_up else 0, out.data.ptr)
+            done = run_at(first.data.ptr, arrays[1].data.ptr if looks_up else 0, out.data.ptr)
             return out if done else None
 
-        return again
+        return repeat
 
-    def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
-        """As declared. One frame, because each costs as much as reading an array."""
-        kind, launch = self._made_by[0], call.run_at
+    def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
+        # One Python frame, because each costs as much as reading an array.
+        kind, launch = self._functions[0], call.run_at
         expected = tuple(item for array in arrays for item in self.signature(array) or ())
 
         def slice_(x: Any, out: Any = None, *more: Any) -> bool:
             if type(x) is not kind or type(out) is not kind or more:
                 return False
-            of_x, of_out = x.data, out.data
-            data, target = of_x.ptr, of_out.ptr
+            x_memory, out_memory = x.data, out.data
+            data, target = x_memory.ptr, out_memory.ptr
             return (
-                x.dtype, x.shape, x.strides, of_x.device_id << 4 | data & 15,
-                out.dtype, out.shape, out.strides, of_out.device_id << 4 | target & 15,
+                x.dtype, x.shape, x.strides, x_memory.device_id << 4 | data & 15,
+                out.dtype, out.shape, out.strides, out_memory.device_id << 4 | target & 15,
             ) == expected and launch(data, 0, target)  # fmt: skip
 
         def gather(x: Any, ids: Any = None, out: Any = None, *more: Any) -> bool:
             if type(x) is not kind or type(ids) is not kind or type(out) is not kind or more:
                 return False
-            of_x, of_ids, of_out = x.data, ids.data, out.data
-            data, indices, target = of_x.ptr, of_ids.ptr, of_out.ptr
+            x_memory, ids_memory, out_memory = x.data, ids.data, out.data
+            data, indices, target = x_memory.ptr, ids_memory.ptr, out_memory.ptr
             return (
-                x.dtype, x.shape, x.strides, of_x.device_id << 4 | data & 15,
-                ids.dtype, ids.shape, ids.strides, of_ids.device_id << 4 | indices & 15,
-                out.dtype, out.shape, out.strides, of_out.device_id << 4 | target & 15,
+                x.dtype, x.shape, x.strides, x_memory.device_id << 4 | data & 15,
+                ids.dtype, ids.shape, ids.strides, ids_memory.device_id << 4 | indices & 15,
+                out.dtype, out.shape, out.strides, out_memory.device_id << 4 | target & 15,
             ) == expected and launch(data, indices, target)  # fmt: skip
 
         return gather if len(arrays) == 3 else slice_
@@ -237,15 +239,15 @@ class CupyArrays(Adapter):
 CHUNKED = dict.fromkeys(
     ("dask", "zarr"), "dg.distributed.gather, slice and run read it in chunks; numpy.asarray(x) would load all of it"
 )
-"""Libraries of arrays in chunks, and what takes them."""
+"""Libraries of chunked arrays, each with the remedy for passing one."""
 
 
 class ExchangedArrays(Adapter):
-    """Arrays of any library, through DLPack, or `__cuda_array_interface__` where they have nothing else."""
+    """Adapter for any other library, through DLPack, or else through `__cuda_array_interface__`."""
 
     def view(self, array: Any) -> tuple[Any, Device]:
         if not hasattr(array, "__dlpack__"):
-            if hasattr(array, "__cuda_array_interface__"):  # arrays of Numba, for one
+            if hasattr(array, "__cuda_array_interface__"):  # Numba's arrays, for example
                 return self._by_cuda_array_interface(array)
             library = type(array).__module__.partition(".")[0]
             remedy = CHUNKED.get(library, "wrap Python values with numpy.asarray(values, dtype=…)")
@@ -257,7 +259,7 @@ class ExchangedArrays(Adapter):
         if kind in DLPACK_HOST:
             try:
                 return np.from_dlpack(array), CPU
-            except (BufferError, RuntimeError, TypeError):  # a data type that NumPy's DLPack lacks, such as bfloat16
+            except (BufferError, RuntimeError, TypeError):  # a data type that NumPy's DLPack does not support: bfloat16, …
                 return self._on_the_host(array), CPU
         if kind in DLPACK_CUDA:
             return self._on_a_gpu(array, number)
@@ -267,7 +269,7 @@ class ExchangedArrays(Adapter):
         view, device = self.view(out)
         interface = getattr(out, "__cuda_array_interface__", None) if device.on_gpu else None
         if interface is not None and interface["data"][1]:
-            raise ValueError("out is read-only; pass a writeable array")  # which CuPy's view does not keep
+            raise ValueError("out is read-only; pass a writeable array")  # CuPy's view would be writeable
         return view, device
 
     def home(self, array: Any) -> Device:
@@ -282,11 +284,11 @@ class ExchangedArrays(Adapter):
     def order(self, array: Any, view: Any, number: int) -> None:
         stream = getattr(array, "__cuda_array_interface__", {}).get("stream")
         if stream is not None:
-            streams.meet(number, stream)
+            streams.order_with(number, stream)
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """As declared; the view itself where neither the array API's namespace of `like` nor its library has a `from_dlpack`."""
+        """Convert a view by `from_dlpack` of the array API's namespace of `like`, or of its library; else return the view."""
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -295,24 +297,24 @@ class ExchangedArrays(Adapter):
         return result
 
     def _on_the_host(self, array: Any) -> Any:
-        """The view of an array in host memory that NumPy's DLPack refuses."""
+        """Return the view of an array in host memory that NumPy's DLPack refuses."""
         if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
-            return np.from_dlpack(array)  # raises again
+            return np.from_dlpack(array)  # raises the error again
         return np.asarray(array)
 
     def _exported(self, array: Any) -> Any:
-        """What CuPy takes by DLPack in the array's place."""
+        """Return the object that CuPy takes by DLPack instead of the array."""
         return array
 
     def _ready(self, array: Any) -> None:
-        """Wait for an array whose `__cuda_array_interface__` states no stream, if its library works on one."""
+        """Wait for the library's work on an array whose `__cuda_array_interface__` names no stream."""
 
     def _on_a_gpu(self, array: Any, number: int) -> tuple[Any, Device]:
         cupy = require(number)
         try:
             view = cupy.from_dlpack(self._exported(array))
         except (BufferError, RuntimeError, TypeError) as error:
-            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # of the device, not about the array
+            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # an error of the device: the array is not the cause
                 raise
             if not hasattr(array, "__cuda_array_interface__"):
                 raise no_type(array.dtype, error) from None
@@ -326,7 +328,7 @@ class ExchangedArrays(Adapter):
         interface = array.__cuda_array_interface__
         runtime, pointer = cupy.cuda.runtime, interface["data"][0]
         device = Device("cuda", runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice())
-        with device.current():  # CuPy would copy it to another GPU
+        with device.current():  # on another GPU, CuPy would copy the array there
             view = cupy.asarray(_WithoutStream(array, {**interface, "stream": None}))
             self.order(array, view, device.index)
         return view, device
@@ -334,7 +336,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """An array, with its interface for CuPy: for a stream that is stated there, CuPy makes the host wait, or nobody."""
+    """An array whose `__cuda_array_interface__` names no stream, because CuPy would make the host wait for the stream."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -344,22 +346,22 @@ NUMPY, CUPY, EXCHANGED = NumpyArrays(), CupyArrays(), ExchangedArrays()
 
 
 def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """A new packed array of NumPy's, or on a GPU of CuPy's, from its pool."""
+    """Return a new packed NumPy array; on a GPU, a CuPy array from CuPy's memory pool."""
     if not device.on_gpu:
         return np.empty(tuple(sizes), dtype)
     import cupy
 
     with device.current():
-        return cupy.ndarray(tuple(sizes), dtype)  # cupy.empty does the same, and takes longer
+        return cupy.ndarray(tuple(sizes), dtype)  # does the same as cupy.empty, in less time
 
 
 def no_type(dtype: Any, error: Exception) -> TypeError:
-    """The error for a type that CuPy lacks, to be raised."""
+    """Return the error for a data type that CuPy does not have."""
     return TypeError(f"CuPy has no type for {dtype} ({error}): pass a view of an integer type")
 
 
 def require(number: int) -> Any:
-    """CuPy, with a usable GPU. The backend is imported for arrays on a GPU alone."""
+    """Return the module cupy; raise DeviceError if there is no usable GPU. The CUDA backend is imported only here."""
     from dmlgather.backends.cuda import require as required
 
     return required(number)

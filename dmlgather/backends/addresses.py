@@ -1,4 +1,4 @@
-"""Array objects of NumPy's, read where they lie: asking NumPy for three addresses costs as much as a call on small arrays."""
+"""Fields of NumPy's array objects, read from memory: asking NumPy for three addresses takes as long as a small call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 _FIELD = object.__basicsize__
-"""Bytes from an array object to its first field, the pointer: what NumPy's C interface compiles into its users (PyArray_DATA)."""
-_WRITEABLE = 0x400
+"""Offset in bytes of an array object's first field, the data pointer. NumPy's C macro PyArray_DATA has the same offset."""
+_WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
 
 _word_at = ctypes.c_size_t.from_address
 
@@ -21,12 +21,12 @@ def _read(array: Any) -> int:
 
 
 def _ask(array: Any) -> int:
-    address: int = array.ctypes.data  # ten times as slow
+    address: int = array.ctypes.data  # takes ten times as long as `_read`
     return address
 
 
 def _reader() -> Callable[[Any], int]:
-    """What reads addresses: only CPython's `id` is one, and what it leads to is compared with NumPy's own answer."""
+    """Return `_read` if it gives NumPy's own addresses, else `_ask`. Only in CPython, `id` is the address of an object."""
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty(0))
     if sys.implementation.name == "cpython" and all(_read(probe) == _ask(probe) for probe in probes):
         return _read
@@ -34,11 +34,11 @@ def _reader() -> Callable[[Any], int]:
 
 
 address_of: Callable[[Any], int] = _reader()
-"""The address of the first element of a numpy.ndarray, as `array.ctypes.data`."""
+"""Function that returns the address of the first element of a numpy.ndarray, like `array.ctypes.data`."""
 
 
 class ArrayObject(ctypes.Structure):
-    """An array as it lies in memory, for the engine, which has these fields too (`array_object` in cpu_kernels/arrays.c)."""
+    """The fields of an array object in memory. The engine reads the same fields: `array_object` in cpu_kernels/arrays.c."""
 
     _fields_ = (
         ("references", ctypes.c_ssize_t),
@@ -54,8 +54,10 @@ class ArrayObject(ctypes.Structure):
 
 
 def has_known_fields() -> bool:
-    """Whether array objects lie in memory as `ArrayObject` says, and no thread changes one while another reads it: what is read
-    is compared with NumPy's own answers. Not on builds of CPython without an interpreter lock, whose objects begin otherwise.
+    """Return True if array objects have the fields of `ArrayObject`, which is tested by reading some arrays.
+
+    It is False for CPython without an interpreter lock: objects begin with other fields there, and a thread could change an
+    array while another one reads it.
     """
     frozen = np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::-2]
     frozen.setflags(write=False)
@@ -64,8 +66,8 @@ def has_known_fields() -> bool:
 
 
 def _is_read_well(array: Any) -> bool:
-    found = ArrayObject.from_address(id(array))
-    own = (id(type(array)), array.ndim, id(array.dtype), array.flags.writeable)
-    if (found.type, found.rank, found.element_type, bool(found.flags & _WRITEABLE)) != own:
-        return False  # before pointers are followed
-    return (tuple(found.sizes[: array.ndim]), tuple(found.strides[: array.ndim])) == (array.shape, array.strides)
+    fields = ArrayObject.from_address(id(array))
+    expected = (id(type(array)), array.ndim, id(array.dtype), array.flags.writeable)
+    if (fields.type, fields.rank, fields.element_type, bool(fields.flags & _WRITEABLE)) != expected:
+        return False  # do not follow pointers of an unknown object
+    return (tuple(fields.sizes[: array.ndim]), tuple(fields.strides[: array.ndim])) == (array.shape, array.strides)

@@ -1,4 +1,4 @@
-"""Arrays in and out: the adapter of each, new arrays, copies from device to device, and the stream on which a call runs."""
+"""Arrays of calls: their adapters, new arrays, copies between devices, and the stream on which a call runs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ T = TypeVar("T")
 
 
 _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
-"""The classes whose arrays have signatures: NumPy's own, and those of the libraries that the caller has imported."""
+"""Adapters by class, for classes whose arrays have signatures. `adapter_of` adds the classes of other libraries than NumPy."""
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
-    """Return all that a call depends on but address and elements: `Adapter.signature`. None for an array of a class with rules of
-    its own, and for one that nobody has adopted before.
+    """Return `Adapter.signature` of an array; None for an array of an unknown class.
+
+    Subclasses, and classes that `adapter_of` has not met yet, are unknown.
     """
     adapter = _BY_CLASS.get(type(array))
     return None if adapter is None else adapter.signature(array)
 
 
 def is_view(array: Any) -> bool:
-    """Whether an array is its own view: one of NumPy's or CuPy's own class."""
+    """Return True if an array is its own view: its class is NumPy's or CuPy's."""
     return _BY_CLASS.get(type(array), EXCHANGED).is_view
 
 
@@ -39,66 +40,67 @@ def signed_by(kind: type) -> Adapter | None:
     return _BY_CLASS.get(kind)
 
 
-def view_signatures(given: Sequence[Any]) -> list[Any]:
-    """Return `signature` of each array that is its own view: one of NumPy's or CuPy's own class. None for all others."""
-    found = _BY_CLASS.get
-    return [adapter.signature(array) if (adapter := found(type(array), EXCHANGED)).is_view else None for array in given]
+def view_signatures(args: Sequence[Any]) -> list[Any]:
+    """Return for each argument its `signature` if it is its own view (its class is NumPy's or CuPy's), else None."""
+    lookup = _BY_CLASS.get
+    return [adapter.signature(array) if (adapter := lookup(type(array), EXCHANGED)).is_view else None for array in args]
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array; for anything else the one that refuses it by name."""
+    """Return the adapter for an array. For anything else, return the adapter whose errors name its type."""
     kind = type(array)
-    if (known := _BY_CLASS.get(kind)) is not None:
-        return known
+    if (adapter := _BY_CLASS.get(kind)) is not None:
+        return adapter
     if isinstance(array, np.ndarray | np.generic):
         return NUMPY
     if _is_cupy(array):
-        return _entered(kind, CUPY, kind is sys.modules["cupy"].ndarray)
+        return _registered(kind, CUPY, kind is sys.modules["cupy"].ndarray)
     if torch_tensors.is_torch(array):
-        return _entered(kind, torch_tensors.TORCH, kind is sys.modules["torch"].Tensor)
+        return _registered(kind, torch_tensors.TORCH, kind is sys.modules["torch"].Tensor)
     if jax_arrays.is_jax(array):
-        return _entered(kind, jax_arrays.JAX, jax_arrays.is_concrete(array))
+        return _registered(kind, jax_arrays.JAX, jax_arrays.is_concrete(array))
     return EXCHANGED
 
 
-def _entered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
+def _registered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
     if plain:
         _BY_CLASS[kind] = adapter
     return adapter
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
-    """The NumPy or CuPy array over the same memory as `array`, and its device; NumPy's scalars are copied. TypeError for
-    anything without memory.
+    """Return a NumPy or CuPy array over the same memory as `array`, and its device. NumPy's scalars are copied.
 
-    On a GPU, CuPy's current stream waits for those who wrote the memory. In a call (`in_order`), those who use it next wait for
-    the call, and nobody gets the memory for something else before the call has run.
+    On a GPU, CuPy's current stream waits for the streams that wrote the memory. In a call (`in_order`), streams that use the
+    memory later wait for the call, and the memory is not reused before the call has run. Raise TypeError for any other object.
     """
     return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
 
 def adopt_output(out: Any) -> tuple[Any, Device]:
-    """As `adopt`. ValueError for an array on a GPU that its library says must not be written: CuPy's view does not keep that."""
+    """Adopt an array to be written. Raise ValueError for a read-only array on a GPU, because its view would be writeable."""
     return adapter_of(out).output_view(out)
 
 
 def home_of(array: Any) -> Device:
-    """The device of `adopt`, where possible without DLPack's exchange, which makes a stream wait. TypeError as `adopt`."""
+    """Return the device of an array, if possible without DLPack's exchange, which makes a stream wait.
+
+    Raise TypeError if `array` is no array.
+    """
     return adapter_of(array).home(array)
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """A new packed array of shape `sizes` on `device`, of NumPy's or CuPy's, such that `hand_back` need not copy it where it
-    becomes an array like `like`.
+    """Return a new packed NumPy or CuPy array of shape `sizes` on `device`.
 
-    ValueError as `check_size`.
+    `like`: the argument of a later `hand_back`, which then need not copy. Raise ValueError like `check_size`.
     """
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
 
 
 def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """ValueError for a result of more bytes than an address can count, where sizes of 0 count as 1, as NumPy's do."""
+    """Raise ValueError if a result has more than `sys.maxsize` bytes. Sizes of 0 count as 1, as in NumPy."""
     if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
         raise ValueError(
             f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
@@ -107,8 +109,10 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 
 
 def move(array: Any, source: Device, target: Device) -> Any:
-    """`array` on `target`: itself, or a copy when it lies on another device. Ordered with the devices' current streams; a copy
-    from the host has read all of `array` on return. TypeError for a type that CuPy lacks.
+    """Return `array` if `source` is `target`, else a copy on `target`.
+
+    The copy is ordered with the devices' current streams. A copy from the host has read all of `array` on return. Raise
+    TypeError for a data type that CuPy does not have.
     """
     if source == target:
         return array
@@ -122,53 +126,56 @@ def move(array: Any, source: Device, target: Device) -> Any:
     except ValueError as error:
         raise no_type(array.dtype, error) from None
     except RuntimeError as error:
-        if "captur" in str(error).lower():  # CuPy's words, and CUDA's
+        if "captur" in str(error).lower():  # in errors of CuPy and of CUDA about a graph capture
             raise _no_copy(source, target) from error
         raise
 
 
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
-    """A packed copy, made on the target's current stream. CuPy's own copy waits for no stream of the source, and its pool gives
-    the source's memory away before the copy has run: so the streams meet, as with other libraries', and the source is kept.
+    """Return a packed copy, made on the target's current stream.
+
+    CuPy's own copy waits for no stream of the source, and its memory pool may reuse the source before the copy has run. So both
+    streams wait for each other, and the source is kept.
     """
     cupy = require(target.index)
     if any(map(_captures, (target, source))):
         raise _no_copy(source, target)
     with source.current():
         packed = cupy.ascontiguousarray(array)
-    with streams.handover(within=True), target.current():
-        found = cupy.empty(array.shape, array.dtype)
-        streams.meet(target.index, streams.current(source.index), source.index)
+    with streams.ordered_call(within=True), target.current():
+        copy = cupy.empty(array.shape, array.dtype)
+        streams.order_with(target.index, streams.current(source.index), source.index)
         if packed.nbytes:
-            ends = found.data.ptr, target.index, packed.data.ptr, source.index
+            ends = copy.data.ptr, target.index, packed.data.ptr, source.index
             cupy.cuda.runtime.memcpyPeerAsync(*ends, packed.nbytes, streams.current(target.index))
         streams.keep(target.index, packed)
-    return found
+    return copy
 
 
 def _no_copy(source: Device, target: Device) -> RuntimeError:
-    """The error for an array that lies elsewhere while a graph is captured, to be raised."""
     return RuntimeError(
         f"a graph is captured, but an array has to be copied from {source} to {target}: a captured call takes arrays, and an "
         "out, that lie where it runs; copy them before the capture"
     )
 
 
-def together(given: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
-    """Arrays of NumPy and CuPy in one place, and where that is: those of the host are moved to the GPU on which others lie; where
-    none does, to `memory`. TypeError for arrays on several GPUs.
+def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
+    """Return NumPy and CuPy arrays moved to one device, and that device: the GPU on which some of them lie, else `memory`.
+
+    Raise TypeError for arrays on several GPUs.
     """
-    homes = [home_of(array) for array in given]
+    homes = [home_of(array) for array in arrays]
     gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
     if len(gpus) > 1:
         raise TypeError(f"index arrays lie on different devices ({', '.join(map(str, gpus))}); move them to one")
     (place,) = gpus or (memory,)
-    return [move(array, home, place) for array, home in zip(given, homes, strict=True)], place
+    return [move(array, home, place) for array, home in zip(arrays, homes, strict=True)], place
 
 
 def _captures(device: Device) -> bool:
-    """Whether a graph is captured on the current stream of a GPU; also where CUDA refuses to say, as it does of the legacy stream
-    while another one captures.
+    """Return True if a graph is captured on the current stream of a GPU, or if CUDA refuses to answer.
+
+    It refuses to answer for the legacy stream while another stream captures.
     """
     try:
         return streams.is_capturing(device.index, streams.current(device.index))
@@ -188,38 +195,40 @@ def _is_cupy(array: Any) -> bool:
 
 
 @contextmanager
-def in_order(given: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
-    """A call on these arrays, of any kind: inputs first, then outputs, None for those that are still to be made.
+def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
+    """Run the body as a call on these arrays, on one stream and in order with other streams.
 
-    It runs on `stream`; left out, on PyTorch's current stream if the first array is a tensor on a GPU, else on CuPy's. Inside,
-    this is CuPy's current stream, so that copies, allocations and DLPack's exchange are ordered with the kernel. `adopt` orders
-    it with the streams of other libraries' arrays. Where it runs on PyTorch's, CuPy's stream and it wait for each other if there
-    are arrays of CuPy. Where the caller gave it, its order with CuPy's is the caller's, as for CuPy's own kernels.
+    The call runs on `stream`. Without one, it runs on PyTorch's current stream if the first array is a tensor on a GPU, else on
+    CuPy's. In the body, this stream is CuPy's current one, so copies, allocations and DLPack's exchange are ordered with the
+    kernel. `adopt` orders the call with the streams of other libraries' arrays. If the call runs on PyTorch's stream and some
+    array is CuPy's, that stream and CuPy's wait for each other. If the caller gave `stream`, ordering it with CuPy's stream is
+    up to the caller, as for CuPy's own kernels.
 
-    device: where the call runs, None for where the first array lies. TypeError for a stream as `stream_pointer`.
+    `arrays`: inputs, then outputs, of any library; None for an output that is not allocated yet. `device`: where the call runs;
+    None for the device of the first array. Raise TypeError for a wrong stream, like `stream_pointer`.
     """
-    chosen = _chosen(given, stream, device)
+    chosen = _chosen(arrays, stream, device)
     if chosen is None:
-        with streams.handover():
+        with streams.ordered_call():
             yield
         return
     where, pointer = chosen
     before = streams.current(where.index)
     try:
-        with streams.on_stream(pointer, where), streams.handover():
-            if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in given):
-                streams.meet(where.index, before)
+        with streams.on_stream(pointer, where), streams.ordered_call():
+            if stream is None and any(_is_cupy(array) and array.data.device_id == where.index for array in arrays):
+                streams.order_with(where.index, before)
             yield
     except RuntimeError as error:
         refuse_stream(error, pointer, where)
         raise
 
 
-def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
-    """The GPU and the stream on which a call runs, None for CuPy's current one."""
-    first = given[0] if given else None
+def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
+    """Return the GPU and the stream on which a call runs; None for CuPy's current stream."""
+    first = arrays[0] if arrays else None
     if stream is not None:
-        where = device or (home_of(first) if given else CPU)
+        where = device or (home_of(first) if arrays else CPU)
         if where.on_gpu:
             require(where.index)
         return where, stream_pointer(stream, where)
@@ -231,15 +240,16 @@ def _chosen(given: Sequence[Any], stream: Any, device: Device | None) -> tuple[D
     return None if streams.is_same(streams.current(where.index), pointer) else (where, pointer)
 
 
-def again(given: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
-    """`run`, which takes a stream of the GPU `device`, as a call on `given`. `adopt` has made the views, and the streams of other
-    libraries have gone on since.
+def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Return a function that calls `run` with a stream of the GPU `device`, in order with other libraries' work on `arrays`.
+
+    `views`: the views that `adopt` returned for the arrays. Each call orders them anew, because streams have new work.
     """
-    adapters = [adapter_of(array) for array in given]
+    adapters = [adapter_of(array) for array in arrays]
 
     def call(stream: Any = None) -> T:
-        with in_order(given, stream, device):
-            for adapter, array, view in zip(adapters, given, views, strict=True):
+        with in_order(arrays, stream, device):
+            for adapter, array, view in zip(adapters, arrays, views, strict=True):
                 if array is not view:
                     adapter.order(array, view, device.index)
             return run(stream)
@@ -248,15 +258,17 @@ def again(given: Sequence[Any], views: Sequence[Any], device: Device, run: Calla
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """`result` (NumPy or CuPy) as the kind of array that `like` is, over the same memory wherever that kind allows it; as it is
-    where neither the array API's namespace of `like` nor its library has a `from_dlpack`.
+    """Convert `result` (NumPy or CuPy) to the type of array of `like`, over the same memory if the library allows it.
+
+    Return `result` itself if neither the array API's namespace of `like` nor its library has a `from_dlpack`.
     """
     return adapter_of(like).hand_back(result, like)
 
 
 def wait(array: Any, *, for_all: bool = False) -> None:
-    """Wait until this thread's work on the array's GPU has run; for_all: the work of everybody. It takes any array; nothing is
-    waited for in host memory.
+    """Wait for the current stream of the array's GPU. Do nothing for an array in host memory.
+
+    `for_all`: wait for all work on the GPU.
     """
     device = home_of(array)
     if device.on_gpu:

@@ -1,4 +1,4 @@
-"""Devices by name: "cpu", "cuda" (device 0), "cuda:N", and "reference", the judge in host memory."""
+"""Devices by name: "cpu", "cuda" (GPU 0), "cuda:N", and "reference", the reference backend in host memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where plans run. index is the CUDA ordinal, else 0."""
+    """A device on which plans run. `kind`: "cpu", "cuda" or "reference". `index`: the GPU's number, or 0."""
 
     kind: str
     index: int = 0
 
     @classmethod
     def parse(cls, name: str | Device) -> Device:
-        """The device called `name`; ValueError for an unknown name."""
+        """Return the device called `name`. Raise ValueError for an unknown name."""
         if isinstance(name, Device):
             return name
         if not isinstance(name, str):
@@ -31,16 +31,16 @@ class Device:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether kernels run there."""
+        """Return True if the device is a GPU."""
         return self.kind == "cuda"
 
     @property
     def memory(self) -> Device:
-        """The device whose memory is used: the CPU's for the reference."""
+        """Return the device that owns the memory: the CPU for the reference backend."""
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
-        """A context in which this GPU is CuPy's current device; it does nothing for a device in host memory."""
+        """Return a context manager that makes this GPU CuPy's current device. For any other device, it does nothing."""
         if not self.on_gpu:
             return nullcontext()
         try:
@@ -60,11 +60,11 @@ class Device:
 CPU = Device("cpu")
 
 LEGACY, PER_THREAD = 1, 2
-"""Addresses of streams: cudaStreamLegacy, which is also stream 0, and cudaStreamPerThread, a stream for each thread."""
+"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread, which is another stream in each thread."""
 
 
 def processor() -> str:
-    """The processor's name where the system tells, else its architecture."""
+    """Return the processor's name, or its architecture if the system does not know the name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -74,10 +74,10 @@ def processor() -> str:
 
 
 def stream_pointer(stream: Any, device: Device) -> int:
-    """The cudaStream_t of a stream of CuPy or torch, of any object with `__cuda_stream__`, of an integer, or of CuPy's current
-    stream (None).
+    """Return the address (cudaStream_t) of a stream; of CuPy's current stream for None, and 0 on the CPU.
 
-    TypeError for anything else, and for a stream given to the CPU.
+    `stream`: a stream of CuPy or torch, an object with `__cuda_stream__`, an address, or None. Raise TypeError for anything
+    else, and for a stream on the CPU.
     """
     if not device.on_gpu:
         if stream is not None:
@@ -93,7 +93,7 @@ def stream_pointer(stream: Any, device: Device) -> int:
         return stream
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
-    for address in ("ptr", "cuda_stream"):  # CuPy's name for it, and torch's
+    for address in ("ptr", "cuda_stream"):  # the attribute's name in CuPy, and in torch
         if hasattr(stream, address):
             return int(getattr(stream, address))
     raise TypeError(
@@ -105,9 +105,7 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
-    """TypeError where CUDA's error, of work for `device`, is that the stream with this address belongs to another GPU, or that
-    there is none.
-    """
+    """Raise TypeError if CUDA's error, for work on `device`, says that the stream belongs to another GPU or does not exist."""
     if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver

@@ -1,4 +1,4 @@
-"""Signatures of arrays (all that a call depends on but addresses), and the footprints that follow from them."""
+"""Signatures of arrays (all that a call depends on except addresses), and the footprints that follow from them."""
 
 from __future__ import annotations
 
@@ -14,50 +14,54 @@ from dmlgather.plan import Layout, overlaps, packed_strides, reach
 from dmlgather.wording import counted
 
 WRITEABLE, READ_ONLY = -1, -2
-"""The last item of a signature on the host."""
+"""Last items of signatures on the host."""
 
 Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], int]
-"""Data type, shape, strides (bytes), and where it lies: on a GPU, 16 · its number + pointer modulo 16; on the host, where nothing
-depends on the pointer, WRITEABLE or READ_ONLY. A plain tuple of few items, because a call makes one per array and looks it up.
+"""Data type, shape, strides (bytes), and place. The place is WRITEABLE or READ_ONLY on the host, where calls do not depend on
+the pointer. On a GPU it is 16 · its number + pointer modulo 16: 0x15 = 21 for GPU 1 and a pointer that ends in 5. A signature
+is a plain tuple of few items, because each call makes and compares one per array.
 """
 
-ArrayCall: TypeAlias = Callable[..., bool]
-"""Takes arrays, inputs first, and returns whether it did the call. It does not for arrays that are no numpy.ndarray of the
-signatures that it was made for, for an output that cannot be written or may overlap an input, and for a bad index under RAISE.
+FastPath: TypeAlias = Callable[..., bool]
+"""Fast path of a call: takes arrays, inputs first, runs the call and returns True. It returns False if the slow path must run
+the call: if the arrays do not have the expected class and signatures, if the output is read-only or may overlap an input, and
+for a bad index under RAISE.
 """
 
 _OVERLAP_WORK = 100_000
-"""Steps that NumPy's overlap solver may take; without an answer by then, arrays count as overlapping."""
+"""Most steps of NumPy's overlap solver. If it has no answer by then, arrays count as overlapping."""
 
 
 def signature_on(device: Device, array: Any) -> Signature:
-    """The signature of an array that `adopt` returned, and its device; the array may be of a subclass."""
+    """Return the signature of an array from `adopt`. The array's class may be a subclass."""
     where = device.index << 4 | array.data.ptr & 15 if device.on_gpu else WRITEABLE if array.flags.writeable else READ_ONLY
     return array.dtype, array.shape, array.strides, where
 
 
 def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
-    """The signature of a packed array."""
+    """Return the signature of a packed array. `where`: its last item."""
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
 def new_place(memory: Device) -> int:
-    """The last item of the signature of a new array: writeable, and on a GPU at a multiple of 16 bytes."""
+    """Return the last item of the signature of a new array: it is writeable, and on a GPU aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 
-def device_of(found: Signature) -> Device:
-    """Where arrays of this signature lie."""
-    return CPU if found[3] < 0 else Device("cuda", found[3] >> 4)
+def device_of(signature: Signature) -> Device:
+    """Return the device of arrays with this signature."""
+    return CPU if signature[3] < 0 else Device("cuda", signature[3] >> 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Where the elements of every array of one signature lie.
+    """The memory that elements of arrays with one signature occupy.
 
-    name: what messages call it. layout: counted from the lowest element in memory. start: bytes from an array's pointer to
-    that element, 0 or less. misaligned: address of that element modulo 16 (0 on the host). whole: an array on the host,
-    reshaped to one dimension, is exactly the elements that the layout owns.
+    `name`: of the array in messages.
+    `layout`: relative to the element with the lowest address.
+    `start`: bytes from an array's pointer to that element, 0 or negative.
+    `misaligned`: address of that element modulo 16; 0 on the host.
+    `whole`: True if `array.ravel()` has exactly the elements of the layout, for arrays on the host.
     """
 
     name: str
@@ -70,18 +74,18 @@ class Footprint:
 
     @property
     def end(self) -> int:
-        """Bytes from an array's pointer to the end of the last element."""
+        """Return the bytes from an array's pointer to the end of the last element."""
         return self.start + self.layout.extent * self.dtype.itemsize
 
     @property
     def alignment(self) -> int:
-        """The largest power of two, at most 16, that divides the lowest element's address."""
+        """Return the largest power of two, at most 16, that divides the lowest element's address: 4 for 12, 16 for 0."""
         return self.misaligned & -self.misaligned or 16
 
     def flat(self, array: Any) -> NDArray[Any]:
-        """Every element that the layout owns as one NumPy dimension, shape [extent] (arrays on the host only)."""
+        """Return a view of all elements of the layout, of shape [extent]. For arrays on the host only."""
         if self.whole:
-            return array.ravel()  # type: ignore[no-any-return] # a view, as the array is packed
+            return array.ravel()  # type: ignore[no-any-return] # a view, because the array is packed
         extent = self.layout.extent
         if extent == 0:
             return np.empty(0, self.dtype)
@@ -90,15 +94,18 @@ class Footprint:
                 array = array.view(np.uint8)[: extent * self.dtype.itemsize].view(self.dtype)
             return array[:extent]  # type: ignore[no-any-return]
         low = array[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in array.strides)]
-        if not array.dtype.hasobject:  # as_strided asks for a type by its letter, which float8_e5m2 lacks
+        if not array.dtype.hasobject:  # as_strided needs the type's letter, which float8_e5m2 does not have
             low = low.view(f"V{array.itemsize}")
         flat = np.lib.stride_tricks.as_strided(low, (extent,), (array.itemsize,), writeable=array.flags.writeable)
         return np.asarray(flat).view(array.dtype)
 
 
-def logical(name: str, found: Signature) -> Footprint:
-    """Arrays with their own shape and strides. ValueError when a stride is not a whole number of elements."""
-    dtype, shape, strides, where = found
+def logical(name: str, signature: Signature) -> Footprint:
+    """Return the footprint of arrays with their own shape and strides.
+
+    Raise ValueError if a stride is not a whole number of elements.
+    """
+    dtype, shape, strides, where = signature
     itemsize, misaligned, writeable = dtype.itemsize, max(where, 0) & 15, where != READ_ONLY
     packed = packed_strides(shape)
     if 0 in shape or all(size == 1 or step == wide * itemsize for size, step, wide in zip(shape, strides, packed, strict=True)):
@@ -113,15 +120,15 @@ def logical(name: str, found: Signature) -> Footprint:
     return Footprint(name, dtype, Layout(shape, steps, -low, high - low + 1), start, (misaligned + start) % 16, writeable)
 
 
-def buffer(name: str, found: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
-    """One-dimensional contiguous arrays read as `layout` of `dtype` elements from their first byte on."""
-    given, (size,), _, where = found
-    whole = (given, size) == (dtype, layout.extent)
+def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
+    """Return the footprint of one-dimensional contiguous arrays that are read as `layout` of `dtype` elements."""
+    array_dtype, (size,), _, where = signature
+    whole = (array_dtype, size) == (dtype, layout.extent)
     return Footprint(name, dtype, layout, 0, max(where, 0) & 15, where != READ_ONLY, whole)
 
 
 def check_output(out: Footprint) -> None:
-    """ValueError when arrays of this footprint cannot be written, or when elements share addresses or may do so."""
+    """Raise ValueError if arrays with this footprint are read-only, or if their elements may share addresses."""
     if not out.writeable:
         raise ValueError("out is read-only; pass a writeable array")
     layout = out.layout
@@ -133,32 +140,32 @@ def check_output(out: Footprint) -> None:
 
 
 def check_indices(indices: Sequence[Footprint]) -> None:
-    """ValueError when index arrays lie where a GPU cannot read their elements."""
-    for found in indices:
-        size = found.dtype.itemsize
-        if past := found.misaligned % size:
+    """Raise ValueError if index arrays are not aligned to their element size, as a GPU requires."""
+    for footprint in indices:
+        size = footprint.dtype.itemsize
+        if past := footprint.misaligned % size:
             raise ValueError(
-                f"{found.name}: the elements lie {counted(past, 'byte')} past a multiple of {size}, but a GPU reads "
-                f"{found.dtype} at multiples of {size} bytes only; pass a copy (array.copy())"
+                f"{footprint.name}: the elements lie {counted(past, 'byte')} past a multiple of {size}, but a GPU reads "
+                f"{footprint.dtype} at multiples of {size} bytes only; pass a copy (array.copy())"
             )
 
 
 class _Addresses:
-    """The addresses of an array's elements for NumPy's overlap solver, which looks at them and never at the memory."""
+    """An array's addresses for NumPy's overlap solver, which does not read memory, so that they may be addresses on a GPU."""
 
-    def __init__(self, found: Footprint, pointer: int) -> None:
-        layout, itemsize = found.layout, found.dtype.itemsize
+    def __init__(self, footprint: Footprint, pointer: int) -> None:
+        layout, itemsize = footprint.layout, footprint.dtype.itemsize
         self.__array_interface__ = {
             "version": 3,
             "shape": layout.sizes,
             "strides": tuple(step * itemsize for step in layout.strides),
             "typestr": f"|V{itemsize}",
-            "data": (pointer + found.start + layout.offset * itemsize, True),
+            "data": (pointer + footprint.start + layout.offset * itemsize, True),
         }
 
 
 def share_memory(left: Footprint, left_pointer: int, right: Footprint, right_pointer: int) -> bool:
-    """Whether arrays of these footprints at these addresses have elements that share bytes, or may have."""
+    """Return True if elements of arrays with these footprints, at these addresses, share bytes or may share bytes."""
     if left_pointer + left.end <= right_pointer + right.start or right_pointer + right.end <= left_pointer + left.start:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Arrays of JAX: which of them can be used, and how results become such arrays. JAX is imported only if the caller did so."""
+"""Adapter for JAX. This module imports JAX only if the caller has imported it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from dmlgather.backends import streams
 from dmlgather.backends.adapter import ExchangedArrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import Device
-from dmlgather.backends.footprints import ArrayCall
+from dmlgather.backends.footprints import FastPath
 
 if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 ALIGNMENT = 64
-"""Bytes. JAX uses host memory at a multiple of this without a copy."""
+"""Alignment in bytes of host memory that JAX uses without a copy."""
 
 
 def is_jax(array: Any) -> bool:
-    """Whether this is a jax.Array, traced ones and keys of random numbers included."""
+    """Return True for a jax.Array, also for a traced one and for random keys."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(array, jax.Array)
 
 
 def is_concrete(array: Any) -> bool:
-    """Whether an array of JAX is one of numbers in memory, as all of its class are: not traced, and no keys."""
+    """Return True if a jax.Array holds numbers in memory: it is not traced, and no array of random keys."""
     import jax
 
     return not isinstance(array, jax.core.Tracer) and not jax.numpy.issubdtype(array.dtype, jax.dtypes.extended)
 
 
 def check_usable(array: Any) -> None:
-    """TypeError for a jax.Array without memory of its own on one device, RuntimeError for a deleted one, as JAX."""
+    """Raise TypeError for a jax.Array that does not hold numbers on one device, and RuntimeError for a deleted one."""
     import jax
 
     if isinstance(array, jax.core.Tracer):
@@ -54,14 +54,14 @@ def check_usable(array: Any) -> None:
 
 
 class JaxArrays(ExchangedArrays):
-    """Arrays of JAX, which never change. Those in host memory have signatures."""
+    """Adapter for JAX's arrays, which are immutable. Arrays in host memory have signatures."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:
-        places = () if array.is_deleted() else tuple(array.devices())
-        if len(places) != 1 or places[0].platform != "cpu":
+        devices = () if array.is_deleted() else tuple(array.devices())
+        if len(devices) != 1 or devices[0].platform != "cpu":
             return None
-        view = np.asarray(array)  # which JAX keeps
-        return places, view.dtype, view.shape, view.strides
+        view = np.asarray(array)  # JAX caches it
+        return devices, view.dtype, view.shape, view.strides
 
     def pointer(self, array: Any) -> int:
         return address_of(np.asarray(array))
@@ -73,7 +73,7 @@ class JaxArrays(ExchangedArrays):
     def output_view(self, out: Any) -> tuple[Any, Device]:
         view, device = self.view(out)
         if device.on_gpu:
-            raise ValueError("out is read-only; pass a writeable array")  # which CuPy's view does not keep
+            raise ValueError("out is read-only; pass a writeable array")  # CuPy's view would be writeable
         return view, device
 
     def home(self, array: Any) -> Device:
@@ -86,23 +86,21 @@ class JaxArrays(ExchangedArrays):
     def empty(self, like: Any, sizes: Sequence[int]) -> Any:
         return aligned(sizes, like.dtype)
 
-    def finished(self, out: Any, like: Any) -> Any:
+    def converted(self, out: Any, like: Any) -> Any:
         return self.hand_back(out, like)
 
-    def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:  # noqa: ARG002
-        return None  # nothing writes an array of JAX
+    def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:  # noqa: ARG002
+        return None  # a JAX array cannot be an output
 
     def memory(self, device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
         return super().memory(device, sizes, dtype) if device.on_gpu else aligned(sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """As declared. JAX copies types of less than a byte, which it packs, and host memory that does not lie at a multiple of
-        `ALIGNMENT`.
-        """
+        """Convert a view to a jax.Array. JAX copies types below a byte, and host memory not aligned to `ALIGNMENT`."""
         import jax
 
         (device,) = like.devices()
-        with jax.enable_x64(True):  # a 64-bit result of 64-bit input, whatever is the mode by now
+        with jax.enable_x64(True):  # 64-bit input has a 64-bit result, even if the mode has changed
             if isinstance(result, np.ndarray):
                 return jax.device_put(result, device, may_alias=True)
             return jax.dlpack.from_dlpack(result)
@@ -115,7 +113,7 @@ JAX = JaxArrays()
 
 
 def aligned(sizes: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A new packed array that JAX can use without a copy."""
+    """Return a new packed array that JAX can use without a copy."""
     count = prod(sizes) * dtype.itemsize
     room = np.empty(count + ALIGNMENT, np.uint8)
     start = -address_of(room) % ALIGNMENT

@@ -1,4 +1,4 @@
-"""Outcomes of runs under RAISE: the first bad index, and its error message."""
+"""Outcomes of runs under RAISE: the first bad index, and its error."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 
 @dataclass(frozen=True, slots=True)
 class BadIndex:
-    """The first bad index of a RAISE plan: its offset in the index buffer (elements), value, and lookup number.
+    """The first bad index of a RAISE plan: its offset in the index buffer (elements), its value, and the lookup's number.
 
-    overwritten: `value` is valid, because the index was overwritten after the run.
+    `overwritten`: the index was overwritten after the run, so that `value` is valid.
     """
 
     offset: int
@@ -29,20 +29,20 @@ class BadIndex:
 def out_of_range(
     where: str, value: int, axis: int, limit: int, wrap: int, *, window: int = 1, overwritten: bool = False
 ) -> IndexError:
-    """The error for a bad index, to be raised.
+    """Return the error for a bad index.
 
-    where: the index tensor and place, "indices[3]". axis: the axis that is indexed. limit, wrap: as in `Lookup`. window: elements
-    that are read from the index on. overwritten: as in `BadIndex`.
+    `where`: the index tensor and position, "indices[3]". `axis`: the axis that is indexed. `limit`, `wrap`: see `Lookup`.
+    `window`: number of elements that are read from the index on. `overwritten`: see `BadIndex`.
     """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
-    found = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
+    fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
     place = f"axis {axis} of size {limit + window - 1}"
     place = place if window == 1 else f"a window of {window} along {place}"
-    return IndexError(f"{where} {found} for {place}: valid indices are {valid}")
+    return IndexError(f"{where} {fault} for {place}: valid indices are {valid}")
 
 
 class Outcome(ABC):
-    """The outcome of a run under RAISE of a plan with lookups. Keeps the index array alive, because it may read an element."""
+    """The outcome of a run under RAISE of a plan with lookups. It keeps the index array alive to read a bad index."""
 
     __slots__ = ("_indices", "_plan")
 
@@ -51,22 +51,22 @@ class Outcome(ABC):
 
     @abstractmethod
     def offset(self) -> int | None:
-        """The smallest offset (elements of the index buffer) of a bad index, None when there was none. On a GPU this waits."""
+        """Return the smallest offset (elements of the index buffer) of a bad index; None if there is none. Wait for a GPU."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
-        """The index that lies there now."""
+        """Return the current value of the index at `offset`."""
 
     def bad_index(self) -> BadIndex | None:
-        """The first bad index in memory order, None when there was none. On a GPU this waits for the stream."""
+        """Return the first bad index in memory order; None if there is none. On a GPU, wait for the stream."""
         offset = self.offset()
         return None if offset is None else _bad_index(self._plan, offset, self.value(offset))
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
-        """IndexError for `bad_index`, if there is one.
+        """Raise IndexError if there is a bad index.
 
-        name: of the index tensor, for the message. axes: the axis of the data that each lookup indexes. windows: elements that
-        each lookup reads from its index on; left out, 1.
+        `name`: of the index tensor, for the message. `axes`: for each lookup, the axis of the data that it indexes. `windows`:
+        for each lookup, the number of elements that it reads from its index on; empty for 1.
         """
         bad = self.bad_index()
         if bad is None:
@@ -85,7 +85,6 @@ class HostOutcome(Outcome):
     __slots__ = ("_flat", "_offset")
 
     def __init__(self, plan: IndexPlan, indices: Footprint, flat: NDArray[Any], offset: int) -> None:
-        """flat: the index buffer."""
         super().__init__(plan, indices)
         self._flat, self._offset = flat, offset
 
@@ -97,12 +96,12 @@ class HostOutcome(Outcome):
 
 
 class DeviceOutcome(Outcome):
-    """The outcome of a run on a GPU, read from the device when asked for.
+    """The outcome of a run on a GPU, which is read from the device when a method needs it.
 
-    stream, word: those of the last launch. found: the offset of a bad index, where the run has waited for it.
+    `stream`, `word`: of the last launch. `bad_offset`: offset of the bad index if the run has waited for it, else None.
     """
 
-    __slots__ = ("_keep", "_pointer", "_program", "found", "stream", "word")
+    __slots__ = ("_keep", "_pointer", "_program", "bad_offset", "stream", "word")
 
     def __init__(
         self,
@@ -114,18 +113,18 @@ class DeviceOutcome(Outcome):
         stream: int,
         word: Any,
         keep: Any,
-        found: int | None = None,
+        bad_offset: int | None = None,
     ) -> None:
-        """pointer: of the lowest index. keep: the owner of the memory there, None if the caller keeps it alive."""
+        """`pointer`: address of the lowest index. `keep`: the owner of its memory; None if the caller keeps it alive."""
         super().__init__(plan, indices)
         self._pointer, self._program, self._keep = pointer, program, keep
-        self.stream, self.word, self.found = stream, word, found
+        self.stream, self.word, self.bad_offset = stream, word, bad_offset
 
     def offset(self) -> int | None:
-        if self.found is None:
-            found: int | None = self._program.bad_at(self.word, self.stream)
-            return found
-        return self.found
+        if self.bad_offset is None:
+            offset: int | None = self._program.bad_at(self.word, self.stream)
+            return offset
+        return self.bad_offset
 
     def value(self, offset: int) -> int:
         from dmlgather.backends.cuda import read_element
@@ -135,8 +134,9 @@ class DeviceOutcome(Outcome):
 
 
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
-    """Coordinates of a bad index. Where there are several lookups, each reads its own component along the last dimension, or all
-    read one index.
+    """Return the coordinates of a bad index in the index tensor.
+
+    Several lookups are assumed to read one component each along the last dimension. Return None if that is not so.
     """
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)
@@ -146,7 +146,7 @@ def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | 
 
 
 def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
-    """The bad index at `offset`, with the first lookup that reads it and for which `value` is out of range."""
+    """Return the bad index at `offset`, with the first lookup that reads it and for which `value` is out of range."""
     reading = [
         number
         for number, lookup in enumerate(plan.lookups)
@@ -156,4 +156,4 @@ def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
         lookup = plan.lookups[number]
         if not 0 <= (value + lookup.wrap if value < 0 else value) < lookup.limit:
             return BadIndex(offset, value, number)
-    return BadIndex(offset, value, reading[0], overwritten=True)  # between the run and the read of `value`
+    return BadIndex(offset, value, reading[0], overwritten=True)

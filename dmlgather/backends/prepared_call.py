@@ -1,6 +1,6 @@
-"""Prepared calls: how a problem runs on all arrays of the same signatures. Made once; a run then only checks for overlap.
+"""Prepared calls: a program for all arrays with the same signatures. A run then only checks for overlap.
 
-A problem is a function from layouts to an IndexPlan, and its program depends on the plan, the device and the alignment alone.
+A problem is a function from layouts to an IndexPlan. Its program depends only on the plan, the device and the alignment.
 """
 
 from __future__ import annotations
@@ -14,92 +14,96 @@ import numpy as np
 
 from dmlgather import host
 from dmlgather.backends import arrays
-from dmlgather.backends.adapter import NUMPY, Adapter, Again
+from dmlgather.backends.adapter import NUMPY, Adapter, Repeater
 from dmlgather.backends.addresses import address_of
 from dmlgather.backends.devices import CPU, Device, refuse_stream, stream_pointer
-from dmlgather.backends.footprints import ArrayCall, Footprint, Signature, check_indices, check_output, share_memory
+from dmlgather.backends.footprints import FastPath, Footprint, Signature, check_indices, check_output, share_memory
 from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 Lowering = Callable[[Sequence[Layout]], IndexPlan]
-"""Layouts of the inputs, then of the output -> plan."""
+"""Function from the layouts of the inputs and of the output to a plan."""
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
-"""Returns what `PreparedCall.run` returns. On a GPU it takes a stream (None: the current one), on the host nothing."""
+"""Function with the result of `PreparedCall.run`. On a GPU it takes a stream (None: the current one), on the host nothing."""
 
 PROGRAMS_KEPT = 256
-"""Prepared programs of the process that are kept (least recently used leave first). Calls hold theirs."""
+"""Size of the process's LRU cache of prepared programs. Prepared calls hold their programs."""
 CALLS_KEPT = 256
-"""Prepared calls that a cache keeps, by the signatures of arrays (likewise)."""
+"""Size of an LRU cache of prepared calls, whose keys are signatures of arrays."""
 
 
 class PreparedCall(ABC):
-    """A program for arrays of known footprints. Threads may share it; it holds no array.
+    """A program for arrays with known footprints. It is thread-safe and holds no array.
 
-    Views are NumPy's or CuPy's arrays, inputs first.
+    Its methods take *views*: NumPy or CuPy arrays in the memory of `device`, inputs first.
     """
 
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
-        """device: where the program runs; the arrays lie in its memory."""
         self.device, self.plan, self.shape = device, plan, out.layout.sizes
         self.looks_up = len(inputs) > 1
         self._program, self._inputs, self._out = program, tuple(inputs), out
         self._raises = self.looks_up and plan.out_of_bounds is OutOfBounds.RAISE
         self.reports = self._raises and device.on_gpu
-        """Whether a run leaves an outcome that is asked later."""
-        self._array_calls = dict[Adapter, ArrayCall | None]()  # by the library whose arrays they take
-        # Plain numbers, because every call compares addresses with them.
+        """True if a run returns an outcome that the caller asks later."""
+        self._fast_paths = dict[Adapter, FastPath | None]()
+        # A tuple of plain integers, because every call compares addresses with them.
         data, indices = inputs[0], inputs[-1]
         lengths = data.end - data.start, indices.end - indices.start
         self._starts = data.start, lengths[0], indices.start, lengths[1], out.start, out.end
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
-        """Run on views; on a GPU without waiting, on `stream` (None: the current one).
+        """Run on views; on a GPU, launch on `stream` (None: the current one) without waiting.
 
-        Under RAISE, returns an outcome that can be asked for a bad index; None on the host if there was none, and under any other
-        policy. wait: on a GPU under RAISE, wait, and return None if there was none, as on the host. ValueError when `out`
-        overlaps an input, TypeError as `stream_pointer`.
+        Under RAISE, return an outcome that can be asked for a bad index; on the host, return None if there is none. Under any
+        other policy, return None.
+        `wait`: on a GPU under RAISE, wait, and return None if there is no bad index.
+        Raise ValueError if `out` overlaps an input, TypeError for a wrong stream, like `stream_pointer`.
         """
 
     run_at: RunAt
-    """Runs on arrays at these addresses: data, indices (0 without lookups), output; on a GPU on the stream with that address
-    (None: CuPy's current one), under RAISE waiting for it. False where `run` has to do it or has to say what is wrong: where
-    nothing runs on addresses, where `out` may overlap an input, and under RAISE for a bad index. One frame, because each costs.
+    """Function that runs on the addresses of data, indices (0 without lookups) and output, and returns True.
+
+    On a GPU, it takes the stream's address (None: CuPy's current stream), and under RAISE it waits. It returns False if `run`
+    must run the call or raise its error: if the backend takes no addresses, if `out` may overlap an input, and for a bad index
+    under RAISE. It is one Python frame, because each costs time.
     """
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
-        """A function that repeats `run` on these views at the least cost and keeps their memory alive. ValueError as `run`.
+        """Return a function that repeats `run` on these views at the least cost, and keeps their memory alive.
 
-        On a GPU it only launches, so that a CUDA graph can capture it. Its outcomes report only on its own launches.
+        On a GPU, the function only launches, so that a CUDA graph can capture it. Its outcomes report only its own launches.
+        Raise ValueError like `run`.
         """
 
-    def array_call(self, given: Sequence[Any]) -> ArrayCall | None:
-        """What does `run` at once on arrays of the signatures that this was prepared for, such as the given ones. None where
-        nothing does, where a run reports, and for arrays of several libraries.
+    def fast_path(self, args: Sequence[Any]) -> FastPath | None:
+        """Return the fast path of `run` for arrays of the class of `args`, which have the expected signatures.
+
+        Return None if there is none, if a run returns outcomes on a GPU, or if the arrays are of several classes.
         """
-        if len({*map(type, given)}) > 1:
+        if len({*map(type, args)}) > 1:
             return None
-        adapter = arrays.adapter_of(given[0])
-        if adapter not in self._array_calls:
-            self._array_calls[adapter] = None if self.reports else self.array_call_on(adapter, given)
-        return self._array_calls[adapter]
+        adapter = arrays.adapter_of(args[0])
+        if adapter not in self._fast_paths:
+            self._fast_paths[adapter] = None if self.reports else self.fast_path_on(adapter, args)
+        return self._fast_paths[adapter]
 
-    def array_call_on(self, adapter: Adapter, given: Sequence[Any]) -> ArrayCall | None:
-        """`array_call` for the arrays of a library, made anew. given: some."""
-        return adapter.array_call(self, given)
+    def fast_path_on(self, adapter: Adapter, args: Sequence[Any]) -> FastPath | None:
+        """Return a new fast path for the arrays of a library. `args`: example arrays."""
+        return adapter.fast_path(self, args)
 
-    def again(self, adapters: Sequence[Adapter]) -> Again:
-        """What repeats a call on arrays whose signatures are known to be those that this was prepared for.
+    def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
+        """Return a function that repeats the call on arrays with the expected signatures, which the caller has compared.
 
-        adapters: of the arrays, which on a GPU are of one library.
+        `adapters`: of the arrays; on a GPU, all are of one library.
         """
-        return adapters[0].again(self, adapters)
+        return adapters[0].repeater(self, adapters)
 
     def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
-        """The addresses of the lowest elements: data, indices (0 without lookups), output. ValueError when they overlap."""
+        """Return the lowest addresses of data, indices (0 without lookups) and output. Raise ValueError if they overlap."""
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         low, high = out + out_start, out + out_end
         data, indices = pointers[0] + data_start, 0
@@ -112,13 +116,13 @@ class PreparedCall(ABC):
         return data, indices, low
 
     def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
-        for found, pointer in zip(self._inputs, pointers, strict=True):
-            if share_memory(found, pointer, self._out, out):
-                raise ValueError(f"out overlaps {found.name}, and nothing runs in place: pass another array")
+        for footprint, pointer in zip(self._inputs, pointers, strict=True):
+            if share_memory(footprint, pointer, self._out, out):
+                raise ValueError(f"out overlaps {footprint.name}, and nothing runs in place: pass another array")
 
 
 class HostCall(PreparedCall):
-    """In host memory, by the cpu backend or the reference."""
+    """A call in host memory, by the cpu backend or the reference backend."""
 
     def __init__(
         self,
@@ -130,20 +134,21 @@ class HostCall(PreparedCall):
         *,
         signatures: Sequence[Signature],
     ) -> None:
-        """signatures: those that the footprints follow from, inputs first."""
+        """`signatures`: of the arrays, inputs first."""
         super().__init__(device, program, plan, inputs, out)
-        # Executes on addresses. None where nothing does: for the reference, for NumPy, and for elements that hold references.
-        references = any(found.dtype.hasobject for found in (*inputs, out))
+        footprints = (*inputs, out)
+        # The engine's function of addresses. None for the reference backend, for NumPy, and for elements that hold references.
+        references = any(footprint.dtype.hasobject for footprint in footprints)
         self._launch = None if references else program.launch
-        self._array_call: ArrayCall | None = None
+        self._fast_path: FastPath | None = None
         if self._launch is not None:
-            self._array_call = program.array_call(signatures, [(found.start, found.end) for found in (*inputs, out)])
+            self._fast_path = program.fast_path(signatures, [(footprint.start, footprint.end) for footprint in footprints])
         self.run_at = self._runner()
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:  # noqa: ARG002
         if stream is not None:
             stream_pointer(stream, CPU)
-        if self._array_call is not None and self._array_call(*inputs, out):
+        if self._fast_path is not None and self._fast_path(*inputs, out):
             return None
         data, indices, target = self._lowest([*map(address_of, inputs)], address_of(out))
         if self._launch is None:
@@ -158,7 +163,7 @@ class HostCall(PreparedCall):
         if launch is None:
             return lambda *_: False
 
-        def run_at(data: int, indices: int, out: int, stream: int | None = None) -> bool:  # noqa: ARG001 - there is none
+        def run_at(data: int, indices: int, out: int, stream: int | None = None) -> bool:  # noqa: ARG001 - the CPU has none
             low, high = out + out_start, out + out_end
             data += data_start
             if data < high and low < data + data_bytes:
@@ -181,19 +186,19 @@ class HostCall(PreparedCall):
             bad = execute()
             return None if bad is None else HostOutcome(self.plan, self._inputs[1], indices, bad)
 
-        return run if self._raises else cast("BoundRun", execute)  # a frame of Python's costs a third of what is left
+        return run if self._raises else cast("BoundRun", execute)  # a Python frame would take a third of the call
 
-    def array_call_on(self, adapter: Adapter, given: Sequence[Any]) -> ArrayCall | None:
+    def fast_path_on(self, adapter: Adapter, args: Sequence[Any]) -> FastPath | None:
         if adapter is NUMPY:
-            return self._array_call
-        return None if self._launch is None else adapter.array_call(self, given)
+            return self._fast_path
+        return None if self._launch is None else adapter.fast_path(self, args)
 
-    def again(self, adapters: Sequence[Adapter]) -> Again:
-        return self.again_on_views if all(adapter is NUMPY for adapter in adapters) else super().again(adapters)
+    def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
+        return self.repeat_on_views if all(adapter is NUMPY for adapter in adapters) else super().repeater(adapters)
 
-    def again_on_views(self, given: Sequence[Any]) -> Any:
-        """`again` on arrays of NumPy's, by what takes their objects as they are."""
-        *inputs, out = given
+    def repeat_on_views(self, args: Sequence[Any]) -> Any:
+        """Repeat the call on NumPy arrays: inputs, then `out` or None. Return the output; None if the slow path must run it."""
+        *inputs, out = args
         if out is None:
             out = np.empty(self.shape, inputs[0].dtype)
         elif not out.flags.writeable:
@@ -209,7 +214,7 @@ class HostCall(PreparedCall):
 
 
 class DeviceCall(PreparedCall):
-    """On a GPU."""
+    """A call on a GPU."""
 
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
         super().__init__(device, program, plan, inputs, out)
@@ -223,7 +228,7 @@ class DeviceCall(PreparedCall):
     def launch(
         self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None, *, wait: bool = False
     ) -> Outcome | None:
-        """`run` on arrays at these addresses. keep: kept alive by the outcome, which may read an index."""
+        """Run on arrays at these addresses, like `run`. `keep`: the index array, which the outcome keeps alive."""
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
@@ -236,7 +241,7 @@ class DeviceCall(PreparedCall):
         offset = program.first_bad_of(data, indices, target, where)
         if offset is None:
             return None
-        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, found=offset)
+        return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, bad_offset=offset)
 
     def _runner(self) -> RunAt:
         program, place, waits = self._program, self.device, self._raises
@@ -257,7 +262,7 @@ class DeviceCall(PreparedCall):
                 stream = current_stream(device).ptr
             if waits:
                 return program.first_bad_of(data, indices, low, stream) is None
-            launches = getattr(thread, "launches", None)
+            launches = getattr(thread, "launchers", None)
             if launches is None or current_device() != device:
                 program.launch(data, indices, low, stream)
                 return True
@@ -272,10 +277,10 @@ class DeviceCall(PreparedCall):
         return run_at
 
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
-        # `a.data` is kept, and not `a`, whose memory could be exchanged later.
+        # Keep the memory `a.data` instead of the array `a`, whose memory may be replaced later.
         kept = [array.data for array in (*inputs, out)]
         data, indices, target = self._lowest([memory.ptr for memory in kept[:-1]], kept[-1].ptr)
-        program = self._program.reporting_alone()
+        program = self._program.with_own_words()
         launch, pointer_of, current_stream = program.bind(data, indices, target, kept), self._pointer_of, program.current_stream
         if not self._raises:
             return cast("BoundRun", launch)
@@ -299,28 +304,32 @@ def prepare_call(
     out: Footprint,
     signatures: Sequence[Signature] = (),
     *,
-    alone: bool = False,
+    own_words: bool = False,
 ) -> PreparedCall:
-    """How a problem runs on `device` for arrays of these footprints, which lie in its memory.
+    """Return the prepared call of a problem on `device`, for arrays with these footprints in its memory.
 
-    signatures: those that the footprints follow from, inputs first; a GPU's calls do without. alone: on a GPU under RAISE,
-    outcomes report on launches of this call alone, and may be asked at any time. ValueError when `out` cannot be written, or when
-    a GPU could not read the indices where they lie.
+    `signatures`: of the arrays, inputs first; not needed on a GPU.
+    `own_words`: on a GPU under RAISE, outcomes report only launches of this call, and may be asked at any time.
+
+    Raise ValueError if `out` is read-only or overlaps itself, or if the alignment of indices does not suit a GPU.
     """
     check_output(out)
     alignment = 16
     if device.on_gpu:
         alignment = min(inputs[0].alignment, out.alignment)
         check_indices(inputs[1:])
-    plan = lower([found.layout for found in (*inputs, out)])
+    plan = lower([footprint.layout for footprint in (*inputs, out)])
     program = prepare_program(plan, device, alignment)
     if device.on_gpu:
-        return DeviceCall(device, program.reporting_alone() if alone else program, plan, inputs, out)
+        return DeviceCall(device, program.with_own_words() if own_words else program, plan, inputs, out)
     return HostCall(device, program, plan, inputs, out, signatures=signatures)
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """The program for a plan on `device`, for pointers that are multiples of `alignment` bytes; compiled now, and kept."""
+    """Return the program for a plan on `device`, compiled now or taken from the cache.
+
+    `alignment`: pointers are multiples of so many bytes.
+    """
     plan.check_limits()
     if device.on_gpu:
         return _device_program(plan, device.index, alignment)
@@ -338,13 +347,13 @@ def _device_program(plan: IndexPlan, number: int, alignment: int) -> Any:
 
 @lru_cache(PROGRAMS_KEPT)
 def _host_program(plan: IndexPlan, device: Device, *_settings: Any) -> Any:
-    """settings: what a program of the cpu backend depends on beside the plan."""
+    """Return the program of the reference or cpu backend. `_settings`: parts of the cache's key, for the cpu backend."""
     from dmlgather.backends import cpu, reference
 
     return (reference if device.kind == "reference" else cpu).prepare(plan)
 
 
 def forget_programs() -> None:
-    """Drop the programs that are kept: for tests."""
+    """Clear the caches of programs, for tests."""
     _device_program.cache_clear()
     _host_program.cache_clear()

@@ -1,4 +1,4 @@
-"""The reference backend: the plan's pseudocode, line for line, over blocks of coordinates. The judge of every other backend.
+"""The reference backend: the plan's pseudocode, line for line, over blocks of coordinates. It judges the other backends.
 
 It takes plans in any form, does not canonicalise, and computes in exact integers.
 """
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, OutOfBounds, dot, packed_strides, unravel
 
 BLOCK = 2**14
-"""Elements that are computed together: their addresses stay in the processor's cache, and Ctrl-C is prompt."""
+"""Elements of a block: few enough that their addresses stay in the processor's cache, and that Ctrl-C is prompt."""
 
 REPORTED = 0.05
-"""Seconds from one call of a watcher to the next, and a block longer at most."""
+"""Seconds from one call of a watcher to the next, plus at most the time of a block."""
 
 Watcher = Callable[[int, int], None]
-"""Takes the number of elements that are done, from 0 on, and the number of all. Under RAISE the indices are counted before."""
+"""Function of the number of finished elements and of all elements. Under RAISE, the indices are counted first."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """A context in which `watcher` is told of the progress of every run, at its start, at its end and in between."""
+    """Call `watcher` in every run of the body: at its start, at its end and in between."""
     before = _watcher.set(watcher)
     try:
         yield
@@ -42,10 +42,10 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-    """Execute `plan` over three one-dimensional buffers and return the smallest offset of a bad index under RAISE.
+    """Execute `plan` over three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
 
-    data: [in_extent] and out: [out_extent], elements of `plan.element_bytes` bytes of one dtype; indices: [index_extent] of
-    `plan.index_type`, None without lookups. Under RAISE the output is complete only when None is returned.
+    `data`: [in_extent], and `out`: [out_extent], elements of `plan.element_bytes` bytes of one dtype. `indices`: [index_extent]
+    of `plan.index_type`; None without lookups. If an index is bad under RAISE, the output is not written.
     """
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -56,7 +56,7 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
     fill = np.frombuffer(plan.fill, out.dtype) if plan.fill else None
     for o in _blocks(plan, plan.shape):
         target = _places(o.address(plan.out_offset, plan.out_strides))
-        if plan.constant:  # no index is looked at
+        if plan.constant:  # indices are not read
             out[target] = fill
             continue
         source, ok = o.address(plan.in_offset, plan.in_strides), np.array([True])
@@ -72,18 +72,18 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class ReferenceProgram:
-    """A plan for `run`, with the methods that programs of the other backends have."""
+    """A plan with the methods of other backends' programs."""
 
     plan: IndexPlan
 
-    launch: ClassVar[None] = None  # it takes arrays, and no addresses
+    launch: ClassVar[None] = None  # this backend takes arrays, not addresses
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan on buffers, as the function `run` does."""
+        """Execute the plan on buffers, like the function `run`."""
         return run(self.plan, data, indices, out)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """A function that executes the plan on these buffers."""
+        """Return a function that executes the plan on these buffers."""
         return partial(self.run, data, indices, out)
 
 
@@ -91,7 +91,6 @@ prepare = ReferenceProgram
 
 
 def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]:
-    """The smallest offset of a bad index, of each lookup in each block that has one."""
     for o in _blocks(plan, plan.index_shape):
         for lookup in plan.lookups:
             offset = o.address(lookup.index_offset, lookup.index_strides)
@@ -103,14 +102,14 @@ def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]
 
 
 def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
-    """A copy of the indices at these offsets, in integers that hold them, limits and wraps. (Unsigned indices have no wrap.)"""
+    """Return a copy of the indices at these offsets, in a type that holds limits and wraps. Unsigned indices have no wrap."""
     assert indices is not None
     exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype
     return indices[_places(offset)].astype(exact)
 
 
 def _elements(data: NDArray[Any] | range, source: NDArray[Any]) -> NDArray[Any]:
-    """data[source]; a range may be longer than any array."""
+    """Return data[source]. `data` may be a range that is longer than any array."""
     if isinstance(data, range):
         return np.asarray(np.frompyfunc(data.__getitem__, 1, 1)(source))
     return data[_places(source)]
@@ -120,8 +119,9 @@ Elements = TypeVar("Elements", NDArray[Any], NDArray[Any] | range)
 
 
 def _words(elements: Elements) -> Elements:
-    """The same elements of a type that NumPy does not convert when it moves them to another type of that width: a bool would
-    become 0 or 1. References and ranges are as they are.
+    """Return a view with a type that NumPy copies bit by bit; it would convert a bool to 0 or 1, for example.
+
+    Arrays of references, and ranges, are returned unchanged.
     """
     if isinstance(elements, range) or elements.dtype.hasobject:
         return elements
@@ -130,46 +130,47 @@ def _words(elements: Elements) -> Elements:
 
 
 def _places(address: NDArray[Any]) -> NDArray[np.intp]:
-    """Addresses in an array, in the integers that NumPy takes for them."""
+    """Return addresses in the integer type of NumPy's indices."""
     return address.astype(np.intp, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Coordinates:
-    """Those of a block: for each dimension a number, or an array of `integer` that broadcasts to the shape of the block."""
+    """Coordinates of a block: for each dimension a number, or an array of `integer` that broadcasts to the block's shape."""
 
     of: Sequence[int | NDArray[Any]]
     integer: type
 
     def address(self, offset: int, strides: Sequence[int]) -> NDArray[Any]:
-        """The address offset + o·strides, of size 1 along dimensions that do not move it."""
+        """Return the addresses offset + o·strides. They have size 1 along dimensions of stride 0."""
         address: NDArray[Any] = np.array([offset], self.integer)
-        for coordinate, stride in zip(reversed(self.of), reversed(strides), strict=True):  # NumPy's loops are longer inside out
+        # Innermost dimension first: NumPy's inner loops are longer then.
+        for coordinate, stride in zip(reversed(self.of), reversed(strides), strict=True):
             if stride:
                 address = address + coordinate * stride
         return address
 
 
 def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
-    """Every coordinate of `shape` in row-major order, up to BLOCK at a time. The watcher is told how many are done.
+    """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher.
 
-    A block has the innermost dimensions that fit, a part of the next one, and a single step of those outside.
+    A block has all of the innermost dimensions that fit, a part of the next one, and a single step of the outer ones.
     """
     steps, room = list[int](), BLOCK
     for size in reversed(shape):
         steps.insert(0, max(min(size, room), 1))
         room //= steps[0]
     counts = [-(-size // step) for size, step in zip(shape, steps, strict=True)]
-    integer, pitches, watcher, told = _integer(plan), packed_strides(shape), _watcher.get(), -inf
+    integer, pitches, watcher, last_call = _integer(plan), packed_strides(shape), _watcher.get(), -inf
     for number in range(prod(counts)):
         first = [at * step for at, step in zip(unravel(number, counts), steps, strict=True)]
-        if watcher is not None and time.monotonic() - told >= REPORTED:
+        if watcher is not None and time.monotonic() - last_call >= REPORTED:
             watcher(dot(first, pitches), prod(shape))
-            told = time.monotonic()
+            last_call = time.monotonic()
         o, inner = list[int | NDArray[Any]](), list[int]()
         for start, step, size in zip(reversed(first), reversed(steps), reversed(shape), strict=True):
             if step == 1:
-                o.insert(0, start)  # and no dimension of arrays: NumPy's have at most 64
+                o.insert(0, start)  # a number instead of a dimension, because NumPy's arrays have at most 64 dimensions
             else:
                 o.insert(0, np.arange(start, min(start + step, size), dtype=integer).reshape(-1, *inner))
                 inner.append(1)
@@ -179,10 +180,11 @@ def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
 
 
 def _integer(plan: IndexPlan) -> type:
-    """What addresses are computed in: int64 if it holds every number of the plan, else Python's integers.
+    """Return the type in which addresses are computed: int64 if it holds every number of the plan, else `object`, for Python's
+    integers.
 
-    It then holds every sum and product too. The plan has proven that offset + o·strides + Σ v·in_stride stays inside its extent
-    for all coordinates and clamped values, so also where some of them are 0; and no term of such a sum is longer than the extent.
+    int64 then also holds all sums and products. The plan has proven that offset + o·strides + Σ v·in_stride stays inside its
+    extent for all coordinates and clamped values, also if some of them are 0. So no term of the sum is larger than the extent.
     """
     numbers = [plan.in_extent, plan.index_extent, plan.out_extent, *plan.in_strides, *plan.out_strides]
     for lookup in plan.lookups:

@@ -1,6 +1,6 @@
-"""The order of a call among the streams of a GPU: whose work it waits for, who waits for it, and what is kept until it has run.
+"""Stream ordering: a call waits for the streams that wrote its arrays, and the streams that use them later wait for the call.
 
-Streams wait for each other by events. The host waits for none of them.
+Streams wait for each other by events; the host does not wait. Memory of other libraries is kept until the call has run.
 """
 
 from __future__ import annotations
@@ -16,79 +16,78 @@ from typing import Any, TypeAlias
 from dmlgather.backends.devices import LEGACY, PER_THREAD, Device
 
 QUEUE = 64
-"""Calls in one queue."""
+"""Most calls in one queue."""
 
 Key: TypeAlias = tuple[int, int, int]
-"""Of a queue: the number of the GPU, the address of the stream, and the thread, 0 but where each has a stream of this address."""
+"""Key of a queue: number of the GPU, address of the stream, and thread. The thread is 0 except for cudaStreamPerThread."""
 
 
 class Kept:
-    """Views of memory that belongs to other libraries, each kept until the event behind its launch has passed: a queue for each
-    stream, in the order of the launches.
+    """Views of other libraries' memory, each kept until the event after its launch is done.
 
-    Later calls of any stream drop what has passed, and so does nothing else: the views of the last call are kept until the next
-    one. Nothing waits, with one exception: a call on a stream of which `QUEUE` calls have not run waits for the oldest of them.
-    So memory is bounded, and the GPU always has work. A stream may end before its queue: its events pass all the same, and an
-    empty queue is dropped. At the end of the process what is left is waited for, before the libraries that own it are taken down.
+    There is a queue for each stream, in the order of the launches. Each call, on any stream, drops the views whose events are
+    done. So the views of the last call are kept until the next call. If `QUEUE` calls on a stream have not run, the next call
+    on it waits for the oldest one: memory is bounded, and the GPU always has work. Otherwise, no call waits. Events of a
+    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for the rest, before the
+    libraries that own the memory shut down.
     """
 
     def __init__(self) -> None:
         self._queues: dict[Key, deque[tuple[Any, Sequence[Any]]]] = {}
         self._lock = threading.Lock()
-        self._ends = False
+        self._registered = False
 
     def __len__(self) -> int:
-        """The number of calls whose views are kept."""
+        """Return the number of calls whose views are kept."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
-        """Keep views until a recorded event (cupy.cuda.Event) passes; drop all that have."""
+        """Keep views until a recorded event (cupy.cuda.Event) is done. Drop all views whose events are done."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
-            if not self._ends:  # behind the imports of those libraries, so that this comes before what they do at the end
+            if not self._registered:  # registered after those libraries' own functions, `finish` runs before them
                 atexit.register(self.finish)
-                self._ends = True
-        passed = self._taken()  # dropped without the lock: it belongs to others, who may do anything then
-        while (oldest := self._oldest(key)) is not None:
+                self._registered = True
+        done = self._pop_done()  # deleted without the lock: deleting other libraries' memory may run any code
+        while (oldest := self._pop_overflow(key)) is not None:
             oldest[0].synchronize()
-            passed.append(oldest)
+            done.append(oldest)
 
     def finish(self) -> None:
-        """Wait for all, and drop it. A GPU that has failed has nothing more to read."""
+        """Wait for all events, and drop all views. Errors are ignored: a GPU that has failed does not read memory."""
         with self._lock:
-            left = [entry for queue in self._queues.values() for entry in queue]
+            entries = [entry for queue in self._queues.values() for entry in queue]
             self._queues.clear()
-        for event, _ in left:
+        for event, _ in entries:
             with suppress(RuntimeError):
                 event.synchronize()
 
-    def _taken(self) -> list[tuple[Any, Sequence[Any]]]:
-        """What has passed, which is no longer kept."""
-        passed = []
+    def _pop_done(self) -> list[tuple[Any, Sequence[Any]]]:
+        done = []
         with self._lock:
             for key, queue in list(self._queues.items()):
                 while queue and queue[0][0].done:
-                    passed.append(queue.popleft())
+                    done.append(queue.popleft())
                 if not queue:
                     del self._queues[key]
-        return passed
+        return done
 
-    def _oldest(self, key: Key) -> tuple[Any, Sequence[Any]] | None:
-        """What is first in a queue that is too long."""
+    def _pop_overflow(self, key: Key) -> tuple[Any, Sequence[Any]] | None:
+        """Remove and return the oldest entry of a queue that is too long; None if it is not."""
         with self._lock:
             queue = self._queues.get(key, ())
             return queue.popleft() if isinstance(queue, deque) and len(queue) > QUEUE else None
 
 
 KEPT = Kept()
-"""Of all calls of the process."""
+"""Views kept by all calls of the process."""
 
 
-class Handover:
-    """What a call owes to others when it is over, by the number of the GPU.
+class StreamOrder:
+    """What happens after the last launch of a call. Keys are numbers of GPUs.
 
-    followers: streams that are to wait for it, each by the number of its GPU and its address. views: of memory that its owner may
-    use for something else once they are gone.
+    `followers`: streams that must wait for the call, each as (number of its GPU, address). `views`: views whose memory must not
+    be reused before the call has run.
     """
 
     def __init__(self) -> None:
@@ -96,46 +95,48 @@ class Handover:
         self.views: defaultdict[int, list[Any]] = defaultdict(list)
 
     def end(self) -> None:
-        """Behind the last launch: an event on each GPU tells the followers, and `KEPT`, that all has run."""
+        """Record an event on each GPU after the last launch. Make the followers wait for it, and `KEPT` keep the views."""
         for number in {*self.followers, *self.views}:
-            here = current(number)
-            if is_capturing(number, here):
+            current_stream = current(number)
+            if is_capturing(number, current_stream):
                 continue
-            event = _recorded(number, here)
+            event = _recorded(number, current_stream)
             for follower in self.followers[number]:
                 _wait(*follower, event)
             if self.views[number]:
-                KEPT.add((number, here, threading.get_ident() if here == PER_THREAD else 0), event, self.views[number])
+                thread = threading.get_ident() if current_stream == PER_THREAD else 0
+                KEPT.add((number, current_stream, thread), event, self.views[number])
 
 
 class _Threads(threading.local):
-    handover: Handover | None = None
-    """The call that the thread makes."""
+    order: StreamOrder | None = None
+    """Stream order of the thread's current call."""
 
 
 _this_thread = _Threads()
 
 
 @contextmanager
-def handover(*, within: bool = False) -> Iterator[None]:
-    """A call on CuPy's current streams, to which `meet` and `keep` belong. within: part of the call that the thread makes, if it
-    makes one.
+def ordered_call(*, within: bool = False) -> Iterator[None]:
+    """Run the body as a call on CuPy's current streams; `order_with` and `keep` apply to this call.
+
+    `within`: if the thread is in a call already, the body is part of that call.
     """
-    if within and _this_thread.handover is not None:
+    if within and _this_thread.order is not None:
         yield
         return
-    before, mine = _this_thread.handover, Handover()
-    _this_thread.handover = mine
+    outer, order = _this_thread.order, StreamOrder()
+    _this_thread.order = order
     try:
         yield
     finally:
-        _this_thread.handover = before
-        mine.end()
+        _this_thread.order = outer
+        order.end()
 
 
 @contextmanager
 def on_stream(pointer: int, device: Device) -> Iterator[None]:
-    """Makes a stream of a GPU CuPy's current one."""
+    """Make a stream of a GPU CuPy's current stream in the body."""
     import cupy
 
     with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
@@ -143,50 +144,50 @@ def on_stream(pointer: int, device: Device) -> Iterator[None]:
 
 
 def current(number: int) -> int:
-    """The address of CuPy's current stream of GPU `number`, in this thread."""
+    """Return the address of CuPy's current stream of GPU `number`, in this thread."""
     import cupy
 
     return int(cupy.cuda.get_current_stream(number).ptr)
 
 
 def is_same(one: int, other: int) -> bool:
-    """Whether two addresses are one stream of a GPU."""
+    """Return True if two addresses name the same stream of a GPU: 0 and `LEGACY` do."""
     return (one or LEGACY) == (other or LEGACY)
 
 
 def is_capturing(number: int, stream: int) -> bool:
-    """Whether a graph is being captured on a stream of GPU `number`."""
+    """Return True if a graph is being captured on a stream of GPU `number`."""
     import cupy
 
     with cupy.cuda.Device(number):
         return bool(cupy.cuda.runtime.streamIsCapturing(stream))
 
 
-def meet(number: int, stream: int, owner: int | None = None) -> bool:
-    """CuPy's current stream of GPU `number` waits for what `stream` has to do by now, and `stream` will wait for this thread's
-    call. False where both are one stream, so that there is nothing to do.
+def order_with(number: int, stream: int, owner: int | None = None) -> bool:
+    """Make CuPy's current stream of GPU `number` wait for `stream`, and, after this thread's call, `stream` for the call.
 
-    owner: the GPU of `stream`, None for the same. While a graph is captured nothing waits: it runs whenever its owner launches
-    it, and its owner orders it.
+    Return False if both are the same stream, so that there is nothing to do. During a graph capture, no stream waits: whoever
+    launches the graph must order it.
+    `owner`: number of the GPU of `stream`; None for `number`.
     """
-    here, owner = current(number), number if owner is None else owner
-    if owner == number and is_same(here, stream):
+    current_stream, owner = current(number), number if owner is None else owner
+    if owner == number and is_same(current_stream, stream):
         return False
-    if not is_capturing(number, here):
-        _wait(number, here, _recorded(owner, stream))
-        if _this_thread.handover is not None:
-            _this_thread.handover.followers[number].add((owner, stream))
+    if not is_capturing(number, current_stream):
+        _wait(number, current_stream, _recorded(owner, stream))
+        if _this_thread.order is not None:
+            _this_thread.order.followers[number].add((owner, stream))
     return True
 
 
 def keep(number: int, view: Any) -> None:
     """Keep a view of memory on GPU `number` until this thread's call has run."""
-    if _this_thread.handover is not None:
-        _this_thread.handover.views[number].append(view)
+    if _this_thread.order is not None:
+        _this_thread.order.views[number].append(view)
 
 
 def _recorded(number: int, stream: int) -> Any:
-    """An event behind what a stream of GPU `number` has to do by now."""
+    """Return an event after the present work of a stream of GPU `number`."""
     import cupy
 
     with cupy.cuda.Device(number):
@@ -196,8 +197,9 @@ def _recorded(number: int, stream: int) -> Any:
 
 
 def _wait(number: int, stream: int, event: Any) -> None:
-    """A stream of GPU `number` waits for an event, of this GPU or another. The GPU is made the current one, because addresses
-    such as 0 name a stream of that.
+    """Make a stream of GPU `number` wait for an event, which may be of another GPU.
+
+    The GPU becomes the current one, because address 0 names a stream of the current GPU.
     """
     import cupy
 
@@ -207,8 +209,9 @@ def _wait(number: int, stream: int, event: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CudaStream:
-    """An address as the object that the CUDA stream protocol asks for. Stream 0 goes by its other address: of CuPy's DLPack,
-    0 means the stream of the thread, where CuPy works on those.
+    """A stream's address as an object with the CUDA stream protocol.
+
+    Stream 0 gets its other address, `LEGACY`: CuPy's DLPack takes 0 for the thread's stream if CuPy uses per-thread streams.
     """
 
     pointer: int

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch: which of them can be used, and how. PyTorch is imported only if the caller did so."""
+"""Adapter for PyTorch. This module imports PyTorch only if the caller has imported it."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ from numpy.typing import NDArray
 from dmlgather.backends import streams
 from dmlgather.backends.adapter import NUMPY, ExchangedArrays
 from dmlgather.backends.devices import CPU, LEGACY, PER_THREAD, Device
-from dmlgather.backends.footprints import WRITEABLE, ArrayCall
+from dmlgather.backends.footprints import WRITEABLE, FastPath
 
 if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 
 def is_torch(array: Any) -> bool:
-    """Whether this is a torch.Tensor."""
+    """Return True for a torch.Tensor."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
     return kind is not None and isinstance(array, kind)
 
 
 def is_compiling() -> bool:
-    """Whether PyTorch makes a graph: torch.compile of the code that asks, or torch.export."""
+    """Return True if PyTorch is tracing the caller, for torch.compile or torch.export."""
     compiler = sys.modules.get("torch.compiler")
     return compiler is not None and compiler.is_compiling()
 
 
 def gpu_of(array: Any) -> int | None:
-    """The number of the GPU on which a tensor lies; None for tensors elsewhere or of a class of their own, and for all else."""
+    """Return the number of a tensor's GPU; None for a tensor in other memory, for a subclass, and for any other object."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
 
 
 def current_stream(number: int) -> int:
-    """The address of PyTorch's current stream of a GPU, in this thread."""
+    """Return the address of PyTorch's current stream of a GPU, in this thread."""
     return int(sys.modules["torch"].cuda.current_stream(number).cuda_stream)
 
 
 def used_on(tensor: Any, stream: int) -> bool:
-    """Tell PyTorch that a tensor on a GPU is used on this stream, so that its memory is not used again before that has run. False
-    for a stream that each thread has of its own, of which PyTorch cannot be told.
+    """Record that a stream uses a tensor on a GPU, so that PyTorch does not reuse its memory before the stream's work has run.
+
+    Return False for cudaStreamPerThread, for which PyTorch cannot record a use.
     """
     cuda = sys.modules["torch"].cuda
     if stream == PER_THREAD:
@@ -55,34 +56,33 @@ def used_on(tensor: Any, stream: int) -> bool:
 
 
 def plain(tensor: Any) -> Any:
-    """The tensor without history, and with the elements that it stands for in memory: a conjugate or negative view is copied,
-    because DLPack hands on what is copied from.
+    """Return the tensor detached from its history. A conjugate or negative view is copied: DLPack would ignore the conjugation.
 
-    Raises TypeError for a tensor without elements of its own in host or CUDA memory, RuntimeError, as PyTorch, for one whose
-    gradient is wanted.
+    Raise TypeError for a tensor without elements in host or CUDA memory, and RuntimeError, like PyTorch, for a tensor that
+    requires a gradient.
     """
     _check(tensor)
     return tensor.detach().resolve_conj().resolve_neg()
 
 
 def check_written(tensor: Any) -> None:
-    """TypeError and RuntimeError as `plain`, and RuntimeError for a conjugate or negative view, which cannot be written."""
+    """Raise the errors of `plain`, and RuntimeError for a conjugate or negative view, which cannot be written."""
     _check(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise RuntimeError("out is a conjugate or negative view: pass a tensor of its own")
 
 
 def _check(tensor: Any) -> None:
-    torch, found = sys.modules["torch"], type(tensor)
+    torch, kind = sys.modules["torch"], type(tensor)
     if not _is_plain(tensor):
-        raise TypeError(f"expected a torch.Tensor, got one of the class {found.__module__}.{found.__qualname__}")
+        raise TypeError(f"expected a torch.Tensor, got one of the class {kind.__module__}.{kind.__qualname__}")
     if tensor.layout is not torch.strided:
         raise TypeError(f"expected a dense tensor, got one of layout {tensor.layout}: pass tensor.to_dense()")
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"expected a tensor in host or CUDA memory, got one on {tensor.device}")
     if not _has_elements(tensor):
-        mend = "pass tensor.clone()" if tensor._is_zerotensor() else "call this outside of it"
-        raise TypeError(f"expected a tensor with elements, got one without, as vmap makes: {mend}")
+        remedy = "pass tensor.clone()" if tensor._is_zerotensor() else "call this outside of it"
+        raise TypeError(f"expected a tensor with elements, got one without, as vmap makes: {remedy}")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
             "the tensor requires grad, but no gradient is recorded here: pass tensor.detach(), or call this in torch.no_grad()"
@@ -90,8 +90,9 @@ def _check(tensor: Any) -> None:
 
 
 def _has_elements(tensor: Any) -> bool:
-    """Whether there is memory for the elements, if any: a tensor inside of vmap has no address, and that of one inside of
-    functionalize, or of one that stands for zeros, is 0.
+    """Return True if the tensor's elements, if any, are in memory.
+
+    In vmap, a tensor has no address. In functionalize, and for a zero tensor, the address is 0.
     """
     try:
         return bool(tensor.data_ptr()) or not tensor.numel()
@@ -100,13 +101,13 @@ def _has_elements(tensor: Any) -> bool:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether a tensor is of no class with rules of its own, such as one that is being traced."""
+    """Return True if the tensor's class is PyTorch's own. Other classes, as of traced tensors, have rules of their own."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 def bits(tensor: Any) -> Any:
-    """The tensor, as one of integers over the same memory where NumPy lacks its type, such as bfloat16; on every device."""
+    """Return the tensor, or an integer view if NumPy does not have its data type, as for bfloat16."""
     torch = sys.modules["torch"]
     if hasattr(np, str(tensor.dtype).removeprefix("torch.")):
         return tensor
@@ -114,7 +115,7 @@ def bits(tensor: Any) -> Any:
 
 
 def host_array(tensor: Any) -> NDArray[Any]:
-    """The array over a plain tensor in host memory of a type that ml_dtypes adds to NumPy's. TypeError for another type."""
+    """Return a NumPy array over a plain tensor in host memory, with ml_dtypes' data type. Raise TypeError for other types."""
     try:
         import ml_dtypes
 
@@ -125,27 +126,29 @@ def host_array(tensor: Any) -> NDArray[Any]:
 
 
 def host_view(tensor: Any) -> NDArray[Any] | None:
-    """The array over a tensor, without DLPack's exchange. None for tensors outside of host memory, for those with which `plain`
-    would do something, and for types that NumPy lacks.
+    """Return a NumPy array over a tensor, without DLPack's exchange.
+
+    Return None for a tensor outside of host memory, for one that `plain` would change or refuse, and for a data type that NumPy
+    does not have.
     """
     torch = sys.modules.get("torch")
     if torch is None or type(tensor) is not torch.Tensor:
         return None
     try:
-        view = tensor.numpy()  # which refuses whatever is not such a tensor
+        view = tensor.numpy()
     except (RuntimeError, TypeError):
         return None
     return None if view.flags.owndata and view.size else view
 
 
 def storage(tensor: Any) -> Any:
-    """All elements of the memory of which a tensor is a view, as one dimension. TypeError and RuntimeError as `plain`."""
+    """Return a one-dimensional tensor of all elements in the memory of a tensor. Raise the errors of `plain`."""
     _check(tensor)
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.dtype.itemsize,), (1,), 0)
 
 
 class TorchTensors(ExchangedArrays):
-    """Tensors. In host memory, and on a GPU where every array of a call is one, they have signatures."""
+    """Adapter for PyTorch's tensors. Plain tensors in host memory and on GPUs have signatures."""
 
     @cached_property
     def _strided(self) -> Any:
@@ -181,36 +184,36 @@ class TorchTensors(ExchangedArrays):
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """As declared, for tensors that `view` takes: it refuses those of other devices."""
+        """Return the device of a tensor that `view` takes. For other tensors, the result is wrong, but `view` refuses them."""
         place = array.device
         return Device("cuda", place.index) if place.type == "cuda" else CPU
 
     def order(self, array: Any, view: Any, number: int) -> None:
-        if streams.meet(number, current_stream(number)) and not used_on(array, streams.current(number)):
+        if streams.order_with(number, current_stream(number)) and not used_on(array, streams.current(number)):
             streams.keep(number, view)
 
     def stream(self, array: Any) -> int | None:
         return None if array.is_cpu or (number := gpu_of(array)) is None else current_stream(number)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
-        """As declared; None while PyTorch traces, where tensors have no elements."""
+        """Return a new packed tensor; None while PyTorch traces, because its tensors have no elements then."""
         out = empty(like, sizes)
         return out if type(out) is type(like) else None
 
-    def array_call(self, call: PreparedCall, arrays: Sequence[Any]) -> ArrayCall | None:
-        """As declared. NumPy's view of a tensor in host memory says as much as the tensor, and at once."""
-        on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.array_call_on(NUMPY, arrays)
+    def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
+        """Return the fast path. For tensors in host memory, it is that of NumPy's views: making a view takes little time."""
+        on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:
-            return super().array_call(call, arrays)
+            return super().fast_path(call, arrays)
         kind = sys.modules["torch"].Tensor
 
         def run(*tensors: Any) -> bool:
             try:
-                # Of a tensor without an address, `numpy` makes an array of its own.
+                # For a tensor without an address, `numpy` makes an array with memory of its own.
                 return on_views(
-                    *[None if type(each) is not kind or (view := each.numpy()).flags.owndata else view for each in tensors]
+                    *[None if type(tensor) is not kind or (view := tensor.numpy()).flags.owndata else view for tensor in tensors]
                 )
-            except (RuntimeError, TypeError):  # not in host memory, with history, conjugate, of a type that NumPy lacks, …
+            except (RuntimeError, TypeError):  # not in host memory, with history, conjugate, with a type unknown to NumPy, …
                 return False
 
         return run
@@ -229,8 +232,9 @@ class TorchTensors(ExchangedArrays):
 
 
 class _InOrder:
-    """A tensor on a GPU for DLPack, without the exchange of streams, which PyTorch refuses for one that each thread has of its
-    own. Whoever takes it orders them.
+    """A tensor on a GPU for DLPack, without its stream ordering, which PyTorch refuses for cudaStreamPerThread.
+
+    `TorchTensors.order` orders the streams instead.
     """
 
     def __init__(self, tensor: Any) -> None:
@@ -244,6 +248,6 @@ TORCH = TorchTensors()
 
 
 def empty(like: Any, sizes: Sequence[int]) -> Any:
-    """A new packed tensor of the type of `like`, beside it."""
+    """Return a new packed tensor with the data type and device of `like`."""
     torch = sys.modules["torch"]
     return torch.empty(tuple(sizes), dtype=like.dtype, device=like.device)

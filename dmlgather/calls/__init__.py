@@ -1,1 +1,1 @@
-"""How calls prepare and run: compiled operators, eager functions of every library, and the launches of graphs."""
+"""Preparing and running calls: compiled operators, and the eager functions of all dialects."""

@@ -1,4 +1,4 @@
-"""Arguments of public functions as users write them: arrays, their types, bounds of slices, what an index out of bounds does."""
+"""Arguments of public functions: arrays, their types, bounds of slices, policies."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dmlgather.plan import OutOfBounds
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The policy that writes `value`, one number, wherever an index is out of bounds.
+    """The policy that writes `value`, one number, for each index out of bounds.
 
-    An integer type must hold it exactly; for a floating type it is rounded.
+    An integer type must hold the value exactly; for a floating type it is rounded.
 
     >>> dg.onnx.gather(np.array([10, 20]), np.array([1, 5]), out_of_bounds=dg.Fill(-1))
     array([20, -1])
@@ -31,10 +31,10 @@ class Fill:
 
 
 def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dtype[Any]) -> tuple[OutOfBounds, bytes]:
-    """The policy and its fill bytes for elements of `dtype`.
+    """Return the policy, and its fill value as the bytes of one element of `dtype`.
 
-    choice: None for `default`, "clamp", "raise", "promise", or a Fill. ValueError for any other name and for a fill value
-    that the type cannot hold: integers exactly, floats rounded but finite where the value is.
+    `choice`: None for `default`, "clamp", "raise", "promise", or a Fill. Raise ValueError for any other name, and for a fill
+    value that the type cannot hold: an integer type must hold it exactly, a floating type must not overflow.
     """
     if choice is None:
         return default, b""
@@ -47,7 +47,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 
 def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    """The policy of a call and its fill bytes: the caller's choice, or the dialect's."""
+    """Return the policy of a call and its fill bytes: the caller's choice, or the dialect's policy."""
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
@@ -55,22 +55,22 @@ def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds,
 def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     if dtype.hasobject:
         raise ValueError(f"out_of_bounds is Fill({value!r}), but strings cannot be filled: use 'raise' or 'clamp'")
-    given = np.asarray(value)
-    real = given.dtype.kind in "biuf" or (given.dtype.kind == "c" and dtype.kind == "c")
-    if given.shape or not real:
+    scalar = np.asarray(value)
+    real = scalar.dtype.kind in "biuf" or (scalar.dtype.kind == "c" and dtype.kind == "c")
+    if scalar.shape or not real:
         raise ValueError(f"Fill value {value!r} is not one number of a type that {dtype} can hold")
     with np.errstate(all="ignore"):
-        stored = given.astype(dtype)
-    # As Python numbers, because NumPy would compare a float with a large integer as floats.
-    exact = dtype.kind == "b" or dtype.name.startswith(("int", "uint"))  # int4 has NumPy's kind of unknown types
-    lost = stored.item() != given.item() if exact else np.isfinite(given) and not np.isfinite(stored)
+        stored = scalar.astype(dtype)
+    # Compare Python numbers, because NumPy would compare a float with a large integer as floats.
+    exact = dtype.kind == "b" or dtype.name.startswith(("int", "uint"))  # the kind of ml_dtypes' int4 is "V"
+    lost = stored.item() != scalar.item() if exact else np.isfinite(scalar) and not np.isfinite(stored)
     if lost:
         raise ValueError(f"Fill value {value!r} cannot be stored as {dtype}: it would become {stored.item()!r}")
     return stored.tobytes()
 
 
 def type_of(name: str, item: Any) -> TensorType:
-    """Shape and type of an array, of anything with `shape` and `dtype`, or of a pair (shape, dtype)."""
+    """Return the shape and data type of an array, of any object with `shape` and `dtype`, or of a pair (shape, dtype)."""
     if isinstance(item, TensorType):
         return item
     if isinstance(item, tuple) and len(item) == 2 and not hasattr(item, "shape"):
@@ -80,27 +80,27 @@ def type_of(name: str, item: Any) -> TensorType:
     else:
         raise TypeError(f"{name} is of type {type(item).__name__}, expected an array or a pair (shape, dtype)")
     try:
-        found = TensorType.stated(shape, dtype)
+        tensor = TensorType.stated(shape, dtype)
     except TypeError as error:
-        if hasattr(item, "__dlpack__"):  # a library with types of its own, such as torch
+        if hasattr(item, "__dlpack__"):  # an array of a library with data types of its own: torch, …
             return taken(name, item, None).type
         raise TypeError(f"{name} has shape {shape!r} and type {dtype!r}: {error}") from None
-    if any(size < 0 for size in found.shape):
-        raise ValueError(f"{name} has shape {found.shape}, expected sizes of 0 or more")
-    return found
+    if any(size < 0 for size in tensor.shape):
+        raise ValueError(f"{name} has shape {tensor.shape}, expected sizes of 0 or more")
+    return tensor
 
 
-def check_type(what: str, found: TensorType, expected: TensorType) -> None:
-    """TypeError for another data type, ValueError for another shape."""
-    if found != expected:
-        error = TypeError if found.dtype != expected.dtype else ValueError
-        raise error(f"{what} is {found}, expected {expected}")
+def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
+    """Raise TypeError if the data types differ, else ValueError if the shapes differ. `what`: name for the message."""
+    if actual != expected:
+        error = TypeError if actual.dtype != expected.dtype else ValueError
+        raise error(f"{what} is {actual}, expected {expected}")
 
 
 def host_values(name: str, values: Any) -> Any:
-    """An argument whose values decide the result's shape: an array as NumPy's, anything else as it is.
+    """Return an argument whose values decide the result's shape: an array as a NumPy array, anything else unchanged.
 
-    TypeError for an array on a GPU: fetching it would make the call wait.
+    Raise TypeError for an array on a GPU, because the call would have to wait for its values.
     """
     if isinstance(values, np.generic) or not hasattr(values, "__dlpack__"):
         return values
@@ -111,13 +111,14 @@ def host_values(name: str, values: Any) -> Any:
 
 
 def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
-    """`host_bounds` of ONNX's names for them. axes and steps may be None."""
+    """Return `host_bounds` of the bounds of a slice with ONNX's names. `axes` and `steps` may be None."""
     return host_bounds(("axes", "steps"), starts=starts, ends=ends, axes=axes, steps=steps)
 
 
 def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
-    """The bounds of a slice by name: tuples for sequences of integers, NumPy's arrays for arrays in host memory, None for those
-    in `optional` that are None. TypeError for anything else.
+    """Return the bounds of a slice by name: a tuple for a sequence of integers, a NumPy array for an array in host memory.
+
+    Bounds whose names are in `optional` may be None. Raise TypeError for anything else.
     """
     for name, values in bounds.items():
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
@@ -131,8 +132,10 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An array argument. given: as passed, from the device `home`. array: NumPy's or CuPy's array on the device `memory`, for a
-    run on the device `runs`.
+    """An array argument on the device where it is read.
+
+    `given`: the argument, on the device `home`. `array`: its NumPy or CuPy array on the device `memory`, for a run on the
+    device `runs`.
     """
 
     name: str
@@ -144,22 +147,25 @@ class Taken:
 
     @property
     def type(self) -> TensorType:
-        """Shape and type, of strings NumPy's object type."""
+        """Return shape and data type. For strings, the type is NumPy's object type."""
         return TensorType(tuple(self.array.shape), self.array.dtype)
 
     @property
     def has_signature(self) -> bool:
-        """Whether it was given as it is read, but for its library."""
+        """Return True if the argument has a signature, and its elements were not converted."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property
     def signature(self) -> Signature:
-        """Of the array where it runs."""
+        """Return the signature of `array`."""
         return signature_on(self.memory, self.array)
 
 
 def taken(name: str, given: Any, target: Device | None) -> Taken:
-    """One array, called `name`, where it is to run: on `target`, None for where it lies."""
+    """Return an array argument called `name`, moved to `target`; None for the device where it lies.
+
+    Raise TypeError if `given` is no array, and for strings on a GPU.
+    """
     try:
         array, home = arrays.adopt(given)
     except TypeError as error:
@@ -170,31 +176,32 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
     return Taken(name, given, arrays.move(array, home, runs.memory), home, runs.memory, runs)
 
 
-def take(given: Mapping[str, Any], device: Device | None) -> list[Taken]:
-    """The array arguments, by name, where they are to run: on `device`, None for where they lie, which has to be one place.
-    Strings become objects.
+def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
+    """Return array arguments, given by name, moved to `device`; None for the device where all of them lie.
+
+    Strings become objects. Raise TypeError for arrays on several devices without `device`, and like `taken`.
     """
-    found = [taken(name, array, device) for name, array in given.items()]
-    if len({item.memory for item in found}) > 1:
-        places = ", ".join(f"{item.name} on {item.memory}" for item in found)
+    items = [taken(name, array, device) for name, array in args.items()]
+    if len({item.memory for item in items}) > 1:
+        places = ", ".join(f"{item.name} on {item.memory}" for item in items)
         raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
-    return [replace(item, array=item.array.astype(object)) if item.array.dtype.kind in STRING_KINDS else item for item in found]
+    return [replace(item, array=item.array.astype(object)) if item.array.dtype.kind in STRING_KINDS else item for item in items]
 
 
 class CallOutput:
-    """What a call writes: `out`, or a new array of the kind that its first argument is.
+    """The output of a call: `out`, or a new array of the first argument's library.
 
-    array: NumPy's or CuPy's, in the memory where the call runs. home: where `out` lies.
+    `array`: NumPy or CuPy array in the memory where the call runs. `home`: the device of `out`.
     """
 
     def __init__(self, first: Taken, tensor: TensorType, out: Any = None) -> None:
-        """tensor: shape and type of a new array. ValueError and TypeError for an `out` that cannot be written."""
+        """`tensor`: shape and data type of a new array. Raise ValueError or TypeError for an `out` that cannot be written."""
         self._first, self._memory, self._out = first, first.memory, out
-        self._made_by: Adapter | None = None
+        self._allocator: Adapter | None = None
         if out is None and first.home == first.memory and tensor.dtype == first.array.dtype and first.has_signature:
             arrays.check_size(tensor.shape, tensor.dtype)
-            self._made_by = arrays.adapter_of(first.given)
-            out = self._out = self._made_by.empty(first.given, tensor.shape)
+            self._allocator = arrays.adapter_of(first.given)
+            out = self._out = self._allocator.empty(first.given, tensor.shape)
         if out is None:
             self._adopted, self.home = arrays.allocate(self._memory, tensor.shape, tensor.dtype, like=first.given), self._memory
         else:
@@ -202,7 +209,7 @@ class CallOutput:
                 self._adopted, self.home = arrays.adopt_output(out)
             except TypeError as error:
                 raise TypeError(f"out: {error}") from None
-        self.array = arrays.move(self._adopted, self.home, self._memory)  # all of it: a buffer keeps what lies between elements
+        self.array = arrays.move(self._adopted, self.home, self._memory)  # with the bytes between a buffer's elements
         if self.array.dtype.kind in STRING_KINDS:
             self.array = self.array.astype(object, copy=False)
         if self.array is not self._adopted:
@@ -210,17 +217,18 @@ class CallOutput:
 
     @property
     def signature(self) -> Signature:
-        """Of the array."""
+        """Return the signature of `array`."""
         return signature_on(self._memory, self.array)
 
     @property
     def in_place(self) -> bool:
-        """Whether the call writes `out` itself, or the new array."""
+        """Return True if the call writes directly to `out` or to the new array."""
         return self.home == self._memory and self.array is self._adopted
 
     def check_given(self, expected: TensorType, *, moves: bool) -> None:
-        """TypeError for an `out` of another data type, ValueError for one of another shape; TypeError for one that lies elsewhere
-        than the first argument, unless arrays are moved.
+        """Raise TypeError for an `out` of another data type, ValueError for one of another shape.
+
+        Unless the call may move arrays (`moves`), raise TypeError for an `out` on another device than the first argument.
         """
         check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
         if not moves and self.home != self._first.home:
@@ -228,15 +236,15 @@ class CallOutput:
             raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
 
     def returned(self) -> Any:
-        """What the caller gets, once the array is written."""
+        """Return the caller's result. The call must have written `array`."""
         if self._out is not None:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))
-            return self._out if self._made_by is None else self._made_by.finished(self._out, self._first.given)
-        return handed_back(self.array, self._first)
+            return self._out if self._allocator is None else self._allocator.converted(self._out, self._first.given)
+        return converted_result(self.array, self._first)
 
 
-def handed_back(result: Any, first: Taken) -> Any:
-    """An array in the memory where a call ran, as the kind of array that its first argument is, where that lies."""
-    found = arrays.move(result, first.memory, first.home)
-    return found.astype(first.given.dtype) if found.dtype.hasobject else arrays.hand_back(found, first.given)
+def converted_result(result: Any, first: Taken) -> Any:
+    """Move the result of a call to the device of its first argument, and convert it to that argument's type of array."""
+    moved = arrays.move(result, first.memory, first.home)
+    return moved.astype(first.given.dtype) if moved.dtype.hasobject else arrays.hand_back(moved, first.given)

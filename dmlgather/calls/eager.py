@@ -1,4 +1,4 @@
-"""Eager functions: a dialect's call becomes a problem and runs at once on its arrays."""
+"""Eager functions: a call of a dialect's function becomes a problem, which runs on the call's arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.adapter import Again
+from dmlgather.backends.adapter import Repeater
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import signature_on
 from dmlgather.backends.prepared_call import PreparedCall
@@ -28,12 +28,16 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one call asks for.
+    """A call of an eager function, before its arrays are read.
 
-    problem_of: from the arrays' types, in order, to the problem. arrays: the array arguments by name. out_of_bounds: None for the
-    dialect's own policy, else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are. out: the array that
-    takes the result; None for a new one. stream: of a GPU, as compiled operators take it. keyed: whether the types and strides of
-    the arrays and the other arguments say all that the call does, and the same arguments are arrays in every call.
+    `problem_of`: function from the arrays' types, in order, to the problem.
+    `arrays`: the array arguments by name.
+    `out_of_bounds`: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
+    `device`: the device to run on; None for the device of the arrays.
+    `out`: the output array; None for a new one.
+    `stream`: on a GPU, a stream, like those of compiled operators.
+    `keyed`: True if the call depends only on the types and strides of its arrays and on its other arguments, and the same
+    arguments are arrays in every call.
     """
 
     problem_of: Callable[..., Any]
@@ -46,18 +50,20 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.device is not None:
-            Device.parse(self.device)  # which refuses an unknown one
+            Device.parse(self.device)  # raises for an unknown one
 
     @property
     def runs(self) -> Device | None:
-        """The device to run on."""
+        """Return the device to run on; None for the device of the arrays."""
         return None if self.device is None else Device.parse(self.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A call that has run. written: what wrote its results, in order; nothing where more than that was done. several: whether the
-    result is a tuple.
+    """A call that has run.
+
+    `written`: the prepared calls that wrote its results, in order; empty if the call did anything else. `several`: the result
+    is a tuple.
     """
 
     result: Any
@@ -67,46 +73,49 @@ class Ran:
 
 
 class EagerFunction(Generic[P]):
-    """A function on arrays. Its method `plan` gives the plan of a call and needs only the arrays' shapes and types."""
+    """A function on arrays. Its method `plan` returns the plan of a call and needs only the arrays' shapes and data types."""
 
     def __init__(self, request: Callable[P, Request]) -> None:
         self._request = request
-        self._slots: dict[int | str, int] = {}  # the number of each array argument, which the first request tells
+        self._slots: dict[int | str, int] = {}  # set by the first request: see the function `_slots`
         self._count = 0
         update_wrapper(self, request)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on arrays; the result is the same kind of array as the first, and `out` where that is given. On a GPU, on `stream`;
-        left out, on PyTorch's current one if the first array is a tensor, else on CuPy's.
+        """Run on arrays. The result is an array of the first argument's library, or `out` if it is given.
+
+        On a GPU, run on `stream`; without one, on PyTorch's current stream if the first array is a tensor, else on CuPy's.
         """
-        kept, given = self._known(args, kwargs)
-        if kept and (result := kept[0](given)) is not None:
+        repeaters, args_and_out = self._known(args, kwargs)
+        if repeaters and (result := repeaters[0](args_and_out)) is not None:
             return result
         request = self._request(*args, **kwargs)
         if request.keyed and not self._slots:
             self._count, self._slots = len(request.arrays) + 1, _slots(self._request, request.arrays)
-            kept, given = self._known(args, kwargs)
+            repeaters, args_and_out = self._known(args, kwargs)
         ran = self.run(request)
-        # The key of an `out` that was resized is another one.
-        if kept is not None and _reads_as_passed(ran, request, given) and self._known(args, kwargs)[0] is kept:
-            kept[:] = _repeating(ran, given)
+        # If the call has resized `out`, its key is another one now.
+        if repeaters is not None and _reads_as_passed(ran, request, args_and_out) and self._known(args, kwargs)[0] is repeaters:
+            repeaters[:] = _repeaters(ran, args_and_out)
         return ran.result
 
     def run(self, request: Request) -> Ran:
-        """A call of which nothing is known."""
+        """Run a call by the slow path."""
         with arrays.in_order([*request.arrays.values(), request.out], request.stream, request.runs):
             taken = take(request.arrays, request.runs)
             problem = request.problem_of(*(item.type for item in taken))
             return _run(problem, taken, request.out_of_bounds, request.out, moves=request.device is not None)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
-        """The plan of the same call over packed arrays. An array may be replaced by anything with `shape` and `dtype`, or by a
-        pair (shape, dtype); `out`, `device` and `stream` change nothing.
+        """Return the plan of the same call over packed arrays.
+
+        Each array may be replaced by an object with `shape` and `dtype`, or by a pair (shape, dtype). `out`, `device` and
+        `stream` have no effect.
         """
         return self.problem(*args, **kwargs).plan()
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Problem:
-        """What the same call asks for, without arrays: `dg.translate` takes it. Arguments as for `plan`.
+        """Return the problem of the same call, which `dg.translate` takes. Arguments: see `plan`.
 
         >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
         (1, 128, 384)
@@ -117,35 +126,35 @@ class EagerFunction(Generic[P]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `help` shows: the arguments, without the wrapped function's return type, since a call returns an array."""
+        """Return the signature for `help`, without the wrapped function's return type: a call returns an array."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
-        """This function: nothing is bound. What has `__get__`, as functions do, is shown by `help` with its arguments."""
+        """Return the function itself. `help` shows arguments only for objects with `__get__`."""
         return self
 
     def __reduce__(self) -> str:
-        """Pickled by name, as functions are."""
         return self.__qualname__  # type: ignore[attr-defined, no-any-return] # set by update_wrapper
 
     def __repr__(self) -> str:
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
 
-    def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Again] | None, list[Any]]:
-        """What is kept for calls of the same key, None for a call without one; and its arrays, with `out` behind them."""
+    def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Repeater] | None, list[Any]]:
+        """Return the list of repeaters of the call's key (None if it has no key), and the call's arrays, then `out`."""
         slots = self._slots
-        given: list[Any] = [None] * self._count
-        key = read_call(args, kwargs, slots, given, arrays.signature) if slots else None
-        return None if key is None else known(self, key), given
+        args_and_out: list[Any] = [None] * self._count
+        key = read_call(args, kwargs, slots, args_and_out, arrays.signature) if slots else None
+        return None if key is None else known(self, key), args_and_out
 
 
 def execute(
     problem: Problem, inputs: Sequence[Any], *, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> Any:
-    """Run a problem on arrays of its tensors' shapes and types; the result is the same kind of array as the first.
+    """Run a problem on arrays with its tensors' shapes and data types. The result is an array of the first one's library.
 
-    out_of_bounds, device: as for the eager functions. Raises TypeError for arrays of another type or on several devices,
-    ValueError for another shape, IndexError for a bad index under RAISE (on every device), DeviceError for no usable GPU.
+    `out_of_bounds`, `device`: as for the eager functions. Raise TypeError for arrays of another data type or on several
+    devices, ValueError for another shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is
+    no usable GPU.
     """
     with arrays.in_order(inputs):
         taken = take(dict(zip(problem.arguments, inputs, strict=True)), None if device is None else Device.parse(device))
@@ -159,7 +168,10 @@ def execute(
 def written_by(
     problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any
 ) -> PreparedCall:
-    """What wrote `out`: a problem on views in the memory of the device that runs it. IndexError for a bad index under RAISE."""
+    """Run a problem on views in the memory of the device `runs`, and return the prepared call.
+
+    Raise IndexError for a bad index under RAISE.
+    """
     call = prepared(problem, policy, runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
     write(call, problem, inputs, out)
     return call
@@ -168,7 +180,7 @@ def written_by(
 def _run(
     problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, out: Any = None, *, moves: bool = False
 ) -> Ran:
-    """moves: whether arrays that lie elsewhere than the call runs are moved."""
+    """Run a problem on its arguments. `moves`: an `out` may be on another device than the first argument."""
     first, policy, shape = taken[0], policy_of(problem, out_of_bounds), problem.output.shape
     target = CallOutput(first, TensorType(shape, first.array.dtype), out)
     if out is not None:
@@ -181,50 +193,51 @@ def _run(
 
 
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
-    """Strings under the dialect's own FILL, whose fill is the empty string. A plan fills with bytes, which no reference is made
-    of, so it moves the positions of strings, counted from 1.
+    """Run on strings under the dialect's own FILL, whose fill value is the empty string.
+
+    A plan fills with raw bytes, which cannot be a reference to an object. So it moves positions of strings instead, counted
+    from 1, and position 0 is the empty string.
     """
     first = taken[0]
     positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
-    found = _run(problem, [replace(first, given=positions, array=positions), *taken[1:]], None).result
-    return np.array(["", *first.array.flat], object)[found]
+    moved = _run(problem, [replace(first, given=positions, array=positions), *taken[1:]], None).result
+    return np.array(["", *first.array.flat], object)[moved]
 
 
-# Calls of a known key: what is kept of one that has run.
+# Repeaters, for calls with a key for which a call has run.
 
 
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
-    """The number of each array argument, by its name and its place, and behind them of `out`."""
+    """Return a number for each array argument, by its name and by its position; `out` has the last number."""
     places = [*inspect.signature(request).parameters]
     slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
     return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
-def _reads_as_passed(ran: Ran, request: Request, given: Sequence[Any]) -> bool:
-    """Whether calls of the same key need nothing but what wrote the results: where all arrays were read as they were passed, on
-    CuPy's or PyTorch's own stream.
+def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
+    """Return True if prepared calls alone can repeat the call: all arrays were read as they were passed, without `stream`.
 
-    given: the arguments that are arrays, then `out`.
+    `args`: the array arguments, then `out`.
     """
     return bool(
         ran.written
         and request.stream is None
         and all(item.home == item.memory for item in ran.taken)
-        and all(map(_as_passed, request.arrays.values(), given))
+        and all(map(_as_passed, request.arrays.values(), args))
         and all(item.array is item.given for item in ran.taken if isinstance(item.given, np.ndarray))
     )
 
 
-def _repeating(ran: Ran, given: Sequence[Any]) -> list[Again]:
-    """What runs such calls again; nothing where each has to be looked at."""
-    calls = [repeats(call, given) for call in ran.written]
-    if not ran.several or not all(calls):
-        return calls[0] if all(calls) else []
-    return [partial(_all_again, [call for (call,) in calls])]
+def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
+    """Return a list with the function that repeats the call; an empty list if the slow path must run each such call."""
+    repeaters = [repeats(call, args) for call in ran.written]
+    if not ran.several or not all(repeaters):
+        return repeaters[0] if all(repeaters) else []
+    return [partial(_repeat_all, [repeater for (repeater,) in repeaters])]
 
 
 def _as_passed(read: Any, argument: Any) -> bool:
-    """Whether an array that is read is an argument, or all of its memory as one dimension."""
+    """Return True if `read` is `argument`, or all of its memory as one dimension."""
     if read is argument:
         return True
     adapter = arrays.adapter_of(argument)
@@ -232,6 +245,6 @@ def _as_passed(read: Any, argument: Any) -> bool:
     return packed and math.prod(read.shape) == math.prod(argument.shape) and adapter.pointer(read) == adapter.pointer(argument)
 
 
-def _all_again(calls: Sequence[Again], given: Sequence[Any]) -> tuple[Any, ...] | None:
-    results = tuple(call(given) for call in calls)
+def _repeat_all(repeaters: Sequence[Repeater], args: Sequence[Any]) -> tuple[Any, ...] | None:
+    results = tuple(repeater(args) for repeater in repeaters)
     return None if any(result is None for result in results) else results

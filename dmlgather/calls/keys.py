@@ -1,4 +1,4 @@
-"""A call's arguments as a key: equal for two calls only if both mean the same, whatever the addresses and elements of arrays."""
+"""Keys of calls: two calls have equal keys only if they differ at most in the addresses and elements of their arrays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types whose values mean what they equal. Of others, -0.0 equals 0.0, and a subclass may define anything."""
+"""Types for which equal values mean the same. It is not so for floats, as -0.0 equals 0.0, or for subclasses."""
 LONGEST = 64
-"""Items of a sequence, and elements of an array, that a key may hold."""
+"""Most items of a sequence, and most elements of an array, in a key."""
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _NDARRAY = np.ndarray
 
 
 def plain(kind: type[T]) -> type[T]:
-    """Class decorator: says that equal instances of the class mean the same, and that they are hashable."""
+    """Add a class to `PLAIN`, as a decorator. Its equal instances must mean the same, and be hashable."""
     PLAIN.add(kind)
     return kind
 
@@ -32,13 +32,14 @@ def read_call(
     inputs: list[Any],
     signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
-    """The key of a call; None where an array argument has none, or where no key says what another argument means.
+    """Return the key of a call; None if an array argument has no signature, or another argument has no key.
 
-    slots: the number of each array argument, by position and by name. inputs: an entry per array argument, which is set here.
-    signature: of an array, `backends.arrays.signature`; the room that rules are in knows no arrays.
+    `slots`: number of each array argument, by position and by name; `out` has the last number.
+    `inputs`: list that receives the array arguments, by number.
+    `signature`: the function `backends.arrays.signature`.
     """
     items: list[Any] = []
-    last = len(inputs) - 1  # `out`, which has to be writable
+    last = len(inputs) - 1  # `out`: its key must say if it is writeable
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
     for place, value in places:
         if type(place) is str:
@@ -52,16 +53,19 @@ def read_call(
             items += (value.dtype, value.shape, value.strides)
         elif value is None and place == "out":
             items.append(None)
-        elif (found := signature(value)) is not None:
+        elif (array_signature := signature(value)) is not None:
             inputs[slot] = value
-            items.append(found)
+            items.append(array_signature)
         else:
             return None
     return tuple(items)
 
 
 def _added(items: list[Any], value: Any) -> bool:
-    """Add what an argument means: its type, because True, 1 and 1.0 are equal, and its value. False where that is not known."""
+    """Append an argument's type and value to a key. Return False if it has no key.
+
+    The type is needed because True, 1 and 1.0 are equal.
+    """
     kind = type(value)
     if kind in PLAIN:
         items += (kind, value)
@@ -84,6 +88,6 @@ def _added(items: list[Any], value: Any) -> bool:
         return True
     if "__dataclass_params__" in vars(kind) and kind.__dataclass_params__.frozen:
         return all(hasattr(value, name) and _added(items, getattr(value, name)) for name in kind.__dataclass_fields__)
-    if issubclass(kind, tuple) and not kind.__dictoffset__ and hasattr(kind, "_fields"):  # which holds its fields alone
+    if issubclass(kind, tuple) and not kind.__dictoffset__ and hasattr(kind, "_fields"):  # a named tuple without attributes
         return all(_added(items, item) for item in value)
     return False

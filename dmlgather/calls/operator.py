@@ -1,4 +1,4 @@
-"""Compile a DirectML operator descriptor and run it on arrays."""
+"""Compiled operators: a DirectML operator descriptor that runs on arrays."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from dmlgather.backends import arrays
-from dmlgather.backends.adapter import NUMPY, Adapter, Again
+from dmlgather.backends.adapter import NUMPY, Adapter, Repeater
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 from dmlgather.backends.footprints import (
-    ArrayCall,
+    FastPath,
     signature_on,
 )
 from dmlgather.backends.outcomes import Outcome
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from dmlgather.diagram.explanation import Explanation
 
 
-def compile(  # noqa: A001 - the word users know for preparing an operator
+def compile(  # noqa: A001 - users know this word for preparing an operator
     desc: OperatorDesc,
     device: str | None = None,
     level: str | FeatureLevel = "6_4",
     out_of_bounds: str | Fill | None = None,
 ) -> CompiledOperator:
-    """Validate `desc` at a feature level and make it callable.
+    """Validate `desc` at a feature level, and return an operator that runs it.
 
-    device: None runs where the arrays of each call are. "cpu", "cuda", "cuda:N" or "reference" runs there, is prepared for packed
-    arrays at once, and moves arrays from elsewhere. out_of_bounds: None is DirectML's clamping; else "clamp", "raise", "promise"
-    or Fill(value).
+    `device`: None runs each call on the device of its arrays. With "cpu", "cuda", "cuda:N" or "reference", the operator runs
+    there, is prepared for packed arrays now, and moves arrays from other devices.
+    `out_of_bounds`: None for DirectML's clamping; else "clamp", "raise", "promise" or Fill(value).
 
-    Raises DescriptorError (a ValueError that lists every error), ValueError for an unknown device, level or policy, and
-    DeviceError when the device cannot be used.
+    Raise DescriptorError (a ValueError that lists every error), ValueError for an unknown device, level or policy, and
+    DeviceError if the device cannot be used.
 
     >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
     >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -53,53 +53,55 @@ def compile(  # noqa: A001 - the word users know for preparing an operator
 
 
 class CompiledOperator:
-    """A valid descriptor, ready to run. `compile` makes one.
+    """A valid descriptor that can run on arrays. `compile` makes one.
 
-    Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without leading
-    1s of them, is read with its own strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of the
-    described type or uint8, is a buffer and read through the described strides; so is every one-dimensional array in the place of
-    a tensor of more dimensions that states Strides.
+    Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without their
+    leading 1s, is read with its own strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of
+    the described type or uint8, is a buffer, which is read through the described strides. If a tensor has more than one
+    dimension and states Strides, every one-dimensional array is a buffer.
 
-    It can be pickled and copied: it is its descriptor, its device and its policy.
+    It can be pickled and copied: its state is descriptor, device and policy.
     """
 
     def __init__(self, desc: OperatorDesc, device: Device | None, out_of_bounds: str | Fill | None) -> None:
         self.desc = desc
-        self._made_of = desc, device, out_of_bounds
+        self._state = desc, device, out_of_bounds
         self._problem = DescriptorProblem(desc)
         self._output = self._problem.output
         self._tensors = DescribedTensors(self._problem, device, policy_of(self._problem, out_of_bounds))
-        # By signatures, never by identity: arrays change in place, and Python reuses ids.
+        # The keys are signatures, never ids: arrays can be changed in place, and Python reuses ids.
         self._prepared = lru_cache(CALLS_KEPT)(self._tensors.prepared)
         self._addressed = lru_cache(CALLS_KEPT)(self._tensors.addressed)
         self._new_output = lru_cache(CALLS_KEPT)(self._tensors.new_output)
-        self._known = lru_cache(CALLS_KEPT)(lambda *_: list[Again]())
+        self._repeaters = lru_cache(CALLS_KEPT)(lambda *_: list[Repeater]())
         self._last: Outcome | None = None
-        # What the last call was made by: not of buffers.
-        self._array_call: ArrayCall | None = None
+        # Of the last call; None after a call on buffers.
+        self._fast_path: FastPath | None = None
         self._adapter: Adapter = NUMPY
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CompiledOperator, self._made_of  # calls and programs are prepared again
+        return CompiledOperator, self._state  # the copy prepares its own calls and programs
 
     def __repr__(self) -> str:
         return f"<CompiledOperator {self._shown(self._tensors.device)}>"
 
     @cached_property
     def plan(self) -> IndexPlan:
-        """The plan over the described layouts, as lowered."""
+        """Return the plan over the described layouts, before it is canonicalised."""
         return self.lower([tensor.layout() for tensor in self._tensors.tensors.values()])
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
-        """Run on arrays and return the output, the same kind of array as the first input, shape OutputTensor.Sizes.
+        """Run on arrays and return the output: an array of the first input's library, of shape OutputTensor.Sizes.
 
-        inputs: one array per input tensor. out: written instead of a new array and returned; nothing is allocated then.
-        stream: on a GPU, the stream to run on (of CuPy or torch, an object with `__cuda_stream__`, or an address); left out,
-        PyTorch's current one if the first input is a tensor, else CuPy's. Streams of other libraries that wrote an array, or use
-        it next, are ordered with it; CuPy's is where `stream` is left out.
+        `inputs`: one array per input tensor.
+        `out`: an array to write and return instead of a new one. The call then allocates nothing.
+        `stream`: on a GPU, the stream to run on: a stream of CuPy or torch, an object with `__cuda_stream__`, or an address.
+        Without it, the call runs on PyTorch's current stream if the first input is a tensor, else on CuPy's. The call is
+        ordered with the streams of other libraries that wrote an array or use it later. Without `stream`, it is also ordered
+        with CuPy's current stream.
 
-        Raises TypeError for a wrong type, kind or mixture of devices, ValueError for a wrong shape or an overlapping `out`;
-        IndexError for a bad index under "raise" on the CPU (on a GPU, ask with `raise_if_bad`).
+        Raise TypeError for a wrong data type, type of array or mixture of devices, ValueError for a wrong shape or an
+        overlapping `out`, and IndexError for a bad index under "raise" on the CPU (on a GPU, call `raise_if_bad`).
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -109,8 +111,8 @@ class CompiledOperator:
         >>> out
         array([[13, 10, 13, -1]])
         """
-        again = self._array_call
-        if again is not None and stream is None:
+        fast_path = self._fast_path
+        if fast_path is not None and stream is None:
             target = out
             if out is None and inputs:
                 kind = type(inputs[0])
@@ -118,14 +120,14 @@ class CompiledOperator:
                     target = np.empty(self._output.shape, self._output.dtype)
                 elif arrays.signed_by(kind) is self._adapter:
                     target = self._adapter.empty(inputs[0], self._output.shape)
-            if again(*inputs, target):
+            if fast_path(*inputs, target):
                 self._last = None
                 return target
-        found = arrays.view_signatures((*inputs, out))
+        signatures = arrays.view_signatures((*inputs, out))
         new = out is None and stream is None
         if new:
-            found[-1] = self._new_output(*found[:-1])
-        call = self._prepared(*found)
+            signatures[-1] = self._new_output(*signatures[:-1])
+        call = self._prepared(*signatures)
         if call is None:
             return self._run_elsewhere(inputs, out, stream)
         if new:
@@ -135,10 +137,11 @@ class CompiledOperator:
         return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
-        """The operator with its arrays fixed: the cheapest way to run it again, and what a CUDA graph captures. What is set of
-        the arrays afterwards, such as `out.setflags(write=False)`, is not looked at again.
+        """Return the operator bound to these arrays: the cheapest way to run it repeatedly, and the form for a CUDA graph.
 
-        Raises TypeError and ValueError as a call does.
+        Later changes of the arrays' flags, such as `out.setflags(write=False)`, are not checked.
+
+        Raise TypeError and ValueError like a call.
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -149,23 +152,23 @@ class CompiledOperator:
         >>> out
         array([[23, 20, 21, 22]])
         """
-        given, device = (*inputs, out), self._tensors.device
-        with arrays.in_order(given):
+        bound, device = (*inputs, out), self._tensors.device
+        with arrays.in_order(bound):
             adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
-        if device is not None and any(found != device.memory for _, found in adopted):
+        if device is not None and any(home != device.memory for _, home in adopted):
             raise TypeError(f"bind takes arrays that lie on {device.memory}; move them there first")
         views = [array for array, _ in adopted]
-        call = self._prepared(*(signature_on(found, array) for array, found in adopted))
+        call = self._prepared(*(signature_on(home, array) for array, home in adopted))
         assert call is not None
         run = call.bind(views[:-1], views[-1])
-        lent = call.device.on_gpu and any(array is not view for array, view in zip(given, views, strict=True))
-        return BoundOperator(self, arrays.again(given, views, call.device, run) if lent else run, call.device)
+        foreign = call.device.on_gpu and any(array is not view for array, view in zip(bound, views, strict=True))
+        return BoundOperator(self, arrays.ordered_run(bound, views, call.device, run) if foreign else run, call.device)
 
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
-        """Run on one-dimensional byte buffers (uint8), all read and written through the described strides.
+        """Run on one-dimensional byte buffers (uint8), which are read and written through the described strides.
 
-        Raises TypeError for buffers on another device than the operator was compiled for, ValueError for one that is too short
-        or overlaps; IndexError as a call does.
+        Raise TypeError for buffers on another device than the operator was compiled for, ValueError for a buffer that is too
+        short or overlaps, and IndexError like a call.
         """
         with arrays.in_order((*inputs, out), stream, self._tensors.device):
             adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
@@ -175,15 +178,16 @@ class CompiledOperator:
             self._run(call, sources, target, stream)
 
     def prepare(self, device: str | None = None, *, layouts: Sequence[Sequence[Any]] | None = None) -> None:
-        """Plan and compile what calls will need, so that the first call only launches.
+        """Plan and compile for later calls, so that the first call only launches.
 
-        device: None is the one that the operator was compiled for, else "cuda". layouts: an item for each kind of call, with each
-        input, and `out` if the call has one, as an array like it, as (shape, dtype) of a packed one, or as (shape, dtype, strides
-        in bytes). On a GPU, stated arrays lie at multiples of 16 bytes, and arrays like a given one as far behind one as it does.
-        Left out: packed arrays of the described Sizes, and on a GPU also buffers and addresses.
+        `device`: None for the device that the operator was compiled for, or else "cuda".
+        `layouts`: an item for each kind of call. An item has an entry for each input, and for `out` if the call has one: an
+        example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a GPU, later arrays have the
+        alignment of their example array; arrays that are stated by shape are aligned to 16 bytes. Without `layouts`: packed
+        arrays of the described Sizes, and on a GPU also buffers and addresses.
 
-        Raises TypeError and ValueError as a call with such arrays does, with the item's number; ValueError for a device where no
-        call runs, DeviceError for no usable GPU.
+        Raise TypeError and ValueError like a call with these arrays, with the item's number; ValueError for a device on which
+        no call runs, and DeviceError if there is no usable GPU.
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -204,11 +208,12 @@ class CompiledOperator:
             self._addressed(str(target))
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
-        """Run on device addresses (inputs, then output) of whole buffers of TotalTensorSizeInBytes.
+        """Run on device addresses (inputs, then output) of buffers of TotalTensorSizeInBytes bytes.
 
-        device: "cuda" or "cuda:N", unless the operator was compiled for a device. Only the addresses can be checked: TypeError
-        for another number of them; ValueError for one that is not a multiple of 16 bytes, for an output that overlaps an input,
-        and for a device that is no GPU.
+        `device`: "cuda" or "cuda:N"; None for the device that the operator was compiled for.
+
+        Only the addresses are checked. Raise TypeError for a wrong number of them, and ValueError for an address that is not a
+        multiple of 16 bytes, for an output that overlaps an input, and for a device that is no GPU.
         """
         tensors = self._tensors.tensors
         if len(pointers) != len(tensors):
@@ -216,7 +221,7 @@ class CompiledOperator:
         data, *others, out = pointers
         indices = others[0] if others else 0
         if (data | indices | out) % 16:
-            name, pointer = next(each for each in zip(tensors, pointers, strict=True) if each[1] % 16)
+            name, pointer = next(entry for entry in zip(tensors, pointers, strict=True) if entry[1] % 16)
             raise ValueError(f"{name} is at address {pointer:#x}, which is not a multiple of 16 bytes")
         call = self._addressed(device)
         if (stream is None or type(stream) is int) and not call.reports and call.run_at(data, indices, out, stream):
@@ -225,19 +230,19 @@ class CompiledOperator:
             self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
-        """Under "raise": IndexError for the first bad index (in memory order) of the last call. Waits for a GPU's stream."""
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. Wait on a GPU."""
         last = self._last
         if last is not None:
             self._raise(last)
 
     def explain(self) -> Explanation:
-        """Plan, canonical plan, what each device would run, bytes moved, lowest feature level."""
+        """Return plan, canonical plan, each device's recipe or kernels, bytes moved, and the lowest feature level."""
         from dmlgather.diagram.explanation import explain
 
         return explain(self.desc, self.plan)
 
     def lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """The plan over other layouts: one per tensor in binding order, inputs first."""
+        """Return the plan over other layouts: one per tensor in binding order, inputs first."""
         return self._tensors.lower(layouts)
 
     def _run(self, call: PreparedCall, inputs: Sequence[Any], out: Any, stream: Any) -> None:
@@ -246,18 +251,16 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """A call whose arrays have to be adopted, moved to the operator's device or allocated before it runs: unless they are
-        like those of a call before, all of one library.
-        """
-        device, given = self._tensors.device, (*inputs, out)
-        key = [*map(arrays.signature, given)]
+        """Run a call whose arrays must be adopted, moved or allocated; or repeat an earlier call with equal signatures."""
+        device, args = self._tensors.device, (*inputs, out)
+        key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
-        kept = self._known(*key) if has_key else []
-        if kept and (result := kept[0](given)) is not None:
+        repeaters = self._repeaters(*key) if has_key else []
+        if repeaters and (result := repeaters[0](args)) is not None:
             self._last = None
             return result
         self._tensors.check_count(len(inputs))
-        with arrays.in_order(given, stream, device):
+        with arrays.in_order(args, stream, device):
             items = [taken(name, array, device) for name, array in zip(self._tensors.inputs, inputs, strict=True)]
             if device is None:
                 check_devices([item.home for item in items])
@@ -269,32 +272,31 @@ class CompiledOperator:
             self._run(call, [item.array for item in items], target.array, stream)
             result = target.returned()
         in_place = all(home == call.device.memory for home in (*(item.home for item in items), target.home))
-        if has_key and in_place and not call.reports and [*map(arrays.signature, given)] == key:
-            kept[:] = repeats(call, given)
+        if has_key and in_place and not call.reports and [*map(arrays.signature, args)] == key:
+            repeaters[:] = repeats(call, args)
             self._remember(call, (*inputs, result))
         return result
 
-    def _remember(self, call: PreparedCall, given: Sequence[Any]) -> None:
-        """The next call is tried on arrays like these, inputs first, all of one library."""
-        if call.reports:  # each run leaves an outcome
-            self._array_call = None
+    def _remember(self, call: PreparedCall, args: Sequence[Any]) -> None:
+        """Keep the fast path of a call for the next one. `args`: its inputs, then its output."""
+        if call.reports:  # each run returns an outcome, which a fast path does not
+            self._fast_path = None
         else:
-            self._array_call, self._adapter = call.array_call(given), arrays.adapter_of(given[0])
+            self._fast_path, self._adapter = call.fast_path(args), arrays.adapter_of(args[0])
 
     def _raise(self, outcome: Outcome) -> None:
         outcome.raise_for_bad_index("IndicesTensor", self._problem.lookup_axes)
 
     def _shown(self, device: Device | None) -> str:
-        """Return the descriptor in short, the device (None: of the arrays), and the policy where there are indices."""
         where = "where the arrays are" if device is None else f"on {device}"
-        choice = self._made_of[2]
+        choice = self._state[2]
         policy = f"Fill({choice.value!r})" if isinstance(choice, Fill) else choice or "clamp"
         shown = f", out of bounds: {policy}" if "indices_tensor" in self._tensors.tensors else ""
         return f"{self.desc}; {where}{shown}"
 
 
 class BoundOperator:
-    """A compiled operator with its arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
+    """A compiled operator bound to arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
 
     def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
         self._operator, self._run, self._device = operator, run, device
@@ -308,9 +310,9 @@ class BoundOperator:
         return f"<BoundOperator {self._operator._shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
-        """Run into the bound output; on a GPU on `stream`, as a call, without a sync or an allocation.
+        """Write the bound output; on a GPU on `stream`, like a call of the operator, without waiting or allocating.
 
-        A CUDA graph that captured this uses the binding's memory: keep the binding as long as the graph.
+        A CUDA graph that captured this call uses the bound operator's memory: keep it as long as the graph.
         """
         if self._on_gpu:
             self._last = self._run(stream)
@@ -322,8 +324,9 @@ class BoundOperator:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
-        """As `CompiledOperator.raise_if_bad`, for this binding's last run. After a CUDA graph that ran on another stream than it
-        was captured on, wait for that stream first.
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. Wait on a GPU.
+
+        If a CUDA graph has run on another stream than the one of its capture, wait for that stream first.
         """
         last = self._last
         if last is not None:

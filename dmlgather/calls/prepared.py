@@ -1,4 +1,4 @@
-"""What is kept of calls that have run: prepared calls by the signatures of arrays, and how calls of a key run again."""
+"""Caches of calls: prepared calls by the signatures of arrays, and repeaters by the keys of calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dmlgather.backends import arrays, prepared_call
-from dmlgather.backends.adapter import Again
+from dmlgather.backends.adapter import Repeater
 from dmlgather.backends.devices import Device
 from dmlgather.backends.footprints import Signature, logical
 from dmlgather.backends.prepared_call import CALLS_KEPT, PreparedCall, prepare_call
@@ -17,9 +17,9 @@ from dmlgather.plan import OutOfBounds
 
 @lru_cache(maxsize=CALLS_KEPT)
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
-    """The problem on views of these signatures, inputs first, in the memory of the device that runs it.
+    """Return the prepared call of a problem for views with these signatures, inputs first, in the memory of `device`.
 
-    ValueError where no plan can say how it walks over their strides, and for arrays that cannot be read or written there.
+    Raise ValueError if no plan can represent their strides, or if the device cannot read or write the arrays.
     """
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
@@ -27,35 +27,35 @@ def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device
 
 
 def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any) -> None:
-    """Run a problem's call on views. IndexError for a bad index under RAISE, for which a GPU is waited for."""
+    """Run a problem's call on views. Under RAISE, wait for a GPU, and raise IndexError for a bad index."""
     outcome = call.run(inputs, out, wait=True)
     if outcome is not None:
         outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
 
 
 @lru_cache(maxsize=CALLS_KEPT)
-def known(_owner: Hashable, _key: Hashable) -> list[Again]:
-    """What runs calls of a key again: nothing until one has run and left it here."""
+def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
+    """Return the cached list for a key. It is empty until a call has run and its caller has put a repeater there."""
     return []
 
 
-def repeats(call: PreparedCall, given: Sequence[Any]) -> list[Again]:
-    """What runs calls like one that has run, on `given` as they are. Nothing where an array has to be looked at in each call, and
-    for arrays of several libraries on a GPU, whose streams have to be.
+def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
+    """Return a list with the function that repeats `call`.
 
-    given: the inputs, then `out`, or None for a new array.
+    It is empty if an array has no signature, and for arrays of several libraries on a GPU, whose streams each call must order.
+    `args`: the inputs of the call, then `out`, or None for a new array.
     """
-    present = [array for array in given if array is not None]
+    present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):
         return []
     adapters = [arrays.adapter_of(array) for array in present]
     if call.device.on_gpu and len({*adapters}) > 1:
         return []
-    return [call.again(adapters)]
+    return [call.repeater(adapters)]
 
 
 def forget() -> None:
-    """Drop what was prepared for earlier calls: for tests."""
+    """Clear the caches of this module, and those of programs, for tests."""
     known.cache_clear()
     prepared.cache_clear()
     prepared_call.forget_programs()

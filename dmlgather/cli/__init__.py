@@ -1,55 +1,55 @@
-"""The `dmlgather` command. One module per subcommand; nothing heavy is imported before a subcommand needs it.
+"""The `dmlgather` command, with one module per subcommand. Heavy modules are imported only when a subcommand needs them.
 
-Ctrl-C ends the command with `INTERRUPTED` from here on; before that, Python itself is starting, and ends by the signal.
+Once `main` runs, Ctrl-C ends the command with exit code `INTERRUPTED`. Before that, Python is starting and the signal ends it.
 """
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # an interrupt while typing is imported would not be heeded
+TYPE_CHECKING = False  # not imported from typing: Ctrl-C is not handled yet
 if TYPE_CHECKING:
     from typing import NoReturn
 
 INTERRUPTED = 128 + 2
-"""Exit code after Ctrl-C: as shells have it for a command that SIGINT ended."""
+"""Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
 UNREAD = 128 + 13
-"""Exit code when whoever read the output closed it before the end, as `head` does: as shells have it for SIGPIPE."""
+"""Exit code when the reader of the output closed it early, as `head` does: 128 + SIGPIPE, as in shells."""
 
 _pressed = False
-"""Whether Ctrl-C was pressed."""
+"""Ctrl-C was pressed."""
 
-_ending: int | None = None
-"""The exit code, once it is settled."""
+_exit_code: int | None = None
+"""The final exit code; None while the subcommand runs."""
 
 
 def main(command: str = "dmlgather.cli.app") -> NoReturn:
-    """Entry point of the command: run the subcommand that the arguments name and exit with its code.
+    """Run the subcommand that `sys.argv` names, and exit with its code.
 
-    command: the module whose `run` takes the arguments; a checkout has other commands.
+    `command`: the module whose `run` takes the arguments.
     """
-    global _ending  # noqa: PLW0603 - of the process, as signals are
+    global _exit_code  # noqa: PLW0603 - one per process, like signal handlers
     try:
-        _heed_interrupts()
+        _handle_interrupts()
         _start_fast()
         import importlib
 
         code: int = importlib.import_module(command).run(sys.argv[1:])
-        if _pressed and code == 0:  # the exception came where Python drops exceptions, as in a destructor
+        if _pressed and code == 0:  # KeyboardInterrupt was raised in a destructor, where Python drops it
             raise KeyboardInterrupt
-        _ending = code
-    except KeyboardInterrupt:  # while the command was being imported, or was pressed again while it was ending
-        _ending = INTERRUPTED
+        _exit_code = code
+    except KeyboardInterrupt:  # Ctrl-C during the import, or a second one
+        _exit_code = INTERRUPTED
         sys.stderr.write("dmlgather: interrupted\n")
-    if _ending in (INTERRUPTED, UNREAD):
-        discard(sys.stdout)  # flushing the rest may wait for a reader, or fail again
-    sys.exit(_ending)
+    if _exit_code in (INTERRUPTED, UNREAD):
+        discard(sys.stdout)  # flushing may block, or fail again
+    sys.exit(_exit_code)
 
 
 def _start_fast() -> None:
-    """Do without what costs time in every run of a command: collecting garbage while modules are imported, and looking in all
-    installed packages for plugins of Pydantic.
+    """Save start-up time: no garbage collection during imports, and no search for Pydantic plugins in all installed
+    packages.
     """
     import gc
     import os
@@ -59,33 +59,35 @@ def _start_fast() -> None:
 
 
 def discard(stream: object) -> None:
-    """Discard what is still to be written to a stream, and what will be, so that closing it at exit neither waits nor fails."""
+    """Redirect a stream to the null device, so that flushing it at exit neither blocks nor fails."""
     import os
 
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined] # may lack one: see below
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined] # AttributeError is caught
     except (AttributeError, OSError, ValueError):
         return
 
 
-def _heed_interrupts() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt until the exit code is settled, and end the process with that code afterwards, without
-    waiting for threads and for what runs at exit. Where the caller lets the process ignore Ctrl-C, it does.
+def _handle_interrupts() -> None:
+    """Install the handler of SIGINT, unless the parent process had SIGINT ignored.
+
+    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards it ends the process with that code at once, without
+    waiting for threads and `atexit` functions.
     """
     import atexit
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-        # Last of all that runs at exit. From then on, Python would put the default back, which ends the process by the signal.
+        # Registered first, so it runs last. After it, Python would restore the default, and Ctrl-C would change the exit code.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def _interrupt(*_: object) -> None:
-    global _pressed  # noqa: PLW0603 - likewise
+    global _pressed  # noqa: PLW0603 - as in `main`
     _pressed = True
-    if _ending is not None:
+    if _exit_code is not None:
         import os
 
-        os._exit(_ending)
+        os._exit(_exit_code)
     raise KeyboardInterrupt

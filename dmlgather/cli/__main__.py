@@ -1,4 +1,4 @@
-"""`python -m dmlgather.cli` is the `dmlgather` command."""
+"""Entry point of `python -m dmlgather.cli`, the `dmlgather` command."""
 
 from dmlgather.cli import main
 

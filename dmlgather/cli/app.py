@@ -23,57 +23,59 @@ and space-to-depth.
 Files are DxDispatch models or single descriptors: JSON with comments and trailing commas. `check` and
 `explain` also take ONNX models.
 
-Exit codes: 0 clean; 1 findings of severity error, or a mismatch; 2 a usage, file or internal problem; 130
-after Ctrl-C; 141 when whoever read the output closed it, as `head` does."""
+Exit codes: 0 success; 1 findings of severity error, or a mismatch; 2 wrong usage, an unreadable file or an
+internal error; 130 after Ctrl-C; 141 when the reader of the output closed it early, as `head` does."""
 
 SUBCOMMANDS: Mapping[str, str] = {
     "run": "MODEL.json: run a DxDispatch model on the CPU or a GPU",
-    "check": "FILE…: say what is wrong in models and descriptors",
+    "check": "FILE…: find errors in models and descriptors",
     "rule": "CODE: explain the code of a finding, with examples",
-    "levels": "[OPERATOR]: data types and dimension counts of feature levels",
+    "levels": "[OPERATOR]: data types and dimension counts by feature level",
     "explain": "FILE: plan, kernel and bytes moved of each operator",
-    "compare": "FILE: run it on several devices and compare bit for bit",
-    "translate": "FILE: state descriptors or a model as an ONNX model",
+    "compare": "FILE: run on several devices and compare bit for bit",
+    "translate": "FILE: convert descriptors or a model to an ONNX model",
     "schema": "NAME: the JSON Schema of a file format",
-    "header": "the C++ header that writes a program's descriptors for check",
-    "env": "versions, CPU engine, GPU and driver, and what is missing",
-    "selftest": "compare every kernel with the reference on random plans",
+    "header": "a C++ header that dumps a program's descriptors for check",
+    "env": "versions, CPU engine, GPU, driver, and missing packages",
+    "selftest": "compare all kernels with the reference on random plans",
 }
-"""Each subcommand, and its line in the list of all. The function of that name is in the module of that name."""
+"""Subcommand -> its line in the list of subcommands. Function, module and subcommand have the same name, except in
+`MODULES`.
+"""
 
 MODULES = {"run": "run_model"}
-"""The modules of other names."""
+"""Subcommand -> module, where the names differ."""
 
 
-def build(*, on_use: bool = False) -> typer.Typer:
-    """The Typer application with all subcommands. on_use: whether each is imported only when it is run, completed or asked for
-    its help; the list of all needs none.
+def build(*, lazy: bool = False) -> typer.Typer:
+    """Return the Typer application with all subcommands.
+
+    `lazy`: import the module of a subcommand only when it is run, completed or asked for help.
     """
-    functions = {name: (_not_imported if on_use else _function(name), line) for name, line in SUBCOMMANDS.items()}
-    app = with_commands(HELP, functions, add_completion=True, group=_OnUse if on_use else None)
+    functions = {name: (_placeholder if lazy else _function(name), line) for name, line in SUBCOMMANDS.items()}
+    app = with_commands(HELP, functions, add_completion=True, group=_LazyGroup if lazy else None)
     app.callback(help=HELP)(_options)
     return app
 
 
-class _OnUse(TyperGroup):
-    """Subcommands of which each takes its place when its name is read."""
+class _LazyGroup(TyperGroup):
+    """A group that imports a subcommand when its name is resolved."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
-        if name is None:  # while an unfinished line is completed
+        if name is None:  # during completion of an unfinished line
             return name, None, rest
-        found = typer.main.get_command(with_commands("", {name: (_function(name), SUBCOMMANDS[name])}))
-        return name, found, rest
+        command = typer.main.get_command(with_commands("", {name: (_function(name), SUBCOMMANDS[name])}))
+        return name, command, rest
 
 
-def _not_imported() -> int:
-    """What stands for each subcommand until then."""
+def _placeholder() -> int:
     raise NotImplementedError
 
 
 def _function(name: str) -> Callable[..., int]:
-    found: Callable[..., int] = getattr(import_module(f"dmlgather.cli.{MODULES.get(name, name)}"), name)
-    return found
+    function: Callable[..., int] = getattr(import_module(f"dmlgather.cli.{MODULES.get(name, name)}"), name)
+    return function
 
 
 def with_commands(
@@ -83,8 +85,9 @@ def with_commands(
     add_completion: bool = False,
     group: type[TyperGroup] | None = None,
 ) -> typer.Typer:
-    """A Typer application of these functions; one function alone is the application itself. group: of several, where it is not
-    Typer's own.
+    """Return a Typer application: a single function as the command itself, several as subcommands.
+
+    `text`: the help of the application. `functions`: name -> function and line of help. `group`: a class instead of TyperGroup.
     """
     app = typer.Typer(
         cls=group,
@@ -92,7 +95,7 @@ def with_commands(
         no_args_is_help=True,
         add_completion=add_completion,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # whose tables cut option names at 80 columns
+        rich_markup_mode=None,  # rich's tables truncate option names at 80 columns
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for name, (function, line) in functions.items():
@@ -100,8 +103,8 @@ def with_commands(
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"dmlgather {__version__}")
         raise typer.Exit
 
@@ -111,31 +114,31 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
     ] = False,
 ) -> None:
-    """The options before a subcommand."""
+    pass
 
 
 def paragraphs(function: Callable[..., int]) -> str:
-    """A subcommand's docstring as help, without line breaks inside paragraphs, since terminals differ in width."""
+    """Return the docstring of a subcommand without line breaks inside paragraphs: Typer wraps them to the terminal."""
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
 def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None = None, name: str = "dmlgather") -> int:
-    """Run the command, or another application of that name, with `arguments`; its exit code. Never raises."""
+    """Run the command, or `application` under `name`, and return its exit code. Never raises."""
     if sys.stdout is None:
         say("dmlgather: standard output is closed")
         return 2
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
+        if isinstance(stream, io.TextIOWrapper):  # escapes what the encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
-        return guarded(_dispatched)(arguments, application, name)
+        return guarded(_dispatch)(arguments, application, name)
     except KeyboardInterrupt:
         say("dmlgather: interrupted")
         return INTERRUPTED
 
 
-def _plainly(error: UsageError) -> str:
-    """What is wrong with an argument. Pydantic's sentences about a value, which do not show it, are replaced."""
+def _message(error: UsageError) -> str:
+    """Return the message of a usage error. Pydantic's messages do not show the value, so they are worded again."""
     cause = error.__cause__
     if cause is None:
         return str(error.message)
@@ -146,25 +149,25 @@ def _plainly(error: UsageError) -> str:
     if not isinstance(cause, ValidationError):
         return str(error.message)
     item = cause.errors()[0]
-    said = expected(item)
-    if said is None and isinstance(choices := item.get("ctx", {}).get("error"), ValueError):
-        _, _, known = str(choices).partition(" is not one of ")
-        said = f"expected one of {known.rstrip('.')}" if known else str(choices)
-    return f"{said or error.message}, got {item['input']!r}"
+    text = expected(item)
+    if text is None and isinstance(choices := item.get("ctx", {}).get("error"), ValueError):
+        _, _, names = str(choices).partition(" is not one of ")
+        text = f"expected one of {names.rstrip('.')}" if names else str(choices)
+    return f"{text or error.message}, got {item['input']!r}"
 
 
-def _dispatched(arguments: Sequence[str], application: Callable[[], typer.Typer] | None, name: str) -> int:
+def _dispatch(arguments: Sequence[str], application: Callable[[], typer.Typer] | None, name: str) -> int:
     try:
-        app = build(on_use=True) if application is None else application()
+        app = build(lazy=True) if application is None else application()
         code = app(list(arguments), prog_name=name, standalone_mode=False)
     except UsageError as error:
-        error.message = printable(_plainly(error))
+        error.message = printable(_message(error))
         error.show()
         return 2
-    except SystemExit as ended:  # how Typer ends where it completes words
+    except SystemExit as ended:  # raised by Typer after a completion
         if ended.code:
             raise
         return 0
-    if code == INTERRUPTED:  # what Typer makes of an interrupt
+    if code == INTERRUPTED:  # Typer returns it for a KeyboardInterrupt
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""`dmlgather check`: validate files."""
+"""The subcommand `check`: validate files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from dmlgather.report.formats import Output
 
 FORMATS = "text, concise, json, sarif, junit, github"
-"""The names of the report formats."""
+"""Names of the report formats, for the help."""
 
 
 def providers() -> list[str]:
-    """The providers, for shells that complete their names."""
+    """Return the names of the providers, for completion."""
     from dmlgather.onnx_checking.checked_model import Provider
 
     return list(Provider)
@@ -37,8 +37,8 @@ def check(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            help="Models, descriptors, streams of descriptors (.jsonl), ONNX models, folders that are searched for them, or - "
-            "for standard input. Hidden folders, environments of Python, and what git ignores are left out.",
+            help="DxDispatch models, descriptors, streams of descriptors (.jsonl), ONNX models, folders to search, or - for "
+            "standard input. In folders, hidden folders, virtual environments and files that git ignores are skipped.",
             show_default=False,
         ),
     ],
@@ -59,35 +59,33 @@ def check(
         typer.Option(
             metavar="FORMAT[:FILE]",
             autocompletion=common.formats,
-            help=f"How findings are written to standard output, or to FILE; may be repeated: {FORMATS}. Default: text, and "
-            "github in a workflow of GitHub Actions.",
+            help=f"Format of the report: {FORMATS}. Written to standard output, or to FILE; may be repeated. Default: text, or "
+            "github in GitHub Actions.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The configuration, instead of the nearest dmlgather.toml, or pyproject.toml with a table tool.dmlgather.",
+            help="Configuration file. Default: the nearest dmlgather.toml, or pyproject.toml with a table tool.dmlgather.",
         ),
     ] = None,
-    no_config: Annotated[bool, typer.Option("--no-config", help="Use no configuration.")] = False,
+    no_config: Annotated[bool, typer.Option("--no-config", help="Ignore configuration files.")] = False,
     baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Known findings: they are shown and do not fail the check.")
+        Path | None, typer.Option(metavar="FILE", help="Known findings: they are shown, but do not fail the check.")
     ] = None,
     write_baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all findings to FILE; they are known from now on.")
+        Path | None, typer.Option(metavar="FILE", help="Write all findings to FILE, for --baseline.")
     ] = None,
     error_on_warning: Annotated[
         bool | None,
-        typer.Option(
-            "--error-on-warning/--no-error-on-warning", help="Warnings fail the check as errors do.", show_default=False
-        ),
+        typer.Option("--error-on-warning/--no-error-on-warning", help="Warnings fail the check, too.", show_default=False),
     ] = None,
     include_host: Annotated[
         bool | None,
         typer.Option(
             "--include-host/--no-include-host",
-            help="Judge also nodes of models whose results reach only shapes, bounds and conditions.",
+            help="Also judge nodes of ONNX models whose results are only used for shapes, bounds and conditions.",
             show_default=False,
         ),
     ] = None,
@@ -97,51 +95,51 @@ def check(
             "--provider",
             metavar="NAME",
             autocompletion=providers,
-            help="Also say what this provider does with the nodes of models: onnxruntime-directml, which needs level 5_0.",
+            help="Also show what this provider does with the nodes of ONNX models: onnxruntime-directml, which needs level 5_0.",
             show_default=False,
         ),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Write findings and problems alone: no summary, notes or lines about models.")
+        bool, typer.Option("--quiet", "-q", help="Write only findings and problems: no summary, notes or lines about models.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="List all nodes of models, and all places of a finding that has several.")
+        bool, typer.Option("--verbose", "-v", help="List all nodes of models, and all places of each finding.")
     ] = False,
     skip_others: Annotated[
-        bool, typer.Option("--skip-others", help="Skip JSON and XML files of another sort also when they are named.")
+        bool, typer.Option("--skip-others", help="Skip named JSON and XML files that are neither models nor descriptors.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Processes that check thousands of files. Default: one per CPU, four at most."),
+        typer.Option(min=1, metavar="N", help="Worker processes for thousands of files. Default: one per CPU, at most four."),
     ] = None,
     time_limit: TimeLimit = None,
     memory_limit: WorkMemory = None,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check ONNX models (.onnx)
-    for what DirectML can do.
+    """Validate DxDispatch models and single descriptors (operators, bindings, initial values), and check whether DirectML can
+    run the nodes of ONNX models (.onnx).
 
-    Of an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
-    operators do it at the level, or why none does, or what the model does not specify. Findings with the same cause are shown
+    In an ONNX model, each Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth is judged: which DirectML
+    operators express it at the level, why none does, or what the model leaves open. Findings with the same cause are shown
     once. Nothing is run, and no weights are read.
 
-    Nodes are counted by verdict, and --verbose lists them. decided: taken without conditions. conditional: taken, provided that
-    sizes are as stated; on data: only a run shows some of these. undecided: the model does not specify enough. refused: not
-    taken; findings say why. host: only computes shapes, bounds and conditions, which DirectML's caller does on the CPU;
-    --include-host judges it too. unreached: no run of the model reaches it.
+    Nodes are counted by verdict; --verbose lists them. decided: taken without conditions. conditional: taken if sizes are as
+    stated ("on data": some of these sizes are known only after a run). undecided: the model leaves too much open. refused: not
+    taken; findings say why. host: computes only shapes, bounds and conditions, which DirectML's caller does on the CPU;
+    --include-host judges these, too. unreached: dead, no run of the model executes it.
 
-    A file .jsonl or .ndjson has a descriptor on each line, as dmlgather_dump.h writes them (see header). So has standard input
-    if one of its first lines is a descriptor; otherwise it is one model or descriptor.
+    A .jsonl or .ndjson file has one descriptor per line, as dmlgather_dump.h writes them (see header). Standard input is read
+    in this way if one of its first lines is a descriptor; otherwise it is one model or descriptor.
 
-    A JSON or XML file of another sort is skipped in a folder, and a problem when named, unless --skip-others is given. Findings
-    go to standard output, problems and the summary to standard error. Options override the project's configuration.
+    Other JSON and XML files are skipped in folders; a named one is a problem, unless --skip-others is given. Findings go to
+    standard output, problems and the summary to standard error. Options override the configuration file.
 
-    Exit codes: 0 no errors that count, 1 findings of severity error (or warning, with --error-on-warning), 2 a file could not be
-    understood.
+    Exit codes: 0 no errors, or only known ones; 1 findings of severity error (or warning, with --error-on-warning); 2 a file
+    could not be read.
     """
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.report.configuration import ConfigurationError, find, load
-    from dmlgather.report.file_check import ignored, prepare_to_end
+    from dmlgather.report.file_check import no_note, reduce_garbage_collection
     from dmlgather.report.settings import Settings
     from dmlgather.report.text import NodeListing, problem_lines, terminal_width
 
@@ -151,21 +149,21 @@ def check(
         raise typer.BadParameter("give one of --baseline and --write-baseline", param_hint="'--write-baseline'")
     if quiet and verbose:
         raise typer.BadParameter("give one of --quiet and --verbose", param_hint="'--verbose'")
-    outputs = _outputs(as_json, output, output_format or (), ignored if quiet else note)
+    outputs = _outputs(as_json, output, output_format or (), no_note if quiet else note)
     try:
         loaded = None if no_config else find(Path.cwd()) if config is None else load(config)
     except ConfigurationError as error:
-        for told in error.problems:
-            say(told)
+        for problem in error.problems:
+            say(problem)
         return 2
     try:
-        wanted = None if level is None else FeatureLevel.parse(level)
+        feature_level = None if level is None else FeatureLevel.parse(level)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--level'") from None
-    asked = None if provider is None else _provider(provider)
+    chosen_provider = None if provider is None else _provider(provider)
     settings = Settings(
         loaded,
-        wanted,
+        feature_level,
         outputs,
         baseline,
         write_baseline,
@@ -174,9 +172,9 @@ def check(
         skip_others,
         jobs,
         allow_outside,
-        ignored if quiet else note,
+        no_note if quiet else note,
         stated(time_limit, memory_limit),
-        asked,
+        chosen_provider,
     )
     if low := list(settings.low_levels()):
         return _refuse(low, loaded)
@@ -184,7 +182,7 @@ def check(
         destinations = settings.complete_outputs()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
-    prepare_to_end()
+    reduce_garbage_collection()
     report = settings.check(files, destinations)
     listed = NodeListing.NONE if quiet else NodeListing.ALL if verbose else NodeListing.WRONG
     for destination in destinations:
@@ -194,7 +192,7 @@ def check(
     for line in problem_lines(report, terminal_width(sys.stderr), brief=brief):
         say(line)
     if not quiet:
-        _say_about(report, written=write_baseline is not None)
+        _summarise(report, baseline_written=write_baseline is not None)
     return report.exit_code
 
 
@@ -208,26 +206,24 @@ def _provider(name: str) -> Provider:
 
 
 def _refuse(low: Sequence[tuple[tuple[str, ...], str]], loaded: LoadedConfiguration | None) -> int:
-    """Say which levels are too low for the provider. low: as `Settings.low_levels` gives them. Exit code 2."""
+    """Report the levels that are too low for the provider, and return exit code 2. `low`: from `Settings.low_levels`."""
     from dmlgather.wording import dotted
 
-    for keys, told in low:
+    for keys, reason in low:
         if not keys or loaded is None:
-            raise typer.BadParameter(told, param_hint="'--level'")
-        say(
-            f"{loaded.file}:{loaded.line(*keys)}: {dotted(keys)}: {told}; fix: state a newer level, or check without the provider"
-        )
+            raise typer.BadParameter(reason, param_hint="'--level'")
+        place = f"{loaded.file}:{loaded.line(*keys)}: {dotted(keys)}"
+        say(f"{place}: {reason}; fix: state a newer level, or check without the provider")
     return 2
 
 
 def _outputs(as_json: bool, output: Path | None, formats: Sequence[str], note: Note) -> list[Output]:
-    """The outputs that the options name."""
     from dmlgather.report.formats import Output
 
     outputs = [_output(value) for value in formats]
-    for each in outputs:
-        if each.format == "json":
-            older, newer = ("json", "--json") if each.file is None else ("json:FILE", "--output FILE")
+    for requested in outputs:
+        if requested.format == "json":
+            older, newer = ("json", "--json") if requested.file is None else ("json:FILE", "--output FILE")
             note(f"--output-format {older} is now spelled {newer}, as in all commands; both work")
     outputs += [Output("json")] if as_json else []
     return outputs if output is None else [*outputs, Output("json", output)]
@@ -242,10 +238,9 @@ def _output(value: str) -> Output:
         raise typer.BadParameter(str(error), param_hint="'--output-format'") from None
 
 
-def _say_about(report: CheckReport, written: bool) -> None:
-    """Write notes and the summary to standard error."""
+def _summarise(report: CheckReport, *, baseline_written: bool) -> None:
     for entry in report.vanished:
-        remedy = "removed from it" if written else "write the baseline anew"
+        remedy = "removed from it" if baseline_written else "write the baseline anew"
         say(f"{report.baseline}: note: no longer found: {entry}; {remedy}")
     for unused in report.unused_ignores:
         say(unused)
@@ -262,10 +257,12 @@ def _summary(report: CheckReport) -> str:
     if descriptors := sum(file.descriptors for file in report.files):
         parts.append(counted(descriptors, "descriptor"))
     if nodes := sum(verdicts.counts.values()):
-        found = ", ".join(verdicts.told(name) for name, number in verdicts.counts.items() if number or name != "unreached")
+        verdict_counts = ", ".join(
+            verdicts.described(name) for name, number in verdicts.counts.items() if number or name != "unreached"
+        )
         summaries = [file.provider for file in report.files if file.provider is not None]
         provided = f"; {summaries[0].provider}: {type(summaries[0]).total(summaries).text}" if summaries else ""
-        parts.append(f"{counted(nodes, 'node')} ({found}{provided})")
+        parts.append(f"{counted(nodes, 'node')} ({verdict_counts}{provided})")
     open_causes = [cause for file in report.files for cause in file.causes if cause.standing is FindingStatus.OPEN]
     severities = {Severity.ERROR: summary.errors, Severity.WARNING: summary.warnings, Severity.NOTE: summary.notes}
     if summary.problems:

@@ -1,4 +1,4 @@
-"""What several subcommands share: arguments, the file to execute, the device."""
+"""Helpers that several subcommands share: common options, JSON output, loading files."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ ModelFile = Annotated[
 
 AllowOutside = Annotated[
     bool,
-    typer.Option("--allow-outside", help="Also read initial values (sourcePath) outside of the model's and the current folder."),
+    typer.Option("--allow-outside", help="Also read initial values (sourcePath) outside the model's and the current folder."),
 ]
 
 MemoryLimit = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Host memory that may be taken, such as 500MiB or 2GB. What needs more, or more than is free, is refused at once.",
+        help="Limit of host memory, such as 500MiB or 2GB. Work that needs more, or more than is free, is refused at once.",
         show_default=False,
     ),
 ]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, alone on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 JsonFile = Annotated[
     Path | None, typer.Option("--output", metavar="FILE", help="Also write the JSON to FILE.", show_default=False)
@@ -49,8 +49,10 @@ JsonFile = Annotated[
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """Where a command's JSON goes. printed: to standard output, in the place of text. file: to a file. made_from: files that it
-    must not replace. others: files that the command writes as well.
+    """Destination of a command's JSON: standard output, a file, or both.
+
+    `printed`: print JSON instead of text. `made_from`: files that must not be overwritten. `others`: files that the command
+    also writes.
     """
 
     printed: bool
@@ -59,7 +61,7 @@ class JsonOutput:
     others: Iterable[Path | None] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a file that cannot be written before any work is done, as far as that can be told."""
+        """Raise if `file` is a folder, or one of the files in `made_from` or `others`."""
         if self.file is None:
             return
         from dmlgather.files import check_spared
@@ -72,15 +74,15 @@ class JsonOutput:
         return self.printed or self.file is not None
 
     def write(self, data: Callable[[], object]) -> None:
-        """Write what `data` returns, if it is wanted."""
+        """Write the value of `data()` as JSON; without a destination `data` is not called."""
         if self:
             self.write_pieces([json.dumps(data(), indent=2, allow_nan=False), "\n"])
 
     def write_pieces(self, pieces: Iterable[str]) -> None:
-        """Write a JSON text that comes in pieces."""
+        """Write a JSON text in pieces."""
         from dmlgather.files import writing
 
-        flush()  # what was printed before is there, whatever becomes of the file
+        flush()  # text printed before appears even if writing the file fails
         with nullcontext() if self.file is None else writing(self.file, self.made_from) as file:
             for piece in pieces:
                 if self.printed:
@@ -90,11 +92,11 @@ class JsonOutput:
 
 
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> CheckedFile:
-    """The checked file; its findings are shown on standard error.
+    """Check a file and return it. Findings go to standard error.
 
-    allow_outside: as in `check_file`. executes: whether its commands are going to be executed.
+    `allow_outside`: as in `check_file`. `executes`: the commands of a model will be executed, so refuse those that cannot be.
 
-    Ends the command with exit code 2 when something could not be understood, or executed, with 1 when there are errors.
+    Ends the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
     from dmlgather.files import STREAMS
@@ -116,7 +118,7 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many lines of a file of descriptors on lines are left out, and the exit code for that."""
+    """Number of lines of a stream of descriptors that are left out, and the exit code for that."""
 
     lines: int = 0
     code: int = 0
@@ -127,8 +129,10 @@ class LeftOut:
 
 
 def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut]:
-    """The program of a DxDispatch model, a descriptor or descriptors on lines, and what is left out of the lines. What is said of
-    these is shown on standard error. FileError for another file; otherwise ends the command as `load`.
+    """Read a DxDispatch model, a descriptor or a stream of descriptors as a program.
+
+    Also returns the lines of a stream that are left out; the reasons go to standard error. Raises FileError for another kind of
+    file. Ends the command as `load` does.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
@@ -147,12 +151,12 @@ def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut
 
 
 def note(text: str) -> None:
-    """Write a note to standard error."""
+    """Write one note to standard error."""
     say(f"dmlgather: note: {text}")
 
 
 def memory_limit(size: str | None) -> int | None:
-    """The bytes of a --memory-limit."""
+    """Parse the value of --memory-limit into bytes."""
     if size is None:
         return None
     from pydantic import ByteSize, TypeAdapter
@@ -163,7 +167,7 @@ def memory_limit(size: str | None) -> int | None:
 
 
 def missing_gpu() -> str | None:
-    """Why no GPU can be used; None where one can."""
+    """Return why no GPU can be used, or None if one can."""
     from dmlgather.backends import cuda
     from dmlgather.backends.cuda.driver import DeviceError
 
@@ -176,50 +180,50 @@ def missing_gpu() -> str | None:
 
 OPTIONS = {
     r"\bagainst=": "--against or --save",
-    r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # the option is named already
+    r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # Typer's message names the option
 }
-"""How messages speak of arguments in Python, as patterns, and how the command does."""
+"""Pattern of a Python argument in messages -> the name of the command's option."""
 
 
 def in_options(error: Exception) -> str:
-    """The message of an error, with the command's options where it has arguments of Python."""
+    """Return the message of an error, with command options in place of Python arguments."""
     text = str(error)
     for python, option in OPTIONS.items():
         text = re.sub(python, option, text)
     return text
 
 
-# The values that a shell completes, beside the names of subcommands and options. Each is looked up when a shell asks.
+# Values for shell completion, computed when a shell asks for them.
 
 
 def codes() -> list[str]:
-    """The codes of findings."""
+    """Return the codes of findings."""
     from dmlgather.report.code_registry import CODES
 
     return list(CODES)
 
 
 def operators() -> list[str]:
-    """The operators, as `levels` takes them."""
+    """Return the operator names that `levels` takes."""
     from dmlgather.directml import OPERATORS
 
     return [operator.name for operator in OPERATORS.values()]
 
 
 def feature_levels() -> list[str]:
-    """The feature levels."""
+    """Return the feature levels."""
     from dmlgather.directml import FeatureLevel
 
     return list(map(str, FeatureLevel))
 
 
 def formats() -> list[str]:
-    """The formats of `check`."""
+    """Return the report formats of `check`."""
     from dmlgather.report.formats import FORMATS
 
     return list(FORMATS)
 
 
 def devices() -> list[str]:
-    """The devices of `run`."""
+    """Return the devices of `run`."""
     return ["auto", "cpu", "cuda", "reference"]

@@ -1,4 +1,4 @@
-"""`dmlgather compare`: run a file on several devices, or compare with outputs from elsewhere, bit for bit."""
+"""The subcommand `compare`: run a file on several devices, or compare with outputs from elsewhere, bit for bit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compare(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="A DxDispatch model, or a single descriptor; with --against MODEL.onnx also descriptors on lines.",
+            help="A DxDispatch model or a single descriptor; with --against MODEL.onnx also a stream of descriptors (.jsonl).",
             show_default=False,
         ),
     ],
@@ -40,8 +40,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="FILE…",
-            help="The inputs, in their order or as NAME=FILE: .npy, .bin or .dat files. They replace the random inputs of a "
-            "descriptor, such as InputTensor=table.npy, or the values of a model's resources, by their names.",
+            help="Inputs as .npy, .bin or .dat files, in order or as NAME=FILE. They replace the random inputs of a descriptor "
+            "(InputTensor=table.npy), or the values of a model's resources.",
             show_default=False,
         ),
     ] = None,
@@ -49,17 +49,17 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,NAME…",
-            help="Devices out of cuda, cuda:N, cpu, reference. Default: cuda where there is a GPU, cpu and reference.",
+            help="Devices: cuda, cuda:N, cpu, reference. Default: cuda if there is a GPU, cpu and reference.",
             show_default=False,
         ),
     ] = None,
-    againsts: Annotated[
+    against_options: Annotated[
         list[Path] | None,
         typer.Option(
             "--against",
             metavar="FILE|DIR",
-            help="Also compare with outputs that were made elsewhere: a .npy, .bin or .dat file for a model with one dispatch, "
-            "or a folder with files of the names that writeFile or --save gives. An ONNX model (.onnx) runs on the same inputs.",
+            help="Also compare with outputs from elsewhere: a .npy, .bin or .dat file for a model with one dispatch, or a folder "
+            "with the files that writeFile or --save writes. An ONNX model (.onnx) is run on the same inputs.",
         ),
     ] = None,
     trials: Annotated[
@@ -67,13 +67,13 @@ def compare(
         typer.Option(
             min=1,
             metavar="N",
-            help="For a single descriptor: compare N times, each with new random inputs, until the first mismatch.",
+            help="Compare a single descriptor N times with new random inputs, until the first mismatch.",
             show_default=False,
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="For a single descriptor: the seed of its random inputs, in the first trial."),
+        typer.Option(min=0, metavar="N", help="Seed of the random inputs of a single descriptor, in its first trial."),
     ] = None,
     as_json: AsJson = False,
     output: JsonFile = None,
@@ -81,7 +81,8 @@ def compare(
         Path | None,
         typer.Option(
             metavar="CASE",
-            help="Write the case to CASE where that ends in .json, else to CASE/case.json; inputs, outputs and report beside it.",
+            help="Save a model with its inputs, outputs and report, for comparing elsewhere: the model is CASE if that ends in "
+            ".json, otherwise CASE/case.json; the other files lie beside it.",
         ),
     ] = None,
     time_limit: TimeLimit = None,
@@ -92,19 +93,17 @@ def compare(
 ) -> int:
     """Run every dispatch of a file on several devices and compare the results bit for bit.
 
-    A mismatch is shown with the number of elements, the first and the worst of them, the expected value, both values as numbers
-    and bits, and what seems to be the cause. A single descriptor runs with random inputs, where some indices are out of range, or
-    with those of --inputs. A saved case is a DxDispatch model: `run`, `compare` and DxDispatch can read it. What DxDispatch or
-    another machine made of it can then be compared with --against.
+    For a mismatch, the report has the number of wrong elements, the first and the worst of them as numbers and bits, and a
+    likely cause. A single descriptor runs on random inputs, with some indices out of range, or on those of --inputs. A saved
+    case is a DxDispatch model for `run`, `compare` and DxDispatch; compare their outputs with --against.
 
-    With --against MODEL.onnx, FILE (also descriptors on lines) and the ONNX model run on the same inputs, at every boundary of
-    the indices: FILE in the reference backend, the model in onnx's reference evaluator and, where it can be imported, in
-    onnxruntime. That they are found equal is no proof.
+    With --against MODEL.onnx, FILE and the ONNX model run on the same inputs, with indices at every boundary: FILE in the
+    reference backend, the model in onnx's reference evaluator and, if installed, in onnxruntime. Equal results are no proof.
 
-    Exit codes: 0 equal, 1 a mismatch, lines that are left out, or the file has errors, 2 it could not be understood or run, 130
-    after Ctrl-C, 141 when whoever read the output closed it.
+    Exit codes: 0 equal; 1 a mismatch, lines left out, or errors in the file; 2 a file could not be read or run; 130 after
+    Ctrl-C; 141 when the reader of the output closed it early.
     """
-    from dmlgather.directml.dxdispatch.writing import NAME
+    from dmlgather.directml.dxdispatch.writing import NAME, model_path
     from dmlgather.input_files import InputFiles
 
     for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
@@ -114,17 +113,17 @@ def compare(
                 "one is wrong; the report says how far apart the worst elements are",
                 param_hint=f"'{name}'",
             )
-    if len(named := againsts or []) > 1:
+    if len(paths := against_options or []) > 1:
         raise typer.BadParameter(
-            f"takes one file or folder, got {' and '.join(printable(repr(str(path))) for path in named)}: name one at a time",
+            f"takes one file or folder, got {' and '.join(printable(repr(str(path))) for path in paths)}: name one at a time",
             param_hint="'--against'",
         )
-    against = named[0] if named else None
+    against = paths[0] if paths else None
     with_model = against is not None and against.suffix.lower() == ".onnx"
-    file, given = _sorted_out(files, inputs or [])
-    alone = (*_files(against), *(Path(item.partition("=")[2] or item) for item in given))
-    made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), alone)
-    written = JsonOutput(as_json, output, made_from, (save and save / NAME,))
+    file, input_options = _split_arguments(files, inputs or [])
+    data_files = (*_files(against), *(Path(item.partition("=")[2] or item) for item in input_options))
+    made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), data_files)
+    written = JsonOutput(as_json, output, made_from, (save and model_path(save),))
     if against is not None and with_model:
         for option, value in (("--devices", devices), ("--trials", trials), ("--save", save), ("--inputs", inputs)):
             if value is not None:
@@ -135,11 +134,11 @@ def compare(
     with within(stated(time_limit, memory_limit), file):
         checked = load(file, allow_outside)
     for option, value in (("--trials", trials), ("--seed", seed)):
-        if value is not None and (given or checked.kind == "model"):
-            known = "--inputs names the inputs" if given else "a model states its inputs"
-            remedy = "leave it out" if given else "leave it out, or name a single descriptor"
-            raise typer.BadParameter(f"{known}, and none is random: {remedy}", param_hint=f"'{option}'")
-    if checked.kind == "descriptor" and against is not None and not given:
+        if value is not None and (input_options or checked.kind == "model"):
+            reason = "--inputs names the inputs" if input_options else "a model states its inputs"
+            remedy = "leave it out" if input_options else "leave it out, or name a single descriptor"
+            raise typer.BadParameter(f"{reason}, and none is random: {remedy}", param_hint=f"'{option}'")
+    if checked.kind == "descriptor" and against is not None and not input_options:
         raise typer.BadParameter(
             f"{printable(str(file))} is a single descriptor, without the inputs that the outputs were made from. Name these by "
             "--inputs FILE… (in Python: dg.compare(descriptor, *inputs, against=output)). Or write a model with random inputs by "
@@ -147,17 +146,18 @@ def compare(
             "outputs to --against",
             param_hint="'--against'",
         )
-    task = _Task(file, checked, _devices(devices, one=against is not None or save is not None), against, limit, save, as_json)
-    if given:
-        report = task.with_inputs(given)
+    device_names = _devices(devices, one_suffices=against is not None or save is not None)
+    task = _Task(file, checked, device_names, against, limit, save, as_json)
+    if input_options:
+        report = task.with_inputs(input_options)
     else:
         report = task.of_model() if checked.kind == "model" else task.of_descriptor(seed, trials)
     written.write(lambda: report.model_dump(mode="json"))
     return report.exit_code
 
 
-def _sorted_out(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path, list[str]]:
-    """The file to compare, and the inputs: what stands behind the first one that --inputs names is taken for an argument."""
+def _split_arguments(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return the file to compare and the inputs. In `--inputs A B`, Typer reads only A as an input and B as an argument."""
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
     further = [file for file in files if inputs and (file.suffix.lower() in SUFFIXES or "=" in file.name)]
@@ -174,23 +174,22 @@ def _sorted_out(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path, lis
 
 
 def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written: JsonOutput) -> int:
-    """Whether an ONNX model does what a file does."""
     from dmlgather.differential import check_agreement
 
-    source, left = common.read_program_file(file, allow_outside)
+    source, left_out = common.read_program_file(file, allow_outside)
     if not source.graph.outputs:
-        say(f"{file}: nothing is left to compare" if left.lines else f"{file}: there is nothing to compare")
-        return left.code or 2
-    found = check_agreement(source.graph, model, initial=source.initial, seed=seed)
+        say(f"{file}: nothing is left to compare" if left_out.lines else f"{file}: there is nothing to compare")
+        return left_out.code or 2
+    agreement = check_agreement(source.graph, model, initial=source.initial, seed=seed)
     if not written.printed:
-        put(f"{printable_lines(str(found))}{f'{left} of {printable(str(file))}' if left.lines else ''}\n")
-    written.write(lambda: {"file": str(file), "against": str(model), "left_out": left.lines, **found.to_json()})
-    return max(left.code, 0 if found else 1)
+        put(f"{printable_lines(str(agreement))}{f'{left_out} of {printable(str(file))}' if left_out.lines else ''}\n")
+    written.write(lambda: {"file": str(file), "against": str(model), "left_out": left_out.lines, **agreement.to_json()})
+    return max(left_out.code, 0 if agreement else 1)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What the command was asked for."""
+    """The arguments of the command, and the work on them."""
 
     file: Path
     checked: CheckedFile
@@ -202,19 +201,19 @@ class _Task:
     inputs: tuple[Path, ...] = ()
 
     def of_model(self) -> CompareReport:
-        """Compare the dispatches of a model; the report, which is also saved where a case is."""
+        """Compare the dispatches of a model."""
         from dmlgather.comparing.dispatches import check_model_memory
-        from dmlgather.comparing.tensor_files import given_outputs
+        from dmlgather.comparing.tensor_files import external_outputs
 
-        given = None if self.against is None else given_outputs(self.checked, self.against)
-        check_model_memory(self.checked, self.devices, given, self.memory_limit)
+        external = None if self.against is None else external_outputs(self.checked, self.against)
+        check_model_memory(self.checked, self.devices, external, self.memory_limit)
         case = None
         if self.save is not None:
             from dmlgather.comparing.saving import check_no_older
             from dmlgather.directml.dxdispatch.writing import lost_outputs, write_model
 
-            made_from = self._made_from(given)
-            check_no_older(self.save, self.devices, max(map(len, (given or {}).values()), default=0), made_from)
+            made_from = self._made_from(external)
+            check_no_older(self.save, self.devices, max(map(len, (external or {}).values()), default=0), made_from)
             case = write_model(self.checked, self.save, made_from)
             say(f"Case written to '{case}'")
             for number, output in lost_outputs(self.checked).items():
@@ -223,20 +222,20 @@ class _Task:
                     f"'{output.bound.resource}' again, so that the case writes no file of this output: add a writeFile command "
                     "between them"
                 )
-        report = self._compared(self.checked, case, given)
+        report = self._compare(self.checked, case, external)
         against = None if self.against is None else str(self.against)
         report = report.model_copy(update={"against": against, "inputs": tuple(map(str, self.inputs))})
-        return self._saved(case, report, given)
+        return self._save_report(case, report, external)
 
-    def with_inputs(self, given: Sequence[str]) -> CompareReport:
-        """Compare with inputs in files; the report. A descriptor becomes a model of them first."""
+    def with_inputs(self, options: Sequence[str]) -> CompareReport:
+        """Compare on the inputs that --inputs names. A descriptor is first written as a model with these inputs."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import write_single
 
         try:
-            files = named_files(self.checked, given)
+            files = named_files(self.checked, options)
         except ValueError as error:
             raise typer.BadParameter(printable(str(error)), param_hint="'--inputs'") from None
         inputs = stored_inputs(self.checked, files)
@@ -249,19 +248,18 @@ class _Task:
             case = write_single(desc, descriptor_buffers(desc, inputs), Path(scratch))
             return replace(task, checked=check_file(case)).of_model()
 
-    def _made_from(self, given: Mapping[int, Sequence[StoredTensor]] | None = None) -> list[Path]:
-        """The files that the comparison reads."""
+    def _made_from(self, external: Mapping[int, Sequence[StoredTensor]] | None = None) -> list[Path]:
         from dmlgather.directml.dxdispatch.writing import sources
 
         return [
             self.file,
             *self.inputs,
             *sources(self.checked),
-            *(file.values.path for files in (given or {}).values() for file in files),
+            *(file.values.path for files in (external or {}).values() for file in files),
         ]
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
-        """Compare a single descriptor with random inputs, `trials` times or until the first mismatch; the last one's report."""
+        """Compare a single descriptor on random inputs, `trials` times or until the first mismatch. Returns the last report."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import random_inputs, write_single
@@ -282,66 +280,62 @@ class _Task:
                 del inputs
                 if self.save is not None and number == 0:
                     say(f"Case written to '{case}'")
-                model = check_file(case)  # what was found in the descriptor has been shown
-                report = self._compared(model, None if self.save is None else case)
-                more = {"seed": first + number, "trials": None if trials is None else number + 1}
-                report = self._saved(None if self.save is None else case, report.model_copy(update=more))
+                model = check_file(case)  # `load` has shown its findings
+                report = self._compare(model, None if self.save is None else case)
+                drawn = {"seed": first + number, "trials": None if trials is None else number + 1}
+                report = self._save_report(None if self.save is None else case, report.model_copy(update=drawn))
             if report.exit_code:
                 break
         if trials is not None and report.exit_code:
             say(f"Trial {number + 1} of {trials} differs; --seed {first + number} repeats it")
         return report
 
-    def _compared(
-        self, model: CheckedFile, case: Path | None, given: Mapping[int, Sequence[StoredTensor]] | None = None
+    def _compare(
+        self, model: CheckedFile, case: Path | None, external: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
-        """Compare every dispatch, show each result unless `quiet`, and add the outputs to a case."""
+        """Compare every dispatch. Shows each result unless `quiet`, and adds the outputs to `case`."""
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.comparing.saving import compare_report
 
         reports: list[DispatchReport] = []
-        alone = self.save is not None
-        least = least_devices(alone or given is not None)
+        one_suffices = self.save is not None
+        least = least_devices(one_suffices or external is not None)
         with reference_progress("leave it out of --devices" if len(self.devices) > least else "use smaller tensors"):
-            for found in compare_model(model, self.devices, given, alone=alone):
-                number, name, comparison = found.command, found.dispatchable, found.comparison
-                files = {} if case is None else self._outputs(model, case, found, self._made_from(given))
+            for dispatch in compare_model(model, self.devices, external, one_suffices=one_suffices):
+                number, name, comparison = dispatch.command, dispatch.dispatchable, dispatch.comparison
+                files = {} if case is None else self._save_outputs(model, case, dispatch, self._made_from(external))
                 reports.append(comparison.report(number, name, files))
                 if not self.quiet:
-                    put(
-                        "".join(
-                            f"{line}\n" for line in _lines(f"commands[{number}] '{printable(name)}': ", comparison.messages())
-                        )
-                    )
+                    start = f"commands[{number}] '{printable(name)}': "
+                    put("".join(f"{line}\n" for line in _lines(start, comparison.messages())))
                     flush()
         if not _dispatches(model):
             say(f"{model.file}: the model has no dispatch command, so nothing is compared")
         return compare_report(self.devices, reports).model_copy(update={"file": str(self.file)})
 
     @staticmethod
-    def _outputs(model: CheckedFile, case: Path, found: ComparedDispatch, made_from: Sequence[Path]) -> dict[str, str]:
-        """Add the outputs of a dispatch to a case; the files' names by device."""
+    def _save_outputs(model: CheckedFile, case: Path, dispatch: ComparedDispatch, made_from: Sequence[Path]) -> dict[str, str]:
+        """Add the outputs of a dispatch to a case, and return the file names by device."""
         from dmlgather.comparing.saving import save_outputs
         from dmlgather.directml.dxdispatch.writing import sources
 
-        compared = found.comparison
-        outputs = dict(zip(compared.devices, compared.outputs, strict=True))
+        comparison = dispatch.comparison
+        outputs = dict(zip(comparison.devices, comparison.outputs, strict=True))
         made_from = [*sources(model), *made_from]
-        return save_outputs(case, found.command, found.dispatchable, outputs, made_from, given=compared.given)
+        return save_outputs(case, dispatch.command, dispatch.dispatchable, outputs, made_from, external=comparison.given)
 
-    def _saved(
-        self, case: Path | None, report: CompareReport, given: Mapping[int, Sequence[StoredTensor]] | None = None
+    def _save_report(
+        self, case: Path | None, report: CompareReport, external: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
         if case is not None:
             from dmlgather.comparing.saving import save_report
 
-            save_report(case, report, self._made_from(given))
+            save_report(case, report, self._made_from(external))
         return report
 
 
 def _lines(start: str, messages: Sequence[str]) -> Iterator[str]:
-    """Lines of messages, each wrapped to the terminal."""
     from dmlgather.report.snippets import wrapped
     from dmlgather.report.text import terminal_width
 
@@ -354,7 +348,6 @@ def _lines(start: str, messages: Sequence[str]) -> Iterator[str]:
 
 
 def _files(against: Path | None) -> tuple[Path, ...]:
-    """The files that --against names."""
     return () if against is None else tuple(against.iterdir()) if against.is_dir() else (against,)
 
 
@@ -364,18 +357,17 @@ def _dispatches(model: CheckedFile) -> bool:
     return any(isinstance(command, Dispatch) for command in model.commands)
 
 
-def _devices(given: str | None, one: bool) -> list[str]:
-    """The devices that are named, or all. one: whether one is enough."""
+def _devices(option: str | None, one_suffices: bool) -> list[str]:
     from dmlgather.comparing.comparison import check_devices, default_devices, least_devices
 
-    if given is None:
+    if option is None:
         names, missing = default_devices()
         if missing is not None:
             say(f"cuda is left out: {missing}")
         return names
-    names = [name.strip() for name in given.split(",") if name.strip()]
+    names = [name.strip() for name in option.split(",") if name.strip()]
     try:
-        check_devices(names, least_devices(one))
+        check_devices(names, least_devices(one_suffices))
     except ValueError as error:
         raise typer.BadParameter(in_options(error), param_hint="'--devices'") from None
     return names

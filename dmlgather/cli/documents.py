@@ -1,4 +1,4 @@
-"""The documents that commands read and print, as the schemas of `dmlgather schema` describe them."""
+"""The JSON that commands print, as records: `dmlgather schema` derives its schemas from them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dmlgather.record import Record
 
 
 class SupportedTensor(Record):
-    """What a tensor of an operator takes."""
+    """Support for one tensor of an operator."""
 
     data_types: tuple[str, ...]
-    """The data types: "FLOAT32"."""
+    """The supported data types: "FLOAT32"."""
 
     dimension_counts: tuple[int, ...]
-    """The numbers of dimensions."""
+    """The supported numbers of dimensions."""
 
     source: str
-    """Where DirectML's documents say so."""
+    """The place in DirectML's documents."""
 
 
 class SupportStep(Record):
-    """What an operator takes from a feature level on."""
+    """Support for an operator from one feature level on."""
 
     level: str
     """The feature level: "3_0"."""
 
     tensors: dict[str, SupportedTensor]
-    """By the name of the tensor: "InputTensor"."""
+    """Support by tensor name: "InputTensor"."""
 
 
 class SupportedOperator(Record):
@@ -40,14 +40,14 @@ class SupportedOperator(Record):
     """Its number in DML_OPERATOR_TYPE."""
 
     introduced: str
-    """The feature level from which on it exists."""
+    """The feature level that introduced it."""
 
     levels: tuple[SupportStep, ...]
-    """The steps of the table, oldest level first."""
+    """The changes of support, lowest level first."""
 
 
 class RuleRow(Record):
-    """A code of findings."""
+    """One code of findings."""
 
     code: str
     """The code: "DML302"."""
@@ -56,74 +56,74 @@ class RuleRow(Record):
     """The severity of its findings."""
 
     title: str
-    """What must hold."""
+    """The rule in one sentence."""
 
     source: str
-    """Where DirectML's documents say so, by the keys of docs/findings.md."""
+    """The place in DirectML's documents, with keys of docs/findings.md."""
 
 
 class RulePage(RuleRow):
-    """A code, explained."""
+    """One code with its explanation."""
 
     documents: dict[str, str]
-    """The documents of its source, by key."""
+    """The documents that `source` cites, by key."""
 
     explanation: str
-    """Why the rule exists, with an example that breaks it and one that does not, as Markdown."""
+    """The reason for the rule, with an example that breaks it and a fixed one, as Markdown."""
 
 
 class MovedBytes(Record):
-    """Bytes that one run moves, each index and element counted once per read."""
+    """Bytes that one run moves. An index or element that is read twice counts twice."""
 
     index: int
-    """Of indices."""
+    """Bytes of indices that are read."""
 
     read: int
-    """Of elements read."""
+    """Bytes of elements that are read."""
 
     written: int
-    """Of elements written."""
+    """Bytes of elements that are written."""
 
     total: int
-    """All of them."""
+    """The sum."""
 
 
 class ExplainedOperator(Record):
-    """A dispatchable, a descriptor or a node, explained."""
+    """The explanation of a dispatchable, a descriptor or a node."""
 
     operator: str
     """The operator: "GATHER"."""
 
     lowest_level: str | None
-    """The lowest feature level that takes it; none where no level does; empty where levels do not matter."""
+    """The lowest feature level that takes it; null if no level does; empty if levels do not apply."""
 
     plan: str
-    """The plan over the described layouts."""
+    """The plan for the described layouts."""
 
     canonical: str
     """The plan's canonical form."""
 
     cpu: str
-    """What runs it on the CPU."""
+    """The loop or recipe that runs it on the CPU."""
 
     cuda: str
-    """What runs it on a GPU."""
+    """The kernels that run it on a GPU."""
 
     bytes_moved: MovedBytes
-    """The bytes that one run moves."""
+    """Bytes that one run moves."""
 
     name: str
     """Its name in the file; empty for a single descriptor."""
 
 
 class UnexplainedNode(Record):
-    """A node that is not explained."""
+    """A node without explanation."""
 
     name: str
     """Its place in the model."""
 
     reason: str
-    """Why not."""
+    """The reason why it cannot be explained."""
 
 
 class Processor(Record):
@@ -133,7 +133,7 @@ class Processor(Record):
     """Its name."""
 
     cpus: int
-    """The CPUs that the process may use."""
+    """The number of CPUs that the process may use."""
 
 
 class NvidiaDriver(Record):
@@ -143,7 +143,7 @@ class NvidiaDriver(Record):
     """The newest CUDA version that it supports: "13.0"."""
 
     error: str | None
-    """Why it cannot be used."""
+    """The reason why it cannot be used."""
 
 
 class DriverGpu(Record):
@@ -163,24 +163,24 @@ class Gpus(Record):
     """The GPUs of the machine."""
 
     usable: bool
-    """Whether the CUDA backend can run here."""
+    """True if the CUDA backend can run here."""
 
     devices: tuple[DriverGpu, ...]
-    """The GPUs that the driver names."""
+    """The GPUs that the driver lists."""
 
 
 class Missing(Record):
-    """Something that is missing to run on a GPU."""
+    """A part that is missing for running on a GPU."""
 
     what: str
-    """What it is."""
+    """The part."""
 
     remedy: str
-    """How to get it."""
+    """The command or advice to install it."""
 
 
 class Environment(Record):
-    """What is installed, and what is missing to run on a GPU."""
+    """The installed versions, the devices, and what is missing for running on a GPU."""
 
     dmlgather: str
     """The version of dmlgather."""
@@ -198,13 +198,13 @@ class Environment(Record):
     """The CPU engine."""
 
     packages: dict[str, str | None]
-    """The versions of packages, none where one is not installed."""
+    """The versions of packages; null for one that is not installed."""
 
     cupy: str | None
-    """CuPy: the package and its version."""
+    """The package of CuPy and its version."""
 
     nvrtc: str | None
-    """NVRTC: the version and the file that CuPy loads; where no GPU can be used, the package and its version."""
+    """The version and file of NVRTC that CuPy loads; if no GPU can be used, the package and its version."""
 
     driver: NvidiaDriver
     """The NVIDIA driver."""
@@ -213,65 +213,65 @@ class Environment(Record):
     """The GPUs."""
 
     missing: tuple[Missing, ...]
-    """What is missing to run on a GPU."""
+    """The parts that are missing for running on a GPU."""
 
 
 class DifferingInputs(Record):
-    """Inputs for which a program and a model differ."""
+    """Inputs on which a program and a model differ."""
 
     judge: str
     """The library that ran the model, with its version."""
 
     output: str | None
-    """The output that differs; none where one of both raises."""
+    """The output that differs; null if the program or the model raises."""
 
     position: tuple[int, ...]
-    """The place of its first element that differs."""
+    """The coordinates of the first element that differs."""
 
     values: tuple[str, str]
-    """The element, or what is raised: of the program, then of the model."""
+    """The element or the error of the program, and that of the model."""
 
     sources: tuple[str | None, str | None]
-    """The input elements that the two values are, where that is known."""
+    """The input elements that the two values were copied from, if known."""
 
     indices: dict[str, Any]
-    """The index tensors, by name, as nested arrays; none for one of more than 4,096 elements."""
+    """The index tensors by name, as nested arrays; null for more than 4,096 elements."""
 
 
 class DifferenceInWords(Record):
-    """What keeps a program and a model from being run on the same inputs."""
+    """The reason why a program and a model cannot run on the same inputs."""
 
     text: str
-    """In words."""
+    """The reason in words."""
 
 
 class AgreementResult(Record):
-    """Whether an ONNX model does what a program does, as far as running both shows."""
+    """The result of running a program and an ONNX model on the same inputs."""
 
     verdict: Literal["equal", "different", "not checked"]
-    """What was found. Equal is no proof: it holds for the inputs that were tried."""
+    """The verdict. "equal" is no proof: it holds for the inputs that were tried."""
 
     judges: tuple[str, ...]
     """The libraries that ran the model, with their versions."""
 
     index_values: int
-    """How many elements of index tensors were tried."""
+    """The number of index values that were tried."""
 
     elements: int
-    """How many elements of outputs were compared."""
+    """The number of output elements that were compared."""
 
     remarks: tuple[str, ...]
-    """What limits the check."""
+    """Limits of the check."""
 
     difference: DifferingInputs | DifferenceInWords | None
-    """In what the two differ."""
+    """The first difference."""
 
     text: str
-    """The same in words."""
+    """The result in words."""
 
 
 class ModelComparison(AgreementResult):
-    """What `dmlgather compare FILE --against MODEL.onnx` found."""
+    """The result of `dmlgather compare FILE --against MODEL.onnx`."""
 
     file: str
     """The file."""
@@ -280,30 +280,30 @@ class ModelComparison(AgreementResult):
     """The ONNX model."""
 
     left_out: int
-    """How many lines of descriptors are left out."""
+    """The number of lines of a stream of descriptors that were left out."""
 
 
 class TranslatedPart(Record):
-    """What became of an operator, or of the whole model."""
+    """The translation of one operator, or of the whole model."""
 
     name: str
-    """The operator's name in the file; the file for the whole model."""
+    """The operator's name in the file; the file's name for the whole model."""
 
     ok: bool
-    """Whether there is a translation, and it was found equal."""
+    """True if there is a translation, and both sides gave equal results."""
 
     steps: tuple[str, ...]
-    """What the translation does, in order; empty where nothing is to be done."""
+    """The ONNX operators of the translation, in order; empty if it needs none."""
 
     refused: str | None
-    """Why there is no translation."""
+    """The reason why there is no translation."""
 
     check: AgreementResult | None
-    """Whether both do the same; none where there is no translation."""
+    """The result of running both sides; null without a translation."""
 
 
 class TranslationResult(Record):
-    """What `dmlgather translate` made of a file."""
+    """The result of `dmlgather translate`."""
 
     file: str
     """The file."""
@@ -312,58 +312,58 @@ class TranslationResult(Record):
     """The library and its version: "onnx, opset 13"."""
 
     left_out: int
-    """How many lines of descriptors are left out."""
+    """The number of lines of a stream of descriptors that were left out."""
 
     parts: tuple[TranslatedPart, ...]
-    """Each gather, slice, DepthToSpace and SpaceToDepth."""
+    """The translation of each gather, slice, DepthToSpace and SpaceToDepth."""
 
     whole: TranslatedPart
-    """The whole model."""
+    """The translation of the whole model."""
 
     written: str | None
-    """The file that was written."""
+    """The file that was written; null for none."""
 
 
 class PrintCommand(Record):
-    """What a print command shows."""
+    """The output of a print command."""
 
     type: Literal["print"]
-    """The command."""
+    """The command's type."""
 
     resource: str
     """The name of the resource."""
 
     data_type: str
-    """The type of its elements, as NumPy calls it."""
+    """The NumPy type of its elements."""
 
     values: tuple[int | float | str, ...]
-    """Its elements; NaNs and infinities are text."""
+    """Its elements; NaNs and infinities are strings."""
 
 
 class DispatchCommand(Record):
-    """One dispatch."""
+    """The result of a dispatch command."""
 
     type: Literal["dispatch"]
-    """The command."""
+    """The command's type."""
 
     dispatchables: tuple[str, ...]
     """The name of the dispatchable, in a list of one."""
 
     iterations: int
-    """How often it was executed."""
+    """The number of executions."""
 
     cpu_ms: float
-    """The median of the time until it was complete, in milliseconds."""
+    """The median time until completion, in milliseconds."""
 
     gpu_ms: float | None
-    """The median of the time on the GPU, in milliseconds; none elsewhere."""
+    """The median time on the GPU, in milliseconds; null on other devices."""
 
 
 class WriteCommand(Record):
-    """What a writeFile command wrote."""
+    """The result of a writeFile command."""
 
     type: Literal["writeFile"]
-    """The command."""
+    """The command's type."""
 
     resource: str
     """The name of the resource."""
@@ -373,13 +373,13 @@ class WriteCommand(Record):
 
 
 class RunResult(Record):
-    """What `dmlgather run` did."""
+    """The result of `dmlgather run`."""
 
     file: str
-    """The model."""
+    """The model's file."""
 
     device: str
-    """Where it ran."""
+    """The device that ran it."""
 
     commands: tuple[PrintCommand | DispatchCommand | WriteCommand, ...]
-    """Its commands, in order."""
+    """The results of the commands, in order."""

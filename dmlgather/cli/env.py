@@ -1,4 +1,4 @@
-"""`dmlgather env`: what is installed, what is missing, and how to get it."""
+"""The subcommand `env`: show what is installed, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ OPTIONAL = {
     "dask": "dask",
     "zarr": "dask",
 }
-"""Packages that only some models, types and functions need, and the extra that installs each."""
+"""Optional package -> the extra that installs it."""
 
 JUDGE = "onnxruntime"
 """The package that runs ONNX models for `translate` and `compare`; no extra has it."""
 
 
 def env(as_json: AsJson = False, output: JsonFile = None) -> int:
-    """Show versions, CPU engine, GPU, driver and NVRTC, and what is missing to run on a GPU. Put it into every bug report."""
+    """Show versions, CPU engine, GPU, driver and NVRTC, and what is missing to run on a GPU. Include it in bug reports."""
     written = JsonOutput(as_json, output)
-    found = environment()
-    written.write(lambda: found)
+    details = environment()
+    written.write(lambda: details)
     if as_json:
         return 0
-    rows = _rows(found)
+    rows = _rows(details)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         put(f"{name:{width}}  {value}\n")
-    for missing in found["missing"]:
+    for missing in details["missing"]:
         put(f"\nmissing: {missing['what']}\n    {missing['remedy']}\n")
     return 0
 
 
 def environment() -> dict[str, Any]:
-    """Everything as plain data. gpu.usable: whether the CUDA backend can run here; missing: why it cannot."""
+    """Return what `env` shows, as plain data (`documents.Environment`)."""
     from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.backends.devices import processor
     from dmlgather.package import __version__
 
     driver = nvidia_driver.ask()
-    nvrtc, found = _loaded(driver)
+    nvrtc, misfit = _loaded(driver)
     return {
         "dmlgather": __version__,
         "python": platform.python_version(),
@@ -66,8 +66,8 @@ def environment() -> dict[str, Any]:
         "cupy": _packages(*(wheel.package for wheel in wheels.WHEELS), wheels.SOURCES),
         "nvrtc": nvrtc or _packages(*(wheel.nvrtc for wheel in wheels.WHEELS)),
         "driver": {"cuda": driver.cuda, "error": driver.error},
-        "gpu": {"usable": found is None, "devices": [asdict(gpu) for gpu in driver.gpus]},
-        "missing": [] if found is None else [found._asdict()],
+        "gpu": {"usable": misfit is None, "devices": [asdict(gpu) for gpu in driver.gpus]},
+        "missing": [] if misfit is None else [misfit._asdict()],
     }
 
 
@@ -81,13 +81,13 @@ def _engine() -> str:
 
 
 def _loaded(driver: Driver) -> tuple[str | None, Misfit | None]:
-    """The NVRTC that CuPy loads, where it can be asked, and what is in the way of running on a GPU."""
+    """Return the NVRTC that CuPy loads (None without a usable GPU), and why no GPU can be used."""
     from dmlgather.backends.cuda import wheels
     from dmlgather.backends.cuda.driver import DeviceError, nvrtc, require
 
-    found = wheels.misfit(driver)
-    if found is not None:
-        return None, found
+    misfit = wheels.misfit(driver)
+    if misfit is not None:
+        return None, misfit
     try:
         require(0)
         loaded = nvrtc()
@@ -97,28 +97,27 @@ def _loaded(driver: Driver) -> tuple[str | None, Misfit | None]:
 
 
 def _packages(*names: str) -> str | None:
-    """Those that are installed, with their versions."""
-    return ", ".join(f"{name} {found}" for name in names if (found := _version(name))) or None
+    return ", ".join(f"{name} {version}" for name in names if (version := _version(name))) or None
 
 
-def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(details: dict[str, Any]) -> list[tuple[str, str]]:
     from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.wording import counted
 
-    gpus = tuple(nvidia_driver.NvidiaGpu(**gpu) for gpu in found["gpu"]["devices"])
-    extra = wheels.advised(nvidia_driver.Driver(found["driver"]["cuda"], gpus, None))
-    rows: list[tuple[str, str]] = [(name, found[name]) for name in ("dmlgather", "python", "platform")]
-    rows.append(("processor", f"{found['processor']['name']}, {counted(found['processor']['cpus'], 'CPU')}"))
-    rows.append(("engine", found["engine"]))
-    for name, version in found["packages"].items():
+    gpus = tuple(nvidia_driver.NvidiaGpu(**gpu) for gpu in details["gpu"]["devices"])
+    extra = wheels.advised(nvidia_driver.Driver(details["driver"]["cuda"], gpus, None))
+    rows: list[tuple[str, str]] = [(name, details[name]) for name in ("dmlgather", "python", "platform")]
+    rows.append(("processor", f"{details['processor']['name']}, {counted(details['processor']['cpus'], 'CPU')}"))
+    rows.append(("engine", details["engine"]))
+    for name, version in details["packages"].items():
         command = installing(OPTIONAL[name]) if name in OPTIONAL else f"pip install {name}"
         rows.append((name, version or f"not installed: {command}"))
-    without = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit"
-    rows.append(("cupy", found["cupy"] or f"not installed: {installing(extra)}"))
-    rows.append(("nvrtc", found["nvrtc"] or (without if found["cupy"] else "not installed: it comes with CuPy")))
-    cuda = found["driver"]["cuda"]
+    no_package = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit"
+    rows.append(("cupy", details["cupy"] or f"not installed: {installing(extra)}"))
+    rows.append(("nvrtc", details["nvrtc"] or (no_package if details["cupy"] else "not installed: it comes with CuPy")))
+    cuda = details["driver"]["cuda"]
     rows.append(("driver", f"CUDA {cuda}" if cuda else "none"))
-    for number, gpu in enumerate(found["gpu"]["devices"]):
+    for number, gpu in enumerate(details["gpu"]["devices"]):
         gigabytes = gpu["memory"] / 2**30
         rows.append((f"gpu {number}", f"{gpu['name']}, compute capability {gpu['compute_capability']}, {gigabytes:.1f} GiB"))
     return rows

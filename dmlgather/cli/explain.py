@@ -1,9 +1,10 @@
-"""`dmlgather explain`: plans, kernels and traffic of descriptors and of the nodes of models."""
+"""The subcommand `explain`: plans, kernels and memory traffic of descriptors and of the nodes of ONNX models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,21 +22,22 @@ if TYPE_CHECKING:
     from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor
 
 
-# What `dmlgather explain` says of the nodes of an ONNX model.
-
 STATED = "for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 MODEL.onnx FIXED.onnx"
-"""How the sizes of a model's inputs are stated; {0} is a size's name."""
+"""Advice for the unknown size {0} of a model's input."""
 
 DECLARED = "in value_info, or state what they are computed from: {0} has no name in the model"
-"""How sizes are stated that are no sizes of the model's inputs."""
+"""Advice for the unknown size {0} of a value inside a model."""
 
 INFERRED = "unk__"
-"""The names that ONNX's shape inference gives to sizes begin with it."""
+"""Prefix of the names that ONNX's shape inference invents for sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """A node, and its explanation or the reason why there is none. refused: whether the node itself is wrong."""
+    """A node with its explanation, or with the reason why there is none.
+
+    `refused`: the node breaks a rule.
+    """
 
     node: CheckedNode
     explanation: Explanation | None
@@ -44,7 +46,7 @@ class ExplainedNode:
 
 
 def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[ExplainedNode]]:
-    """The nodes of a model that are selected. Ends the command with exit code 2 for a file that cannot be understood."""
+    """Check a model and explain its nodes, or only the node `only`. Ends the command with exit code 2 if it cannot be read."""
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.onnx_checking.check import check_model
 
@@ -55,29 +57,29 @@ def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[Explain
         raise typer.Exit(2)
     nodes = [node for node in model.nodes if only is None or only in (node.place, node.name)]
     if only is not None and len(nodes) != 1:
-        found = f"{len(nodes)} nodes of that name" if nodes else repr(only)
-        raise typer.BadParameter(f"expected one of {places(model.nodes)}, got {found}", param_hint="'--node'")
+        got = f"{len(nodes)} nodes of that name" if nodes else repr(only)
+        raise typer.BadParameter(f"expected one of {places(model.nodes)}, got {got}", param_hint="'--node'")
     return model, [_explained(model, node) for node in nodes]
 
 
-def subject_of(model: CheckedModel, found: ExplainedNode) -> Subject | None:
-    """What a node's picture is drawn from, with the constants of the model; None for a node that is not explained."""
+def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
+    """Return the subject of a node's diagram, with the model's constants, or None if the node has no explanation."""
     from dmlgather.diagram.subject import MOST_VALUES
     from dmlgather.wording import printable
 
-    if found.explanation is None:
+    if explained.explanation is None:
         return None
-    call = model.calls[found.node.place]
-    subject = found.explanation.subject(found.node.place)
+    call = model.calls[explained.node.place]
+    subject = explained.explanation.subject(explained.node.place)
     indices, data = (call.values.get(role) for role in ("indices", "data"))
     if subject.indices is not None and indices is not None:
-        name = next(tensor.name for tensor in found.node.inputs if tensor.role == "indices")
+        name = next(tensor.name for tensor in explained.node.inputs if tensor.role == "indices")
         subject = subject.with_values(indices, f"the constant '{printable(name)}'")
     return subject if data is None or data.size > MOST_VALUES else subject.with_elements(data)
 
 
 def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
-    """The places of nodes as text, at most so many."""
+    """Return the places of the first `most` nodes as text."""
     names = ", ".join(repr(node.place) for node in nodes[:most])
     return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
@@ -86,10 +88,15 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
     from dmlgather.onnx_checking.checked_model import Verdict
     from dmlgather.onnx_checking.sizes.expressions import WORD
-    from dmlgather.wording import printable
+    from dmlgather.wording import amount, printable
 
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
+        largest = max(prod(tensor.shape) * tensor.dtype.itemsize for tensor in call.problem.tensors)
+        if largest >= 2**62:  # the compiled engine refuses such plans
+            return ExplainedNode(
+                node, None, f"one of its tensors has {amount(largest)}, which no memory holds: correct its sizes"
+            )
         version = "" if node.version is None else f"-{node.version}"
         level = None if node.lowest is None else str(node.lowest.level)
         return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level))
@@ -97,8 +104,8 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
         return ExplainedNode(node, None, "its data are strings, which have no bytes that a plan could move")
     findings = [finding for finding in model.findings if finding.subject == node.place]
     if node.verdict is Verdict.REFUSED:
-        wrong = "; ".join(f"expected {each.expected}, got {each.got}; fix: {each.remedy}" for each in findings)
-        return ExplainedNode(node, None, wrong, refused=True)
+        errors = "; ".join(f"expected {error.expected}, got {error.got}; fix: {error.remedy}" for error in findings)
+        return ExplainedNode(node, None, errors, refused=True)
     if node.verdict is Verdict.UNKNOWN:
         remedies = "; ".join(dict.fromkeys(finding.remedy for finding in findings))
         return ExplainedNode(node, None, f"the model does not state {' and '.join(node.missing)}: {remedies}")
@@ -120,7 +127,7 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
 
 
 def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
-    """The names of sizes that are no numbers, and of bounds that are such sizes."""
+    """Yield the names of unknown sizes in shapes and in the values of bounds."""
     from dmlgather.wording import printable
 
     for tensor in tensors:
@@ -132,8 +139,8 @@ def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
         yield from (printable(value) for value in tensor.values or () if isinstance(value, str))
 
 
-MOST_PICTURES = 20
-"""Dispatchables that one picture shows."""
+MOST_DRAWN = 20
+"""Maximum number of dispatchables in one diagram."""
 
 
 @limited("file")
@@ -149,27 +156,26 @@ def explain(
     *,
     as_json: AsJson = False,
     output: JsonFile = None,
-    legend: Annotated[bool, typer.Option("--legend", help="Also say what the words and names in the output mean.")] = False,
+    legend: Annotated[bool, typer.Option("--legend", help="Also explain the words and names in the output.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Also draw what is read and written, as SVG.", show_default=False)
+        Path | None, typer.Option(metavar="FILE.svg", help="Also draw the elements read and written, as SVG.", show_default=False)
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(
-            "--only", "--node", metavar="NAME", help="Of a model, only this dispatchable, or this node.", show_default=False
-        ),
+        typer.Option("--only", "--node", metavar="NAME", help="Explain only this dispatchable or node.", show_default=False),
     ] = None,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Show for each operator of a file: plan, canonical plan, what each device would run, bytes moved, lowest feature level.
+    """Show for each operator of a file: plan, canonical plan, the code that runs it on each device, bytes moved, and the lowest
+    feature level.
 
-    Of an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth is explained whose types and sizes are known. For another
-    one, a line says why not.
+    In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For the others,
+    a line gives the reason.
 
-    A picture shows the index values that a model gives to its first dispatch, or the constants of its node, and the values of a
-    small input; for a descriptor it invents a few indices. Of an ONNX model, it shows one node.
+    A picture shows the values of a small input and the index values: of the first dispatch of a DxDispatch model, the constants
+    of an ONNX node, or made-up ones for a descriptor. It shows one node of an ONNX model.
 
-    Exit codes: 0 shown, 1 the file has errors, 2 it could not be understood or the picture could not be written.
+    Exit codes: 0 shown; 1 the file has errors; 2 it could not be read, or the picture could not be written.
     """
     from dmlgather.input_files import InputFiles
     from dmlgather.wording import printable
@@ -195,7 +201,7 @@ def explain(
     written.write(lambda: [{"name": name, **explanation.to_json()} for name, explanation in explanations.items()])
     if as_json:
         return 0
-    blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(each) for name, each in explanations.items()]
+    blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(text) for name, text in explanations.items()]
     _write(blocks, legend)
     return 0
 
@@ -220,23 +226,23 @@ def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path 
         _draw([subject], picture, file)
     written.write(
         lambda: [
-            {"name": each.node.place, **({"reason": each.reason} if each.explanation is None else each.explanation.to_json())}
-            for each in nodes
+            {"name": item.node.place, **({"reason": item.reason} if item.explanation is None else item.explanation.to_json())}
+            for item in nodes
         ]
     )
     if not written.printed:
         _write(
             [
-                f"{line(each.node, FeatureLevel.LEVEL_6_4)}\n{each.explanation or f'not explained: {each.reason}'}"
-                for each in nodes
+                f"{line(item.node, FeatureLevel.LEVEL_6_4)}\n{item.explanation or f'not explained: {item.reason}'}"
+                for item in nodes
             ],
             legend,
         )
-    return 1 if any(each.refused for each in nodes) else 0
+    return 1 if any(item.refused for item in nodes) else 0
 
 
 def _write(blocks: list[str], legend: bool) -> None:
-    """Blocks of text, apart from each other, and what their words mean."""
+    """Write blocks of text with empty lines between them, and the legend of their words if `legend`."""
     from dmlgather.diagram.explanation import legend as legend_of
     from dmlgather.diagram.explanation import printed
 
@@ -251,8 +257,8 @@ def _of_descriptors(checked: CheckedFile, only: str | None) -> dict[str, Explana
     names = list(checked.dispatchables)
     if only is not None:
         if only not in names or checked.kind != "model":
-            known = ", ".join(map(repr, names[:MOST_PICTURES])) if checked.kind == "model" else "none: it is a single descriptor"
-            raise typer.BadParameter(f"expected a dispatchable of the file ({known}), got {only!r}", param_hint="'--only'")
+            choices = ", ".join(map(repr, names[:MOST_DRAWN])) if checked.kind == "model" else "none: it is a single descriptor"
+            raise typer.BadParameter(f"expected a dispatchable of the file ({choices}), got {only!r}", param_hint="'--only'")
         names = [only]
     return {name: compile_operator(checked.dispatchables[name].desc).explain() for name in names}
 
@@ -264,16 +270,16 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
     if not explanations:
         say(f"{checked.file}: no dispatchables, so there is nothing to draw")
         return
-    shown = list(explanations.items())[:MOST_PICTURES]
-    subjects = [(name, explanation.subject(printable(name))) for name, explanation in shown]
-    drawn = [with_initial_values(subject, checked, name) if name else subject for name, subject in subjects]
-    _draw(drawn, target, Path(checked.file))
-    if len(explanations) > MOST_PICTURES:
-        say(f"The picture shows the first {MOST_PICTURES} of {len(explanations)} dispatchables; --only NAME draws another")
+    first = list(explanations.items())[:MOST_DRAWN]
+    subjects = [(name, explanation.subject(printable(name))) for name, explanation in first]
+    with_values = [with_initial_values(subject, checked, name) if name else subject for name, subject in subjects]
+    _draw(with_values, target, Path(checked.file))
+    if len(explanations) > MOST_DRAWN:
+        say(f"The picture shows the first {MOST_DRAWN} of {len(explanations)} dispatchables; --only NAME draws another")
 
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
-    """Write the picture of what `file` holds."""
+    """Write the diagram of subjects of `file` to `target`, unless that would overwrite an input."""
     from dmlgather.diagram import draw
     from dmlgather.files import writing
     from dmlgather.input_files import InputFiles

@@ -1,4 +1,4 @@
-"""How the command ends when something goes wrong: one clear line on standard error and an exit code, never a traceback."""
+"""Error reporting: a failure becomes one line on standard error and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from dmlgather.output import flush
 from dmlgather.wording import printable
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""What Typer raises for invalid arguments; the class has several names in Typer's versions."""
+"""The exception of Typer for invalid arguments. Its name differs between versions of Typer."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """`function`, but any failure is reported in one line and returns an exit code. Exceptions that Typer handles are passed on,
-    and so are interrupts.
+    """Wrap `function`: an exception is reported in one line and becomes an exit code.
+
+    Exceptions that Typer handles and KeyboardInterrupt are raised again.
     """
 
     @functools.wraps(function)
@@ -34,7 +35,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
             flush()
         except (typer.Exit, UsageError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # the only handler between failures and users
+        except BaseException as error:  # the outermost handler
             return failed(error)
         return result
 
@@ -42,7 +43,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
 
 
 def say(message: object) -> None:
-    """Write one line to standard error, control characters escaped; nothing where it is closed."""
+    """Write one line to standard error, with control characters escaped. Does nothing if it is closed."""
     try:
         print(printable(str(message)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -50,8 +51,8 @@ def say(message: object) -> None:
 
 
 def failed(error: BaseException) -> int:
-    """Report a failure in one line; the exit code."""
-    if isinstance(error, BrokenPipeError | SystemExit):  # Typer exits when the pipe breaks while it writes help
+    """Report a failure in one line, and return the exit code."""
+    if isinstance(error, BrokenPipeError | SystemExit):  # SystemExit: from Typer, if the pipe breaks while it writes help
         return UNREAD
     if is_debugged():
         traceback.print_exception(error)
@@ -60,7 +61,7 @@ def failed(error: BaseException) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """A failure in words that a user understands."""
+    """Return the message of a failure for users."""
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.backends.memory import TooLargeError
     from dmlgather.files import FileError

@@ -1,4 +1,4 @@
-"""`dmlgather levels`: the support tables, also as a page of Markdown."""
+"""The subcommand `levels`: the support tables as text, JSON or a page of Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from dmlgather.cli import common
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
-from dmlgather.directml import CODES, SOURCES, support
+from dmlgather.directml import SOURCES, support
 from dmlgather.directml.operators import operator_named
 from dmlgather.directml.support import INDICES, ONE_TO_EIGHT, Row
 from dmlgather.directml.types import RELEASES, DataType, FeatureLevel
@@ -28,13 +28,13 @@ def levels(
         ),
     ] = None,
     operator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same as OPERATOR.", autocompletion=common.operators)
+        str | None, typer.Option(metavar="NAME", help="Same as OPERATOR.", autocompletion=common.operators)
     ] = None,
     as_json: AsJson = False,
     output: JsonFile = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
-    """Show which data types and dimension counts each operator takes, from which feature level on."""
+    """Show the data types and dimension counts of each operator, and the feature level that introduced them."""
     from dmlgather.directml import OPERATORS, operator_named, support
 
     if as_markdown and (as_json or output is not None):
@@ -42,10 +42,10 @@ def levels(
     if name is not None and operator is not None:
         raise typer.BadParameter("expected at most one of OPERATOR and --operator", param_hint="'--operator'")
     names = list(OPERATORS)
-    wanted = operator if name is None else name
-    if wanted is not None:
+    selected = operator if name is None else name
+    if selected is not None:
         try:
-            names = [operator_named(wanted.upper()).type]
+            names = [operator_named(selected.upper()).type]
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="'OPERATOR'" if operator is None else "'--operator'") from None
     if as_markdown:
@@ -61,7 +61,7 @@ def levels(
 
 
 def table(data: dict[str, Any]) -> str:
-    """One operator's table as text, wrapped to the terminal."""
+    """Return the support table of one operator as text, wrapped to the terminal."""
     from dmlgather.report.snippets import wrapped
     from dmlgather.report.text import terminal_width
 
@@ -83,52 +83,47 @@ def _range(counts: list[int]) -> str:
 
 INTRODUCTION = """# Support matrix
 
-What each operator supports, and from which DirectML feature level on. A level supports everything that earlier ones do; {last} is
-the last, and the tables below do not change after {changed}. `dmlgather levels` shows the tables in a terminal, with `--json` as
-data and with `--markdown` as this page; in Python, see `dmlgather.support("GATHER")`. `dmlgather.minimum_level(descriptor)` is
-the lowest level of one descriptor. [Sources](#sources) explains the keys in brackets."""
+The tables show the lowest DirectML feature level at which each operator takes a data type or a number of dimensions. A level
+takes everything that earlier levels take. The last level is {last}; nothing here changes after {changed}.
 
-VERSIONS = """The level depends on the version of DirectML, and hardly on the driver. A program uses the version of its
-Windows, or brings one along (the package Microsoft.AI.DirectML). Versions 1.2, 1.3 and 1.14 were not released widely. A patch
-changes no level.
+`dmlgather levels` prints the tables in a terminal, with `--json` as data, and with `--markdown` as this page. In Python,
+`dmlgather.support("GATHER")` returns the table of an operator, and `dmlgather.minimum_level(descriptor)` the lowest level of a
+descriptor. Sizes, strides, flags and alignment have the same rules in every operator and at every level: see
+[Findings](findings.md), DML101 to DML115. [Sources](#sources) explains the keys in brackets."""
 
-Wherever a level is given, on the command line, in the configuration or in Python, `4_1`, `4.1`, `LEVEL_4_1`, `0x4100` and
-`DML_FEATURE_LEVEL_4_1` mean the same, and so does `DirectML 1.7`, the version that brought it. A bare number is a level: `1.0` is
-level 1_0, and `1.7` is refused, with a hint at `DirectML 1.7`."""
+VERSIONS = """The highest level depends on the version of DirectML, rarely on the driver. A program uses the DirectML of its
+Windows, or brings one along (the package Microsoft.AI.DirectML). Versions 1.2, 1.3 and 1.14 had no wide release. A patch
+version changes no level.
+
+Levels can be written as `4_1`, `4.1`, `LEVEL_4_1`, `0x4100` or `DML_FEATURE_LEVEL_4_1`, and as `DirectML 1.7`, the version that
+introduced the level. A bare number is a level: `1.0` is level 1_0. `1.7` is refused, with a hint at `DirectML 1.7`."""
 
 NEVER = "–"
 
 
 def page(names: Sequence[str]) -> str:
-    """The page for these operators ("DML_OPERATOR_GATHER")."""
+    """Return the Markdown page of these operators ("DML_OPERATOR_GATHER")."""
     return "\n\n".join(_parts(names)) + "\n"
 
 
 def _parts(names: Sequence[str]) -> Iterator[str]:
     operators = [operator_named(name) for name in names]
     gathers = [operator for operator in operators if "indices_tensor" in operator.inputs]
-    yield INTRODUCTION.format(last=max(FeatureLevel), changed=max(row.level for one in operators for row in one.table))
+    yield INTRODUCTION.format(last=max(FeatureLevel), changed=max(row.level for operator in operators for row in operator.table))
     yield "## Data types of InputTensor and OutputTensor"
-    yield "The lowest feature level that supports the type. Both tensors have the same type."
+    yield "Both tensors have the same type."
     titles = [operator.name for operator in operators]
     yield _matrix("data type", titles, [kind.name for kind in DataType], lambda name, kind: _from(name, "InputTensor", kind))
     if gathers:
         yield "## Data types of IndicesTensor"
-        yield "No level supports any other type. Negative values of the signed types count from the end."
+        yield "Negative values of the signed types count from the end. No level takes other types."
         indices = [kind.name for kind in INDICES]
         titles = [operator.name for operator in gathers]
         yield _matrix("data type", titles, indices, lambda name, kind: _from(name, "IndicesTensor", kind))
     yield "## Dimension counts"
-    yield "The lowest feature level that supports the number of dimensions, which is the same for all tensors of an operator."
+    yield "All tensors of an operator have the same number of dimensions."
     counts = [str(count) for count in ONE_TO_EIGHT]
     yield _matrix("dimensions", [operator.name for operator in operators], counts, _count_from)
-    yield "## Rules of every tensor"
-    yield (
-        "Sizes, strides, flags and alignment have the same rules in every operator and at every level. [Findings](findings.md) "
-        "has a failing and a fixed example for each code."
-    )
-    codes = [code for code in CODES.values() if code.code.startswith("DML1")]
-    yield _table(("code", "rule", "severity", "source"), [(c.code, c.title, str(c.severity), c.source) for c in codes])
     for operator in operators:
         data = support(operator.type)
         yield f"## {operator.type}"
@@ -136,7 +131,7 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
         yield _table(("from level", "tensors", "dimensions", "data types", "source"), list(_rows(operator.table)))
     yield "## Versions of DirectML"
     yield VERSIONS
-    head = ("DirectML", "highest feature level", "first Windows that has it", "in the package", "source")
+    head = ("DirectML", "highest feature level", "first Windows with it", "in the package", "source")
     yield _table(
         head, [(r.version, r.level, r.windows or NEVER, "yes" if r.redistributable else "no", r.source) for r in RELEASES]
     )
@@ -146,13 +141,12 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
 
 
 def _sources(names: Sequence[str]) -> Iterator[str]:
-    yield from (code.source for code in CODES.values() if code.code.startswith("DML1"))
     yield from (row.source for name in names for row in operator_named(name).table)
     yield from (release.source for release in RELEASES)
 
 
 def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """The rows; tensors that support the same from the same level on share one."""
+    """Yield the rows of Markdown. Tensors with equal support at a level share a row."""
     tensors: dict[tuple[str, ...], list[str]] = {}
     for row in table:
         counts = row.dimension_counts
@@ -164,7 +158,6 @@ def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def _from(name: str, tensor: str, data_type: str) -> str:
-    """The lowest level that supports the type for the operator's tensor."""
     return _lowest(name, lambda row: row.tensor == tensor and DataType[data_type] in row.data_types)
 
 

@@ -1,4 +1,4 @@
-"""The limits of a subcommand's work on its files, and the options that raise them."""
+"""Limits of processor time and memory for a subcommand's work on its files, and the options that set them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from dmlgather.cli.failures import say
 from dmlgather.limits import LimitError, Limits
 
 LONGEST = 10**8
-"""Seconds that --time-limit takes at most."""
+"""Largest value of --time-limit, in seconds."""
 
 TimeLimit = Annotated[
     float | None,
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Seconds of a processor's time for the work on the files. Default: 5 for each megabyte of them, but at least 5, "
-        "or 30 where an ONNX model runs.",
+        help="Limit of processor time in seconds. Default: 5 per megabyte of the files, at least 5, or 30 if an ONNX model runs.",
         show_default=False,
     ),
 ]
@@ -34,19 +33,19 @@ WorkMemory = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory for the work on the files, such as 2GB. Default: 350MB for each megabyte of them, but at least 350MB, "
-        "or 2.1GB where an ONNX model runs.",
+        help="Limit of memory, such as 2GB. Default: 350MB per megabyte of the files, at least 350MB, or 2.1GB if an ONNX model "
+        "runs.",
         show_default=False,
     ),
 ]
 
 
 RUNS = 6.0
-"""Megabytes that count at least for files that run on many inputs."""
+"""Minimum of `least` in `stated`, in megabytes, for files that run on many inputs."""
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
-    """The limits that the options state. least: megabytes that are counted for smaller files."""
+    """Return the limits of the options. `least`: smaller files count as this many megabytes."""
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
@@ -56,7 +55,7 @@ def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.
 
 @contextmanager
 def within(limits: Limits, *paths: Path) -> Iterator[None]:
-    """A context in which the work on these files keeps its limits; it ends the command with exit code 2 where it would not."""
+    """Apply limits to the work on these files. The command ends with exit code 2 when the work exceeds them."""
     try:
         with limits.over(*paths):
             yield
@@ -66,27 +65,28 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
 
 
 def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A decorator for subcommands whose whole work is limited; it adds the options. names: of the parameters that are files.
-    least: as for `stated`.
+    """Return a decorator that limits the work of a subcommand and adds the options.
+
+    `names`: the parameters that are files. `least`: as for `stated`.
     """
 
-    def of(function: Callable[..., int]) -> Callable[..., int]:
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(function)
         def call(*args: Any, time_limit: float | None = None, memory_limit: str | None = None, **kwargs: Any) -> int:
-            given = signature.bind(*args, **kwargs).arguments
-            with within(stated(time_limit, memory_limit, least), *(given[name] for name in names)):
+            arguments = signature.bind(*args, **kwargs).arguments
+            with within(stated(time_limit, memory_limit, least), *(arguments[name] for name in names)):
                 return function(*args, **kwargs)
 
         signature = inspect.signature(function, eval_str=True)
         options = {"time_limit": TimeLimit, "memory_limit": WorkMemory}
-        added = [
+        new_parameters = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
             for name, kind in options.items()
         ]
         call.__annotations__ = {**function.__annotations__, **options}
         call.__signature__ = signature.replace(  # type: ignore[attr-defined] # Typer reads it
-            parameters=[*signature.parameters.values(), *added]
+            parameters=[*signature.parameters.values(), *new_parameters]
         )
         return call
 
-    return of
+    return decorate

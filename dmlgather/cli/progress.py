@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar where that is a terminal, else a line that says how long something slow will take."""
+"""Progress on standard error: a bar on a terminal, otherwise a line with the estimated time of slow work."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SLOW = 10.0
-"""Seconds from which on the reference's time is announced."""
+"""The estimated time of the reference is printed if it exceeds this many seconds."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """A function that shows (done, count, name) as a bar, which goes when the block ends; None off a terminal."""
+    """Yield a function that shows (done, count, name) as a bar, or None without a terminal. The bar is removed at the end."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -30,9 +30,9 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """A context in which the reference device shows its progress, or says at the rate of its first elements how long it takes.
+    """Show the progress of the reference device, or the time estimated from its first elements.
 
-    remedy: what a user can do "where that is too long".
+    `remedy`: advice for users who cannot wait that long.
     """
     from dmlgather.backends.reference import watched
 
@@ -45,13 +45,13 @@ def reference_progress(remedy: str) -> Iterator[None]:
 
 
 class _Watcher:
-    """Shows one run of the reference after the other. A run that ends before its first report shows nothing."""
+    """Progress of runs of the reference, one after the other. A run that ends before its first report shows nothing."""
 
     def __init__(self, remedy: str) -> None:
         self._remedy = remedy
         self._bar: Progress | None = None
         self._start = 0.0
-        self._told = False
+        self._estimated = False
 
     def __call__(self, done: int, count: int) -> None:
         if done == 0:
@@ -64,8 +64,8 @@ class _Watcher:
                 self._bar.add_task("reference", total=count)
                 self._bar.start()
             self._bar.update(self._bar.task_ids[0], completed=done)
-        elif not self._told:
-            self._told = True
+        elif not self._estimated:
+            self._estimated = True
             seconds = (time.perf_counter() - self._start) / done * (count - done)
             if seconds > SLOW:
                 say(
@@ -77,11 +77,11 @@ class _Watcher:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
-        self._bar, self._told = None, False
+        self._bar, self._estimated = None, False
 
 
 def _bar() -> Progress:
-    """A bar that leaves standard output alone: redirected, it would be written to standard error."""
+    """Return a bar that does not redirect standard output, which rich would write to standard error."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -89,7 +89,7 @@ def _bar() -> Progress:
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it: "40 s", "12 min", "3.5 h"."""
+    """Return a time with a suitable unit: "40 s", "12 min", "3.5 h"."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{_number(seconds / size)} {unit}"

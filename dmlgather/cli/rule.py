@@ -1,4 +1,4 @@
-"""`dmlgather rule`: what the codes of findings mean."""
+"""The subcommand `rule`: explain the codes of findings."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ def rule(
     code: Annotated[
         str | None,
         typer.Argument(
-            metavar="CODE", help="A code of a finding, such as DML302.", show_default=False, autocompletion=common.codes
+            metavar="CODE", help="Code of a finding, such as DML302.", show_default=False, autocompletion=common.codes
         ),
     ] = None,
     *,
     as_json: AsJson = False,
     output: JsonFile = None,
 ) -> int:
-    """Explain a code of `check`'s findings: the rule, its source, and an example that breaks it and one that does not.
+    """Explain a code of `check`'s findings: the rule, its source, an example that breaks it and a fixed one.
 
-    Without a code, list all codes: DML1xx to DML9xx are rules of DirectML and of model files, EXP1xx to EXP3xx say why another
-    library's operator cannot be expressed in DirectML, or where it differs, and ORT1xx to ORT3xx what onnxruntime's DirectML
-    provider does with a node.
+    Without a code, list all codes. DML1xx to DML9xx: rules of DirectML and of model files. EXP1xx to EXP3xx: why DirectML
+    cannot express another library's operator, or where it differs. ORT1xx to ORT3xx: what onnxruntime's DirectML provider does
+    with a node.
     """
     from dmlgather.report.code_registry import CODES
 
     written = JsonOutput(as_json, output)
     if code is None:
         rows = list(CODES.values())
-        written.write(lambda: [_row(each) for each in rows])
+        written.write(lambda: [_row(row) for row in rows])
         if not as_json:
             put("".join(f"{row.code} {row.severity + ':':8} {row.title}\n" for row in rows))
         return 0
-    found = CODES.get(code.upper())
-    if found is None:
+    entry = CODES.get(code.upper())
+    if entry is None:
         raise typer.BadParameter(_unknown(code, list(CODES)), param_hint="'CODE'")
-    written.write(lambda: _data(found))
+    written.write(lambda: _data(entry))
     if not as_json:
-        _show(_page(found))
+        _show(_page(entry))
     return 0
 
 
-def _unknown(code: str, known: list[str]) -> str:
+def _unknown(code: str, codes: list[str]) -> str:
     from dmlgather.wording import closest
 
-    meant = closest(code, known)
-    hint = f"; did you mean {meant}?" if meant else "."
+    similar = closest(code, codes)
+    hint = f"; did you mean {similar}?" if similar else "."
     return f"expected a code of a finding, got {code!r}{hint} `dmlgather rule` lists the codes"
 
 
@@ -69,7 +69,6 @@ def _data(code: Code) -> dict[str, Any]:
 
 
 def _page(code: Code) -> str:
-    """The code explained, as Markdown."""
     from dmlgather.report.code_registry import documents, explanation
 
     sources = "\n".join(f"- {key}: {document}" for key, document in documents(code.code).items())
@@ -78,7 +77,7 @@ def _page(code: Code) -> str:
 
 
 def _show(markdown: str) -> None:
-    """Write a page: laid out on a terminal, else as it is."""
+    """Write Markdown: rendered on a terminal, otherwise as text."""
     if not sys.stdout.isatty():
         put(markdown)
         return

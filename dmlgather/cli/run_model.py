@@ -1,4 +1,4 @@
-"""`dmlgather run`: execute a DxDispatch model."""
+"""The subcommand `run`: execute a DxDispatch model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlgather.model_runner import Event, Printed
 
 CHUNK = 4096
-"""Elements that are written at a time."""
+"""Number of elements in one piece of output."""
 
 
 def run(
@@ -34,24 +34,24 @@ def run(
         typer.Option(
             metavar="NAME",
             autocompletion=common.devices,
-            help="Where to run: auto, cpu, cuda, cuda:N or reference; auto takes a GPU if there is one.",
+            help="Device: auto, cpu, cuda, cuda:N or reference; auto takes a GPU if there is one.",
         ),
     ] = "auto",
-    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where writeFile commands write.")] = Path(),
-    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Times to execute each dispatch; the median is shown.")] = 1,
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files of writeFile commands.")] = Path(),
+    iterations: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each dispatch; the median time is shown.")] = 1,
     as_json: AsJson = False,
     output: JsonFile = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Run a DxDispatch model: its commands in order, on the CPU or an NVIDIA GPU.
+    """Run the commands of a DxDispatch model in order, on the CPU or an NVIDIA GPU.
 
-    print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, a timing line per dispatch and the files
-    written go to standard error. A model with errors is not run.
+    print commands write to standard output: "Resource 'NAME': 7, 9, 12". The device, the time of each dispatch and the names of
+    written files go to standard error. A model with errors is not run.
 
-    Exit codes: 0 it ran, 1 the model has errors, 2 it could not be understood or run, 130 after Ctrl-C, 141 when whoever
-    read the output closed it.
+    Exit codes: 0 it ran; 1 the model has errors; 2 it could not be read or run; 130 after Ctrl-C; 141 when the reader of the
+    output closed it early.
     """
     from dmlgather.backends.memory import check_memory
     from dmlgather.comparing.saving import device_title
@@ -80,7 +80,7 @@ def run(
 
 
 def _device(name: str) -> tuple[str, str | None]:
-    """The device to run on, and why it is not the GPU that auto takes where there is one."""
+    """Return the device to run on, and for auto the reason if it is no GPU."""
     from dmlgather.backends.devices import Device
 
     if name == "auto":
@@ -93,7 +93,7 @@ def _device(name: str) -> tuple[str, str | None]:
 
 
 def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
-    """The events of a run, each shown when it comes. quiet: whether standard output is for JSON."""
+    """Show and yield the events of a run. `quiet`: do not show those that go to standard output."""
     from dmlgather.model_runner import Printed
 
     for event in events:
@@ -103,7 +103,7 @@ def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
 
 
 def _json(file: str, device: str, events: Iterable[Event]) -> Iterator[str]:
-    """The run as JSON, in pieces, so that it takes little memory for resources of any size."""
+    """Yield the run as JSON, in pieces, so that large resources take little memory."""
     yield f'{{\n  "file": {json.dumps(file)},\n  "device": {json.dumps(device)},\n  "commands": ['
     for number, event in enumerate(events):
         yield ",\n    " if number else "\n    "
@@ -128,11 +128,11 @@ def _json_of(event: Event) -> Iterator[str]:
 
 
 def _json_number(value: Any) -> str:
-    """A number as `spelled` has it, from which its bits can be read again; text where JSON has no such number."""
+    """Return a number as JSON that gives back its bits; NaNs and infinities as strings."""
     import numpy as np
 
     text = spelled(value)
-    text = "-0.0" if text == "-0" else text  # readers take -0 for an integer
+    text = "-0.0" if text == "-0" else text  # -0 would be read as an integer
     return text if np.isfinite(value) else f'"{text}"'
 
 
@@ -154,7 +154,7 @@ def show(event: Event) -> None:
 
 
 def printed(event: Printed) -> Iterator[str]:
-    """The text of a print command, in pieces, so that it takes little memory for a resource of any size."""
+    """Yield the text of a print command in pieces, so that a large resource takes little memory."""
     values = event.values
     if event.verbose:
         width = len(str(values.size - 1))

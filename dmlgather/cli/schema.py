@@ -1,4 +1,4 @@
-"""`dmlgather schema`: JSON Schemas of files and reports."""
+"""The subcommand `schema`: JSON Schemas of files and reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dmlgather.cli.common import JsonFile, JsonOutput
 
 
 class Schema(StrEnum):
-    """What has a schema."""
+    """The documents that have a schema."""
 
     DESCRIPTOR = "descriptor"
     MODEL = "model"
@@ -34,9 +34,9 @@ def schema(
         Schema,
         typer.Argument(
             metavar="NAME",
-            help="What the schema describes. Files that are read: descriptor, model, configuration, baseline. What --json "
-            "prints: report (of check), comparison, selftest, run, rule, levels, "
-            "explanation, translation, agreement (of compare --against MODEL.onnx), environment (of env).",
+            help="The document. Input files: descriptor, model, configuration, baseline. Output of --json: report (check), "
+            "comparison (compare), selftest, run, rule, levels, explanation (explain), translation (translate), agreement "
+            "(compare --against MODEL.onnx), environment (env).",
         ),
     ] = (Schema.MODEL),
     output: JsonFile = None,
@@ -47,7 +47,7 @@ def schema(
 
 
 def schema_of(name: Schema) -> dict[str, Any]:
-    """The schema as plain data."""
+    """Return the schema of a document as plain data."""
     from dmlgather.directml.dxdispatch import json_schema
 
     if name is Schema.DESCRIPTOR:
@@ -58,7 +58,7 @@ def schema_of(name: Schema) -> dict[str, Any]:
 
 
 def document_schema(kind: Any) -> dict[str, Any]:
-    """The schema of a report, which Pydantic describes, as plain data."""
+    """Return the schema of a type that Pydantic knows, as plain data."""
     from pydantic import TypeAdapter
 
     from dmlgather.directml.dxdispatch.json_schema import DIALECT

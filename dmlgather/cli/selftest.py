@@ -1,4 +1,4 @@
-"""`dmlgather selftest`: whether this machine gives the reference's bits."""
+"""The subcommand `selftest`: compare this machine's results with the reference, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from dmlgather.backends.devices import Device
 
 TRIALS = 1000
-"""Plans where neither a number nor a time is given: several for every kernel, in a minute or two."""
+"""Default number of plans: several for each kernel, in a minute or two."""
 
 
 def selftest(
     *,
     device: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="cuda, cuda:N (counted from 0) or cpu. Default: cuda where there is a GPU, else cpu."),
+        typer.Option(metavar="NAME", help="cuda, cuda:N (counted from 0) or cpu. Default: cuda if there is a GPU, else cpu."),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help=f"Run N random plans. Default: {TRIALS}, unless --seconds.")
+        int | None, typer.Option(min=1, metavar="N", help=f"Run N random plans. Default: {TRIALS}, or no limit with --seconds.")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no plan after S seconds, but run one.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Run the same plans as a run that printed N.")] = None,
-    trial: Annotated[int | None, typer.Option(min=0, metavar="K", help="Run plan K of that seed alone.")] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="S", help="Start no plan after S seconds; at least one runs.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Repeat the plans of a run that printed seed N.")] = None,
+    trial: Annotated[int | None, typer.Option(min=0, metavar="K", help="Run only plan K of that seed.")] = None,
     as_json: AsJson = False,
     output: JsonFile = None,
 ) -> int:
-    """Run random plans on this machine and compare every byte with the reference: what to do first on a new GPU.
+    """Run random plans on this machine and compare every byte with the reference. Run it first on a new GPU.
 
-    Plans are drawn for every CUDA kernel, and freely: all sizes of elements, types of indices, policies, strides and
-    alignments. On the CPU, each runs by the compiled engine, with every instruction set of the machine, and by NumPy. Buffers
-    lie between guard bands, and outputs are filled with random bytes first.
+    The plans cover every CUDA kernel, all element sizes, index types, policies, strides and alignments. On the CPU, each plan
+    runs in the compiled engine, with every instruction set of the machine, and in NumPy. Buffers lie between guard bands, and
+    outputs are filled with random bytes first.
 
-    The first line says the seed, so that a run which hangs can be repeated. The last line says what was tested, on which device,
-    driver and versions: paste it into a report. A mismatch is shown with the command that repeats it.
+    The first line has the seed, so that a run that hangs can be repeated. The last line has what was tested, the device, the
+    driver and versions: paste it into bug reports. A mismatch is shown with the command that repeats it.
 
-    Exit codes: 0 equal, 1 a mismatch, 2 the device cannot be used or the command line is wrong, 130 after Ctrl-C.
+    Exit codes: 0 equal; 1 a mismatch; 2 the device cannot be used, or wrong usage; 130 after Ctrl-C.
     """
     from dmlgather.selftest.runner import run_selftest
 

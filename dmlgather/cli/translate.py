@@ -1,4 +1,4 @@
-"""`dmlgather translate`: descriptors and DxDispatch models as ONNX models."""
+"""The subcommand `translate`: convert descriptors and DxDispatch models to ONNX models."""
 
 from __future__ import annotations
 
@@ -23,35 +23,34 @@ def translate(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A DxDispatch model or a descriptor (.json), or descriptors on lines (.jsonl).",
+            help="A DxDispatch model or a descriptor (.json), or a stream of descriptors (.jsonl).",
             show_default=False,
         ),
     ],
     *,
-    to: Annotated[str, typer.Option("--to", metavar="LIBRARY", help="The library: onnx.")] = "onnx",
+    to: Annotated[str, typer.Option("--to", metavar="LIBRARY", help="The target: onnx.")] = "onnx",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where to write the model (.onnx).", show_default=False),
+        typer.Option("-o", "--output", metavar="FILE", help="File to write (.onnx).", show_default=False),
     ] = None,
     as_json: AsJson = False,
-    opset: Annotated[int | None, typer.Option(min=1, help="Of ONNX: the opset; 13 by default.", show_default=False)] = None,
+    opset: Annotated[int | None, typer.Option(min=1, help="ONNX opset. Default: 13.", show_default=False)] = None,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """State descriptors or a DxDispatch model as an ONNX model, and check by running both that it does the same.
+    """Convert descriptors or a DxDispatch model to an ONNX model, and check it by running both.
 
-    Standard output says for each operator what it becomes, and where it was checked: DirectML's side runs in the reference
-    backend, the ONNX model in onnx's reference evaluator and, where it can be imported, in onnxruntime. Outputs are compared bit
-    for bit, at every boundary of the indices. Then the same of the whole model. Found equal is not proven.
+    Standard output has the ONNX operators and the result of the check for each operator, then for the whole model. The original
+    runs in the reference backend, the ONNX model in onnx's reference evaluator and, if installed, in onnxruntime. Outputs are
+    compared bit for bit, with indices at every boundary. Equal results are no proof.
 
-    The ONNX model has the initial values of a DxDispatch model as defaults of its inputs, so that it runs as it stands. An index
-    that DirectML clamps goes through a Clip node.
+    The initial values of a DxDispatch model become defaults of the ONNX model's inputs, so that it runs without further inputs.
+    A Clip node does what DirectML's clamping of indices does.
 
-    Of descriptors on lines, those that are wrong, or of other operators, are named on standard error and left out.
+    In a stream of descriptors, invalid ones and other operators are named on standard error and left out.
 
-    A file is written only for a translation that is found equal, and never over a file that the model is read from.
+    A file is written only if the results were equal, and never over a file that the model is read from.
 
-    Exit codes: 0 translated and equal, 1 different, not checked, refused or left out, 2 something could not be understood or
-    written.
+    Exit codes: 0 translated and equal; 1 different, not checked, refused or left out; 2 a file could not be read or written.
     """
     from dmlgather.dialects.problem import Problem
     from dmlgather.dialects.views import ViewProblem
@@ -69,11 +68,11 @@ def translate(
     made_from = InputFiles((file,))
     if output is not None:
         check_spared([output], made_from)
-    source, left = read_program_file(file, allow_outside)
-    if not source.graph.outputs and left.code:
-        if left.lines:
+    source, left_out = read_program_file(file, allow_outside)
+    if not source.graph.outputs and left_out.code:
+        if left_out.lines:
             say(f"{file}: nothing is left to translate" + (f", and '{output}' is not written" if output is not None else ""))
-        return left.code
+        return left_out.code
     if not source.graph.outputs:
         say(f"{file}: no dispatch writes a resource, so there is nothing to translate")
         return 2
@@ -81,11 +80,11 @@ def translate(
         whole = translation_of(source.graph, opset=opset, initial=source.initial)
     except (TypeError, ValueError) as error:  # an unknown opset
         raise typer.BadParameter(in_options(error), param_hint="'--opset'") from None
-    told = _Told(as_json)
+    results = _Results(as_json)
     for step in source.graph.steps:
         if isinstance(step.work, Problem) and not isinstance(step.work, ViewProblem):
-            told.part(step.name, translation_of(step.work, opset=opset))
-    told.whole(f"{file} to {whole.to}{left}", whole)
+            results.add_operator(step.name, translation_of(step.work, opset=opset))
+    results.add(f"{file} to {whole.to}{left_out}", whole)
     written: str | None = None
     if output is not None and not whole.ok:
         why = "refused" if whole.check is None else whole.check.verdict
@@ -95,34 +94,34 @@ def translate(
         whole.write(output, made_from)
         say(f"Written to '{output}'" + (f", in the new folder '{output.parent}'" if new else ""))
         written = str(output)
-    *parts, all_of_it = told.parts
-    ends = {"parts": parts, "whole": {**all_of_it, "name": str(file)}, "written": written}
-    JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, "left_out": left.lines, **ends})
-    return max(left.code, 0 if told.clean else 1)
+    *parts, model = results.json
+    document = {"parts": parts, "whole": {**model, "name": str(file)}, "written": written}
+    JsonOutput(as_json).write(lambda: {"file": str(file), "to": whole.to, "left_out": left_out.lines, **document})
+    return max(left_out.code, 0 if results.ok else 1)
 
 
-class _Told:
-    """What became of each part, which is printed unless all is going to be JSON. clean: whether all of it is found equal."""
+class _Results:
+    """The results of the operators and of the whole model: collected as JSON if `as_json`, otherwise printed.
 
-    def __init__(self, quiet: bool) -> None:
-        self.quiet, self.clean = quiet, True
-        self.parts: list[dict[str, Any]] = []
+    `ok`: all of them are equal.
+    """
 
-    def part(self, name: str, made: Translation) -> None:
-        """Tell of an operator."""
-        self._tell(name, made, "" if made.form is None else f"  {', '.join(made.steps) or 'nothing is to be done'}\n")
+    def __init__(self, as_json: bool) -> None:
+        self.as_json, self.ok = as_json, True
+        self.json: list[dict[str, Any]] = []
 
-    def whole(self, name: str, made: Translation) -> None:
-        """Tell of the whole model."""
-        self._tell(name, made, "")
+    def add_operator(self, name: str, translation: Translation) -> None:
+        steps = "" if translation.form is None else f"  {', '.join(translation.steps) or 'nothing is to be done'}\n"
+        self.add(name, translation, steps)
 
-    def _tell(self, name: str, made: Translation, done: str) -> None:
-        self.clean &= made.ok
-        if self.quiet:
-            check = None if made.check is None else made.check.to_json()
-            refused = made.reason if made.form is None else None
-            self.parts.append({"name": name, "ok": made.ok, "steps": list(made.steps), "refused": refused, "check": check})
+    def add(self, name: str, translation: Translation, steps: str = "") -> None:
+        ok, check = translation.ok, translation.check
+        self.ok &= ok
+        if self.as_json:
+            refused = translation.reason if translation.form is None else None
+            result = None if check is None else check.to_json()
+            self.json.append({"name": name, "ok": ok, "steps": list(translation.steps), "refused": refused, "check": result})
         else:
-            self.parts.append({})
-            found = f"refused: {made.reason}" if made.check is None else str(made.check)
-            put(f"{printable(name)}\n{done}  {printable_lines(found)}\n")
+            self.json.append({})
+            text = f"refused: {translation.reason}" if check is None else str(check)
+            put(f"{printable(name)}\n{steps}  {printable_lines(text)}\n")

@@ -1,1 +1,1 @@
-"""Compare devices bit for bit; describe each mismatch, and what may be its cause; save the comparison as a case to run again."""
+"""Comparison of devices, bit for bit: mismatches, their likely causes, and cases saved to run again."""

@@ -1,4 +1,4 @@
-"""Run one operator on several devices and compare the results bit for bit."""
+"""Comparison of one operator on several devices, bit for bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCall:
-    """The call that was compared. inputs: in host memory; buffers: whether they are read through the described strides."""
+    """The call that was compared.
+
+    `inputs`: in host memory. `buffers`: they are buffers that are read through the described strides.
+    """
 
     inputs: tuple[NDArray[Any], ...]
     buffers: bool
@@ -45,11 +48,12 @@ class ComparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
-    devices: as they were named, then the names of outputs that were given. elements: of the output. differences: the devices
-    whose output differs from the first one's. errors: per device, what it raised under "raise". outputs: per device, of
-    OutputTensor's Sizes; None where it raised. given: how many of the last ones were given, and not made here.
+    `devices`: the devices, then the names of the outputs from elsewhere. `elements`: number of output elements. `differences`:
+    one for each device whose output differs from the first device's. `errors`: for each device, the message of its IndexError
+    or None. `outputs`: for each device, an array of OutputTensor's Sizes, or None if it raised. `given`: the number of outputs
+    from elsewhere; they are the last ones.
     """
 
     desc: OperatorDesc = field(repr=False)
@@ -63,7 +67,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether every device gave the same bits, or every device raised the same error."""
+        """Return True if all devices gave the same bits, or raised the same error."""
         return not self.differences and len(set(self.errors)) == 1
 
     def __bool__(self) -> bool:
@@ -71,26 +75,28 @@ class Comparison:
 
     @property
     def differing(self) -> int:
-        """Output elements that differ from the first device's, over all devices."""
-        return sum(found.differing for found in self.differences)
+        """Return the number of output elements that differ from the first device's, over all devices."""
+        return sum(difference.differing for difference in self.differences)
 
     @property
     def first(self) -> Mismatch | None:
-        """The first mismatch (row-major) on the first device that differs."""
+        """Return the first mismatch, in row-major order, of the first device that differs."""
         return self.differences[0].first if self.differences else None
 
     @property
     def worst(self) -> Mismatch | None:
-        """The worst mismatch (as `Difference.worst`) on the first device that differs."""
+        """Return the worst mismatch (see `Difference.worst`) of the first device that differs."""
         return self.differences[0].worst if self.differences else None
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the case as a DxDispatch model, `path` if that ends in .json, else case.json in the folder `path`; its path.
+        """Write the case as a DxDispatch model, and return the model's path.
 
-        Beside it lie the inputs, the output of each device and a report. The input arrays must not have changed since the
-        comparison. Raises FileError when it cannot be written or when outputs of an earlier case lie there, and ValueError for
-        what a model cannot hold: a policy other than clamping, several values at one address of a described tensor, one dispatch
-        of a model.
+        `path`: the model's file if it ends in .json, otherwise the folder for a file case.json. The inputs, the output of each
+        device and a report are written beside the model. The input arrays must not have changed since the comparison.
+
+        Raises FileError if a file cannot be written, or if outputs of an earlier case lie there. Raises ValueError for a case
+        that a model cannot hold: a policy other than clamping, several values at one address of a described tensor, or one
+        dispatch of a model.
         """
         from dmlgather.comparing.saving import buffers, check_no_older, compare_report, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
@@ -103,16 +109,19 @@ class Comparison:
                 f"out_of_bounds is {call.out_of_bounds!r}, and a DxDispatch model can only clamp: compare with 'clamp'"
             )
         inputs = buffers(self.desc, call.inputs, described=call.buffers)
-        ran = self.devices[: len(self.devices) - self.given]
-        check_no_older(Path(path), ran, self.given)
+        devices = self.devices[: len(self.devices) - self.given]
+        check_no_older(Path(path), devices, self.given)
         target = write_single(self.desc, inputs, Path(path))
         name = self.desc.operator.name.lower()
-        files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)), given=self.given)
-        save_report(target, compare_report(ran, [self.report(0, name, files)]))
+        files = save_outputs(target, 0, name, dict(zip(self.devices, self.outputs, strict=True)), external=self.given)
+        save_report(target, compare_report(devices, [self.report(0, name, files)]))
         return target
 
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
-        """The comparison as data. command, dispatchable: its place in a model; outputs: the files it was saved in, by device."""
+        """Return the comparison as data.
+
+        `command`, `dispatchable`: its place in a model. `outputs`: the files of saved outputs, by device.
+        """
         from dmlgather.comparing.saving import DispatchReport
 
         tensor = self.desc.tensor(self.desc.operator.output)
@@ -133,24 +142,23 @@ class Comparison:
         return "\n".join(self.messages())
 
     def messages(self) -> list[str]:
-        """What was found, in one message, or in one for each device that differs from the first, and one for the others."""
+        """Return the result as text: one message, or one per device that differs from the first, and one for the others."""
         names = ", ".join(self.devices)
         if len(set(self.errors)) > 1:
-            said = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
-            return [f"different outcomes on {names}: {said}"]
+            outcomes = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
+            return [f"different outcomes on {names}: {outcomes}"]
         if len(self.devices) == 1 and self.errors[0] is None:
             return [f"run on {names}: {counted(self.elements, 'element')}, compared with nothing"]
         if self.errors[0] is not None:
             return [f"equal on {names}: {self.errors[0]}"]
         if not self.differences:
             return [f"equal on {names}: {counted(self.elements, 'element')}, bit for bit"]
-        told = [str(found) for found in self.differences]
-        first, *others = (each for each in self.devices if each not in {found.devices[1] for found in self.differences})
-        return (
-            [*told, f"equal on {', '.join([first, *others])}: {counted(self.elements, 'element')}, bit for bit"]
-            if others
-            else told
-        )
+        messages = [str(difference) for difference in self.differences]
+        differing = {difference.devices[1] for difference in self.differences}
+        equal = [device for device in self.devices if device not in differing]
+        if len(equal) > 1:
+            messages.append(f"equal on {', '.join(equal)}: {counted(self.elements, 'element')}, bit for bit")
+        return messages
 
 
 @overload
@@ -178,25 +186,26 @@ def compare(
     buffers: bool = False,
     against: Any = None,
 ) -> Comparison | Agreement:
-    """Run `desc` on the same `inputs` on each device ("cpu", "cuda", "cuda:N", "reference") and compare bits. Where none are
-    named: on "cuda", if a GPU can be used, "cpu" and "reference".
+    """Run `desc` on the same `inputs` on several devices and compare the outputs bit for bit.
 
-    inputs: as a compiled operator takes them. buffers: they are one-dimensional buffers of the described type or uint8, read
-    through the described strides, and so is the output written, as `CompiledOperator.run_buffers` does. against: an output that
-    was made elsewhere, of OutputTensor's Sizes and type. It counts as a device called "against", so that one device is enough.
+    `inputs`: the inputs of a compiled operator. `devices`: names out of "cpu", "cuda", "cuda:N" and "reference". Default:
+    "cuda" if a GPU can be used, "cpu" and "reference". `buffers`: inputs and output are one-dimensional buffers of the
+    described type or uint8, accessed through the described strides as in `CompiledOperator.run_buffers`. `against`: an output
+    from elsewhere, of OutputTensor's Sizes and type. It counts as a device called "against", so that one further device is
+    enough.
 
-    An IndexError under "raise" is compared like a result. Raises what else `compile` and the call of an operator raise,
-    DeviceError for a device that is not there, ValueError for fewer than two different devices, TypeError or ValueError for
-    an output `against` of another type or shape.
+    An IndexError under "raise" is compared like a result; other errors of `compile` and of the call are raised. Raises
+    DeviceError for a device that cannot be used, ValueError for fewer than two different devices, and TypeError or ValueError
+    for `against` of another type or shape.
 
     >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
     >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
     >>> print(dg.compare(desc, np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), devices=("cpu", "reference")))
     equal on cpu, reference: 4 elements, bit for bit
 
-    In the place of inputs, an ONNX model: the path of a file, or an onnx.ModelProto. Then the first argument is anything that
-    `dg.translate` takes, and both run on many inputs: the first in the reference backend, the model in onnx's reference
-    evaluator and, where it can be imported, in onnxruntime. The result says where it was run, and is true where all was equal.
+    In place of `inputs`, pass an ONNX model (the path of a file, or an onnx.ModelProto) to compare it with `desc`, which is
+    then anything that `dg.translate` takes. Both run on many inputs: `desc` in the reference backend, the model in onnx's
+    reference evaluator and, if installed, in onnxruntime. The result is true if all outputs were equal.
 
     >>> dg.compare(desc, dg.translate(desc, "onnx").form).verdict
     'equal'
@@ -211,12 +220,11 @@ def compare(
 
         source = read_program(desc, "what is compared")
         return check_agreement(source.graph, inputs[0], initial=source.initial)
-    for each in inputs:
-        if isinstance(each, str | PathLike):
-            what = f", which {known}" if (known := recognised(Path(each))) else ""
+    for array in inputs:
+        if isinstance(array, str | PathLike):
+            file_format = f", which {text}" if (text := recognised(Path(array))) else ""
             raise TypeError(
-                f"inputs has the path {os.fspath(each)!r}{what}: pass arrays, or alone the path of an ONNX model, which ends in "
-                ".onnx"
+                f"inputs has the path {os.fspath(array)!r}{file_format}: pass arrays, or only the path of an ONNX model (.onnx)"
             )
     if isinstance(desc, str | PathLike):
         raise TypeError(
@@ -224,10 +232,10 @@ def compare(
         )
     if isinstance(against, str | PathLike):
         raise TypeError(f"against is the path {os.fspath(against)!r}: pass the array, such as numpy.load(path)")
-    given = () if against is None else (_given(desc, against),)
+    external = () if against is None else (_external_output(desc, against),)
     if devices is None:
         devices, _ = default_devices()
-    check_devices(devices, least_devices(bool(given)))
+    check_devices(devices, least_devices(bool(external)))
     operators = []
     for name in devices:
         try:
@@ -242,26 +250,26 @@ def compare(
         _run_buffers(operator, Device.parse(name), host, rank) if buffers else _run(operator, host, rank)
         for rank, (operator, name) in enumerate(zip(operators, devices, strict=True))
     ]
-    names = (*devices, *["against" for _ in given])
-    outputs = (*(None if error else output for output, error in outcomes), *given)
-    errors = (*(error for _, error in outcomes), *[None for _ in given])
-    found: tuple[Difference, ...] = ()
+    names = (*devices, *["against" for _ in external])
+    outputs = (*(None if error else output for output, error in outcomes), *external)
+    errors = (*(error for _, error in outcomes), *[None for _ in external])
+    differing: tuple[Difference, ...] = ()
     if not any(errors):
-        made = [output for output, _ in outcomes]
-        found = differences(names, [*made, *given], lambda: tracer(operators[0], host, buffers))
+        results = [output for output, _ in outcomes]
+        differing = differences(names, [*results, *external], lambda: tracer(operators[0], host, buffers))
     call = ComparedCall(host, buffers, out_of_bounds)
-    return Comparison(desc, names, outcomes[0][0].size, found, errors, outputs, call, len(given))
+    return Comparison(desc, names, outcomes[0][0].size, differing, errors, outputs, call, len(external))
 
 
 def is_model(value: Any) -> bool:
-    """Return whether this is an ONNX model: the path of a .onnx file, or an onnx.ModelProto."""
+    """Return True for an ONNX model: the path of a .onnx file, or an onnx.ModelProto."""
     if isinstance(value, str | PathLike):
         return Path(value).suffix.lower() == ".onnx"
     return type(value).__name__ == "ModelProto"
 
 
 def default_devices() -> tuple[list[str], str | None]:
-    """The devices to compare where none are named, and why no GPU is among them."""
+    """Return the default devices, and why "cuda" is not among them, if so."""
     from dmlgather.backends import cuda
 
     try:
@@ -271,27 +279,24 @@ def default_devices() -> tuple[list[str], str | None]:
     return ["cuda", "cpu", "reference"], None
 
 
-def least_devices(enough: bool) -> int:
-    """How many devices a comparison takes. enough: whether one is, because outputs from elsewhere are, or will be, compared."""
-    return 1 if enough else 2
+def least_devices(one_suffices: bool) -> int:
+    """Return the least number of devices. One suffices if outputs from elsewhere are compared, now or later."""
+    return 1 if one_suffices else 2
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
-    """ValueError unless these name different devices, at least two, or one where there is something else to compare it with;
-    TypeError for a single text.
-    """
+    """Raise ValueError unless these name at least `least` devices, each once; TypeError for a string in place of a list."""
     if isinstance(names, str):
         raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
     devices = [Device.parse(name) for name in names]
     if twice := [name for place, name in enumerate(names) if devices[place] in devices[:place]]:
         raise ValueError(f"{', '.join(names)} name {twice[0]} twice, which would be compared with itself: name each device once")
     if len(devices) < least:
-        number, more = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
-        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{more}")
+        number, hint = ("one device", "") if least == 1 else ("two different devices", "; with against= one is enough")
+        raise ValueError(f"comparing takes at least {number}, got {', '.join(names) or 'none'}{hint}")
 
 
-def _given(desc: OperatorDesc, against: Any) -> NDArray[Any]:
-    """The output that a caller gave, on the host."""
+def _external_output(desc: OperatorDesc, against: Any) -> NDArray[Any]:
     output, array = desc.tensor(desc.operator.output), _on_host(against)
     if array.dtype != np.dtype(output.data_type.name.lower()):
         raise TypeError(f"against is {array.dtype}, but OutputTensor's DataType is {output.data_type}")
@@ -306,12 +311,12 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """The array with the leading 1s of Sizes that it leaves out; a buffer as it is."""
+    """Reshape an array without the leading 1s of Sizes to Sizes. A buffer is returned unchanged."""
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
 def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
-    """The output, shape Sizes, and the error under "raise"."""
+    """Return the output, shape Sizes, and the message of an IndexError."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
@@ -331,18 +336,20 @@ def _run_buffers(
 def run_over_poison(
     operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
-    """Run on byte buffers that lie on `device`, the `rank`-th one, where the elements of `out` are poison before. Returns the
-    output on the host, shape Sizes, and the error under "raise".
+    """Fill `out` with poison, then run on byte buffers on `device`.
+
+    `rank`: the device's number in the comparison, which determines the poison. Returns the output on the host, shape Sizes, and
+    the message of an IndexError.
     """
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes
     with device.current():
-        before = np.asarray(move(out, device.memory, CPU))
-        for chunk in chunks(elements(before, output).view(f"u{width}")):
+        poisoned = np.asarray(move(out, device.memory, CPU))
+        for chunk in chunks(elements(poisoned, output).view(f"u{width}")):
             chunk[...] = int.from_bytes(bytes([POISON - rank]) * width)
         if device.on_gpu:
-            out[...] = move(before, CPU, device.memory)
-        del before
+            out[...] = move(poisoned, CPU, device.memory)
+        del poisoned
         error = _error(operator, lambda: operator.run_buffers(*inputs, out=out))
         written = np.asarray(move(out, device.memory, CPU))
     return elements(written, output), error
@@ -358,14 +365,15 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
 
 
 def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    """What belongs where in the output. inputs: on the host; buffers: they are all buffers."""
+    """Return the tracer of a run. `inputs`: on the host. `buffers`: all of them are buffers."""
 
     def is_buffer(tensor: BufferTensorDesc, array: NDArray[Any]) -> bool:
         return buffers or array.shape != tensor.sizes
 
     def logical(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-        seen = is_buffer(tensor, array)
-        return elements(array.view(np.uint8), tensor) if seen else array.view(tensor.data_type.name.lower())
+        if is_buffer(tensor, array):
+            return elements(array.view(np.uint8), tensor)
+        return array.view(tensor.data_type.name.lower())
 
     desc = operator.desc
     tensors = [desc.tensor(name) for name in desc.operator.inputs]

@@ -1,4 +1,4 @@
-"""Compare the dispatches of a model on several devices, also with outputs from elsewhere, and the memory that this needs."""
+"""Comparison of a model's dispatches on several devices and with outputs from elsewhere; the memory that it takes."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ from dmlgather.model_runner import PreparedDispatch, Runner, memory_shares, reso
 def check_model_memory(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[StoredTensor]] | None, limit: int | None
 ) -> None:
-    """TooLargeError when `compare_model` would take more memory than there is, or more host memory than `limit` bytes."""
+    """Raise TooLargeError if `compare_model` would take more memory than is free, or more host memory than `limit` bytes."""
     shares = [*memory_shares(model, devices), *_compared_shares(model, devices, against or {})]
     check_memory(f"comparing {model.file}", shares, limit, _remedies(devices, against is not None))
 
 
 def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[str], limit: int | None) -> None:
-    """TooLargeError when comparing one dispatch of `desc`, with a resource per tensor, takes more memory than there is, or more
-    host memory than `limit` bytes.
+    """Raise TooLargeError if comparing one dispatch of `desc` would take more memory than is free, or more host memory than
+    `limit` bytes. Each tensor has a resource of its own.
     """
     tensors = {wire_name(name): desc.tensor(name) for name in desc.operator.tensors}
     sizes = {name: tensor.total_bytes for name, tensor in tensors.items()}
     owned = sum(sizes[name] for name, tensor in tensors.items() if tensor.flags & TensorFlags.OWNED_BY_DML)
     output = sizes[wire_name(desc.operator.output)]
     shares = [*resource_shares(sizes, owned, devices), _copied(devices, output, sum(sizes.values()) - output)]
-    check_memory(f"comparing {subject}", shares, limit, _remedies(devices, given=False))
+    check_memory(f"comparing {subject}", shares, limit, _remedies(devices, one_suffices=False))
 
 
-def _remedies(devices: Sequence[str], given: bool) -> list[str]:
-    """What helps where a comparison takes too much memory."""
-    fewer = ["compare fewer --devices at a time"] if len(devices) > least_devices(given) else []
+def _remedies(devices: Sequence[str], one_suffices: bool) -> list[str]:
+    fewer = ["compare fewer --devices at a time"] if len(devices) > least_devices(one_suffices) else []
     return [*fewer, "use smaller tensors"]
 
 
 def _compared_shares(
-    model: CheckedFile, devices: Sequence[str], given: Mapping[int, Sequence[StoredTensor]]
+    model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[StoredTensor]]
 ) -> Iterator[MemoryShare]:
-    """What comparing needs beside the resources: of all dispatches the most, since one follows the other."""
+    """Yield the memory that comparing takes beside the resources: the maximum over the dispatches, which run one by one."""
     copied = [MemoryShare(CPU, 0, "")]
     for command in model.commands:
         if isinstance(command, Dispatch):
@@ -60,23 +59,21 @@ def _compared_shares(
             copied.append(_copied(devices, output, sum(desc.tensor(name).total_bytes for name in desc.operator.inputs)))
     yield max(copied, key=lambda share: share.bytes)
     yield MemoryShare(
-        CPU, max((sum(file.bytes for file in files) for files in given.values()), default=0), "outputs to compare with"
+        CPU, max((sum(file.bytes for file in files) for files in against.values()), default=0), "outputs to compare with"
     )
 
 
 def _copied(devices: Sequence[str], output: int, inputs: int) -> MemoryShare:
-    """Copies from GPUs: the output of each, and for the report of a mismatch the inputs of the first device."""
+    """Return the host memory for copies from GPUs: each output, and the inputs of the first device to report a mismatch."""
     on_gpu = [Device.parse(name).on_gpu for name in devices]
     return MemoryShare(CPU, output * sum(on_gpu) + inputs * on_gpu[0], "copies of a dispatch's tensors from GPUs")
 
 
-# Run a model on several devices in step and compare each dispatch's output bit for bit.
-
-
 @dataclass(frozen=True)
 class ComparedDispatch:
-    """The comparison of one dispatch. command: its number among the model's commands. The outputs of devices in host memory are
-    views of their resources: they hold until the next dispatch.
+    """The comparison of one dispatch. `command`: its number among the model's commands.
+
+    On devices in host memory, the outputs are views of the resources, which the next dispatch may overwrite.
     """
 
     command: int
@@ -89,16 +86,17 @@ def compare_model(
     devices: Sequence[str],
     against: Mapping[int, Sequence[StoredTensor]] | None = None,
     *,
-    alone: bool = False,
+    one_suffices: bool = False,
 ) -> Iterator[ComparedDispatch]:
-    """Run each dispatch of `model` on every device, each on its own resources, and compare the outputs.
+    """Run each dispatch of `model` on every device, and yield the comparisons of their outputs.
 
-    devices: at least two different ones of "cpu", "cuda", "cuda:N", "reference"; ValueError for fewer. against: outputs that
-    were made elsewhere, by the number of the dispatch's command; then one device is enough, and a dispatch that has nothing to be
-    compared with is run and left out. alone: whether one device is enough in any case, and its outputs are yielded. Raises as
-    `Runner` does; `check_model_memory` tells before whether the memory is there.
+    Each device has its own resources. `devices`: at least two of "cpu", "cuda", "cuda:N", "reference", or ValueError.
+    `against`: outputs from elsewhere, by the number of the dispatch's command. With them, one device is enough, and a dispatch
+    without another output is run but not yielded. `one_suffices`: one device is enough, and every dispatch is yielded.
+
+    Raises what `Runner` raises. Call `check_model_memory` before.
     """
-    check_devices(devices, least_devices(alone or against is not None))
+    check_devices(devices, least_devices(one_suffices or against is not None))
     runners = [Runner(model, device) for device in devices]
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):
@@ -110,10 +108,10 @@ def compare_model(
             files = (against or {}).get(number, ())
             outputs += [file.read() for file in files]
             names = (*devices, *(file.name for file in files))
-            if alone or len(names) > 1:
-                found = differences(names, outputs, partial(_tracer, runners[0], steps[0]))
+            if one_suffices or len(names) > 1:
+                differing = differences(names, outputs, partial(_tracer, runners[0], steps[0]))
                 desc, size, errors = steps[0].dispatchable.desc, outputs[0].size, (None,) * len(names)
-                comparison = Comparison(desc, names, size, found, errors, tuple(outputs), given=len(files))
+                comparison = Comparison(desc, names, size, differing, errors, tuple(outputs), given=len(files))
                 yield ComparedDispatch(number, command.dispatchable, comparison)
 
 

@@ -1,4 +1,4 @@
-"""Inputs that a user gives in files, in the place of the random ones of a descriptor, or of those that a model states."""
+"""Inputs from files (--inputs), which replace the random inputs of a descriptor or the initial values of a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.comparing.tensor_files import StoredTensor, TensorSite
+from dmlgather.comparing.tensor_files import FileTensor, StoredTensor
 from dmlgather.directml import OperatorDesc
 from dmlgather.directml.dxdispatch.commands import Dispatch
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
@@ -26,14 +26,15 @@ from dmlgather.wording import alternatives, counted, printable
 REMEDY = "save the whole tensor"
 
 
-def inputs_of(model: CheckedFile) -> dict[str, TensorSite]:
-    """Return what files can be given for, by name: the inputs of a single descriptor, or the resources of a model that a dispatch
-    reads before one has written them.
+def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
+    """Return the tensors that files can replace, by name.
+
+    For a descriptor, these are its inputs; for a model, the resources that a dispatch reads before any dispatch writes them.
     """
     if model.kind == "descriptor":
         desc = model.dispatchables[""].desc
-        return {wire_name(name): TensorSite(wire_name(name), desc.tensor(name), REMEDY) for name in desc.operator.inputs}
-    found, written = dict[str, TensorSite](), set[str]()
+        return {wire_name(name): FileTensor(wire_name(name), desc.tensor(name), REMEDY) for name in desc.operator.inputs}
+    tensors, written = dict[str, FileTensor](), set[str]()
     for command in model.commands:
         if isinstance(command, Dispatch):
             desc = model.dispatchables[command.dispatchable].desc
@@ -42,37 +43,38 @@ def inputs_of(model: CheckedFile) -> dict[str, TensorSite]:
                 at = bound[wire_name(name)]
                 if at.resource not in written:
                     resource = model.resources[at.resource]
-                    site = TensorSite(wire_name(name), desc.tensor(name), REMEDY, at, resource)
-                    found.setdefault(at.resource, site)
+                    tensor = FileTensor(wire_name(name), desc.tensor(name), REMEDY, at, resource)
+                    tensors.setdefault(at.resource, tensor)
             written.add(bound[wire_name(desc.operator.output)].resource)
-    return found
+    return tensors
 
 
-def named_files(model: CheckedFile, given: Sequence[str]) -> dict[str, Path]:
-    """Return the file of each input that is given: FILE, in the order of the inputs, or NAME=FILE. ValueError for a name that is
-    no input, for an input that is given twice, and for more or fewer files than there are inputs.
+def named_files(model: CheckedFile, options: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each input. `options`: FILE, in the order of the inputs, or NAME=FILE.
+
+    Raises ValueError for an unknown name, for two files of an input, and for more or fewer files than inputs.
     """
-    known = list(inputs_of(model))
-    found = dict[str, Path]()
+    names = list(inputs_of(model))
+    files = dict[str, Path]()
     unnamed = list[str]()
-    for item in given:
-        name, equals, file = item.partition("=")
-        if not equals or (name not in known and Path(item).exists()):
-            unnamed.append(item)
-        elif name not in known:
-            raise ValueError(f"{name!r} is no input of {model.file}: expected {_listed(known)}")
-        elif name in found:
-            raise ValueError(f"{name!r} is given twice, as {str(found[name])!r} and {file!r}: leave one out")
+    for option in options:
+        name, equals, file = option.partition("=")
+        if not equals or (name not in names and Path(option).exists()):
+            unnamed.append(option)
+        elif name not in names:
+            raise ValueError(f"{name!r} is no input of {model.file}: expected {_listed(names)}")
+        elif name in files:
+            raise ValueError(f"{name!r} is given twice, as {str(files[name])!r} and {file!r}: leave one out")
         else:
-            found[name] = Path(file)
-    left = [name for name in known if name not in found]
+            files[name] = Path(file)
+    without_file = [name for name in names if name not in files]
     complete = bool(unnamed) or model.kind == "descriptor"
-    if complete and len(unnamed) != len(left):
+    if complete and len(unnamed) != len(without_file):
         raise ValueError(
-            f"{model.file} has {counted(len(known), 'input')}, {_listed(known, 'and')}, and {counted(len(given), 'file')} "
-            f"{'is' if len(given) == 1 else 'are'} given: name one for each, in this order or as NAME=FILE"
+            f"{model.file} has {counted(len(names), 'input')}, {_listed(names, 'and')}, and {counted(len(options), 'file')} "
+            f"{'is' if len(options) == 1 else 'are'} given: name one for each, in this order or as NAME=FILE"
         )
-    return {**found, **{name: Path(file) for name, file in zip(left, unnamed, strict=False)}}
+    return {**files, **{name: Path(file) for name, file in zip(without_file, unnamed, strict=False)}}
 
 
 def _listed(names: Sequence[str], joint: str = "or") -> str:
@@ -80,37 +82,39 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
 
 
 def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, StoredTensor]:
-    """Return the inputs in files, by name. FileError, with the file, for one that does not fit its tensor."""
-    known = inputs_of(model)
-    return {name: _stored(known[name], file) for name, file in files.items()}
+    """Return the inputs in files, by name. Raises FileError, with the file, for one that does not fit its tensor."""
+    tensors = inputs_of(model)
+    return {name: _stored(tensors[name], file) for name, file in files.items()}
 
 
-def _stored(site: TensorSite, file: Path) -> StoredTensor:
-    found = site.stored(file, file.name)
-    bound, resource = site.bound, site.resource
+def _stored(tensor: FileTensor, file: Path) -> StoredTensor:
+    stored = tensor.stored(file, file.name)
+    bound, resource = tensor.bound, tensor.resource
     if bound is not None and resource is not None:
         first, last = resource.offset, resource.offset + resource.values.bytes
-        at, end = bound.offset, bound.offset + site.tensor.span * site.tensor.data_type.bytes
+        at, end = bound.offset, bound.offset + tensor.tensor.span * tensor.tensor.data_type.bytes
         if at < first or end > last:
             raise FileError(
                 f"{file} is for bytes {at} to {end} of {bound.resource!r}, whose initial values are bytes {first} to {last}: "
                 "state initial values for all of them in the model"
             )
-    return found
+    return stored
 
 
 def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -> list[NDArray[Any]]:
-    """Return a buffer for each input tensor, shape [count]. FileError for a file that cannot be read, or does not fit."""
-    made = []
+    """Return a buffer for each input tensor, shape [count]. Raises FileError for a file that cannot be read, or does not
+    fit.
+    """
+    buffers = []
     for tensor, stored in ((desc.tensor(name), inputs[wire_name(name)]) for name in desc.operator.inputs):
         buffer = np.zeros(count(tensor) * tensor.data_type.bytes, np.uint8)
-        _lay(stored, buffer, 0)
-        made.append(buffer.view(dtype_of(tensor.data_type)))
-    return made
+        _copy_into(stored, buffer, 0)
+        buffers.append(buffer.view(dtype_of(tensor.data_type)))
+    return buffers
 
 
-def _lay(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
-    """Write a tensor into a buffer, in which it begins at a byte. What lies between its elements stays, if the file lacks it."""
+def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
+    """Write a tensor into a buffer from byte `at` on. Bytes between its elements are kept, unless the file has them."""
     if stored.start is not None:
         values, begin = stored.stored().view(np.uint8), at - stored.start
         values, place = values[max(-begin, 0) :], buffer[max(begin, 0) :]
@@ -118,7 +122,7 @@ def _lay(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
         place[:size] = values[:size]
         return
     array, pattern = stored.read(), f"u{stored.tensor.data_type.bytes}"
-    part = buffer[at : at + stored.tensor.span * array.itemsize].copy()  # aligned
+    part = buffer[at : at + stored.tensor.span * array.itemsize].copy()  # a copy is aligned
     place = elements(part, stored.tensor)
     place[...] = array
     if (place.view(pattern) != array.view(pattern)).any():
@@ -131,24 +135,24 @@ def _lay(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
 
 
 def with_inputs(model: CheckedFile, inputs: Mapping[str, StoredTensor]) -> CheckedFile:
-    """Return a model whose resources hold the inputs."""
-    known = inputs_of(model)
-    given = {}
+    """Return a model whose resources have these inputs as initial values."""
+    tensors = inputs_of(model)
+    resources = {}
     for name, stored in inputs.items():
         resource = model.resources[name]
-        values = _GivenValues(resource.data_type, resource.values.count, resource, known[name], stored)
-        given[name] = resource._replace(values=values)
-    return replace(model, resources={**model.resources, **given})
+        values = _ValuesFromFile(resource.data_type, resource.values.count, resource, tensors[name], stored)
+        resources[name] = resource._replace(values=values)
+    return replace(model, resources={**model.resources, **resources})
 
 
 @dataclass(frozen=True, eq=False)
-class _GivenValues(Values):
-    """Initial values of a resource, in which one tensor comes from a file."""
+class _ValuesFromFile(Values):
+    """Initial values of a resource, with one tensor read from a file."""
 
     data_type: DataType
     count: int
     resource: Resource
-    site: TensorSite
+    tensor: FileTensor
     stored: StoredTensor
 
     @property
@@ -156,6 +160,6 @@ class _GivenValues(Values):
         return max(self.resource.values.scratch_bytes, self.stored.bytes)
 
     def write(self, out: NDArray[Any]) -> None:
-        assert self.site.bound is not None
+        assert self.tensor.bound is not None
         self.resource.values.write(out)
-        _lay(self.stored, out.view(np.uint8), self.site.bound.offset - self.resource.offset)
+        _copy_into(self.stored, out.view(np.uint8), self.tensor.bound.offset - self.resource.offset)

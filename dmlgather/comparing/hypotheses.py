@@ -1,7 +1,6 @@
-"""Hypotheses about how a device is wrong, as a table; and which of them its output proves.
+"""A table of hypotheses about faults of a device, and their test against its output.
 
-A hypothesis says what a device would have written in the place of what belongs there. It is named where these values were
-found, and where so many distinct ones are hardly found by chance.
+A hypothesis predicts the wrong values. It is reported if the output has them, and if chance hardly gives so many distinct ones.
 """
 
 from __future__ import annotations
@@ -15,46 +14,56 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dmlgather.comparing.reads import Found, Numbers, OperatorRun, Reads, Resolve, along, clamped, exchanged, filled, unraveled
+from dmlgather.comparing.reads import (
+    Numbers,
+    OperatorRun,
+    Prediction,
+    Reads,
+    Resolve,
+    along,
+    clamped,
+    exchanged,
+    filled,
+    unraveled,
+)
 from dmlgather.directml import validate
 from dmlgather.directml.validation import lower
 from dmlgather.plan import Layout, packed_strides
 
 POISON = 0xA5
-"""Every byte of the first device's output before a run, and less one on each further device, so that an element that no
-device writes differs as well."""
+"""The byte that fills the output of the first device before a run. Device number n has `POISON - n`: outputs that no device
+writes then differ."""
 
-POISONS = 4
-"""Devices whose poison is looked for."""
+POISONED_DEVICES = 4
+"""Number of devices whose poison the hypothesis "not written" looks for."""
 
-SHARE = 0.9
-"""Share of the elements looked at that a hypothesis has to explain, of those of which it says what they hold: at least half."""
+LEAST_SHARE = 0.9
+"""Least share of the elements predicted by a hypothesis that must have the predicted value."""
 
-LEAST = 2
-"""Elements that a hypothesis has to explain."""
+LEAST_HITS = 2
+"""Least number of elements that a hypothesis must explain."""
 
-PROOF = 20.0
-"""Bits of evidence that it takes: by chance, one hypothesis in a million has as many."""
+LEAST_EVIDENCE = 20.0
+"""Least evidence for a hypothesis, in bits: chance gives 20 bits once in a million (2**20) hypotheses."""
 
-TOLD = 3
-"""Hypotheses that explain the same and are told; where more do, none is."""
+MOST_REPORTED = 3
+"""Most hypotheses that are reported if they explain equally many elements. If more do, none is reported."""
 
-Rule = Callable[[Reads], Iterator[tuple[str, Found]]]
+Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 
 
 class Hypothesis(NamedTuple):
-    """A row of the table. name: in reports. rule: yields what a device would have found, and the words for it behind "as if". One
-    form of words may come with several outcomes, such as at the end of a dimension.
+    """A row of the table.
+
+    `name`: in reports. `rule`: yields predictions, each with its text behind "as if". Several predictions may have one text: an
+    index that is 1 higher may be clamped, wrap around or read the next row at the end of a dimension.
     """
 
     name: str
     rule: Rule
 
 
-# One function for each hypothesis.
-
-
-def _shifted(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _shifted(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     sizes, place = reads.run.data.sizes, reads.place
     strides = packed_strides(sizes)
     for axis, size in enumerate(sizes):
@@ -65,7 +74,9 @@ def _shifted(reads: Reads) -> Iterator[tuple[str, Found]]:
             for moved in (np.clip(place[axis] + step, 0, size - 1), (place[axis] + step) % size):
                 yield words, reads.kept(address + (moved - place[axis]) * strides[axis])
             if axis in reads.axes:
-                moved_indices = [index + step * (each == axis) for index, each in zip(reads.indices, reads.axes, strict=True)]
+                moved_indices = [
+                    index + step * (indexed == axis) for index, indexed in zip(reads.indices, reads.axes, strict=True)
+                ]
                 yield words, reads.elements(reads.resolved(reads.policy, moved_indices), reads.fill)
 
 
@@ -73,47 +84,48 @@ def _modulo(index: Numbers, size: int, _: int) -> Numbers:
     return index % size
 
 
-def _first(index: Numbers, size: int, wrap: int) -> Numbers:
+def _zero(index: Numbers, size: int, wrap: int) -> Numbers:
     return np.maximum(filled(index, size, wrap), 0)
 
 
-def _held_at_start(index: Numbers, size: int, _: int) -> Numbers:
+def _clipped_to_start(index: Numbers, size: int, _: int) -> Numbers:
     return np.clip(index, 0, size - 1)
 
 
-def _held_at_end(index: Numbers, size: int, _: int) -> Numbers:
+def _sent_to_end(index: Numbers, size: int, _: int) -> Numbers:
     return np.where((index < 0) | (index >= size), size - 1, index)
 
 
-OUTSIDE: tuple[tuple[str, Resolve], ...] = (
+WRONG_RULES: tuple[tuple[str, Resolve], ...] = (
     ("an index out of range were clamped", clamped),
     ("an index out of range were taken modulo the size of its dimension", _modulo),
-    ("an index out of range were 0", _first),
-    ("a negative index did not count from the end", _held_at_start),
-    ("a negative index did not count from the end", _held_at_end),
+    ("an index out of range were 0", _zero),
+    ("a negative index did not count from the end", _clipped_to_start),
+    ("a negative index did not count from the end", _sent_to_end),
 )
-"""What a device may make of an index, and the words."""
+"""Wrong rules for indices out of range: text, and rule."""
 
 
-def _resolved(reads: Reads) -> Iterator[tuple[str, Found]]:
-    for words, resolve in OUTSIDE if reads.run.plan.lookups else ():
+def _resolved(reads: Reads) -> Iterator[tuple[str, Prediction]]:
+    for words, resolve in WRONG_RULES if reads.run.plan.lookups else ():
         yield words, reads.elements(reads.resolved(resolve))
 
 
-def _zeroed(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _zeroed(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     if reads.run.plan.lookups:
         zero = np.zeros(1, reads.fill.dtype)
         yield "an index out of range gave 0", reads.elements(reads.resolved(filled), zero)
 
 
-def _cut(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _truncated(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     for bits in (32, 16):
-        cut = [(index.astype(f"i{bits // 8}").astype(np.int64)) for index in reads.indices]
-        if cut:
-            yield f"each index were cut to {bits} bits", reads.elements(reads.resolved(reads.policy, cut), reads.fill)
+        truncated = [(index.astype(f"i{bits // 8}").astype(np.int64)) for index in reads.indices]
+        if truncated:
+            words = f"each index were cut to {bits} bits"
+            yield words, reads.elements(reads.resolved(reads.policy, truncated), reads.fill)
 
 
-def _along_another(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _along_another(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     run, sizes = reads.run, reads.run.data.sizes
     if len(reads.axes) != 1:
         return
@@ -132,47 +144,47 @@ def _along_another(reads: Reads) -> Iterator[tuple[str, Found]]:
             if validate(desc).ok:
                 layouts = {name: Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors}
                 plan = lower(desc, layouts, run.plan.out_of_bounds, run.plan.fill)
-                there = Reads(OperatorRun(desc, plan, run.inputs), reads.numbers)
-                yield words, there.elements(there.source, there.fill)
+                other_reads = Reads(OperatorRun(desc, plan, run.inputs), reads.numbers)
+                yield words, other_reads.elements(other_reads.source, other_reads.fill)
 
 
-def _exchanged_input(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _exchanged_input(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     sizes = reads.run.data.sizes
-    for one, other in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
-        words = f"InputTensor lay in memory with dimensions {one} and {other} exchanged"
-        strides = packed_strides(exchanged(sizes, one, other))
-        yield words, reads.kept(along(reads.place, exchanged(strides, one, other)))
-        yield f"dimensions {one} and {other} of InputTensor had each other's size", reads.kept(along(reads.place, strides))
+    for first, second in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
+        words = f"InputTensor lay in memory with dimensions {first} and {second} exchanged"
+        strides = packed_strides(exchanged(sizes, first, second))
+        yield words, reads.kept(along(reads.place, exchanged(strides, first, second)))
+        yield f"dimensions {first} and {second} of InputTensor had each other's size", reads.kept(along(reads.place, strides))
 
 
-def _exchanged_output(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _exchanged_output(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     sizes = reads.run.output.sizes
     strides = packed_strides(sizes)
-    for one, other in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
-        place = exchanged(unraveled(reads.numbers, exchanged(sizes, one, other)), one, other)
-        found = _right(Reads(reads.run, along(place, strides)))
-        yield f"OutputTensor lay in memory with dimensions {one} and {other} exchanged", found
+    for first, second in combinations([axis for axis, size in enumerate(sizes) if size > 1], 2):
+        place = exchanged(unraveled(reads.numbers, exchanged(sizes, first, second)), first, second)
+        words = f"OutputTensor lay in memory with dimensions {first} and {second} exchanged"
+        yield words, _right(Reads(reads.run, along(place, strides)))
 
 
-def _packed(reads: Reads) -> Iterator[tuple[str, Found]]:
+def _packed(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     data, output, buffer = reads.run.data, reads.run.output, reads.run.buffer
     if buffer is not None and data.element_strides != packed_strides(data.sizes):
-        held = Reads(OperatorRun(reads.run.desc, reads.run.plan, [buffer, *reads.run.inputs[1:]]), reads.numbers)
-        yield "InputTensor were packed, and had no Strides", held.elements(reads.source, reads.fill)
+        packed = Reads(OperatorRun(reads.run.desc, reads.run.plan, [buffer, *reads.run.inputs[1:]]), reads.numbers)
+        yield "InputTensor were packed, and had no Strides", packed.elements(reads.source, reads.fill)
     if output.element_strides != packed_strides(output.sizes):
         address = along(reads.output, output.element_strides)
-        found, inside = _right(reads.run.at(address)), address < prod(output.sizes)
-        yield "OutputTensor were packed, and had no Strides", Found(found.patterns, inside, found.copied & inside)
+        right, inside = _right(reads.run.at(address)), address < prod(output.sizes)
+        yield "OutputTensor were packed, and had no Strides", Prediction(right.patterns, inside, right.copied & inside)
 
 
-def _unwritten(reads: Reads) -> Iterator[tuple[str, Found]]:
-    for byte in (0, *(POISON - rank for rank in range(POISONS))):
+def _unwritten(reads: Reads) -> Iterator[tuple[str, Prediction]]:
+    for byte in (0, *(POISON - rank for rank in range(POISONED_DEVICES))):
         pattern = np.frombuffer(bytes([byte]) * reads.fill.itemsize, reads.fill.dtype)
         words = f"they were not written, and held {'zeros' if not byte else f'bytes {byte:#x}'} before"
         yield words, reads.elements(np.full(reads.source.shape, -1), pattern)
 
 
-def _right(reads: Reads) -> Found:
+def _right(reads: Reads) -> Prediction:
     return reads.elements(reads.source, reads.fill)
 
 
@@ -180,7 +192,7 @@ HYPOTHESES = (
     Hypothesis("index or position is off by one", _shifted),
     Hypothesis("another rule for indices", _resolved),
     Hypothesis("0 for an index out of range", _zeroed),
-    Hypothesis("indices are cut", _cut),
+    Hypothesis("indices are cut", _truncated),
     Hypothesis("another dimension", _along_another),
     Hypothesis("another layout of the input", _exchanged_input),
     Hypothesis("another layout of the output", _exchanged_output),
@@ -189,13 +201,12 @@ HYPOTHESES = (
 )
 
 
-# Which of them the values prove.
-
-
 @dataclass(frozen=True)
 class Explained:
-    """A hypothesis, and how far it goes. differing: elements looked at that it explains. contradicted: of those that are right,
-    how many would be wrong by it.
+    """A hypothesis with the sampled elements for and against it.
+
+    `differing`: the number of wrong elements that it explains. `contradicted`: the number of right elements that it makes
+    wrong.
     """
 
     name: str
@@ -205,55 +216,57 @@ class Explained:
 
 
 def explained(
-    run: OperatorRun, differing: tuple[Numbers, NDArray[Any]], right: tuple[Numbers, NDArray[Any]], seen: NDArray[Any]
+    run: OperatorRun, differing: tuple[Numbers, NDArray[Any]], right: tuple[Numbers, NDArray[Any]], sample: NDArray[Any]
 ) -> list[Explained]:
-    """Return the hypotheses that explain most, one or a few that explain alike; none where nothing is proven.
+    """Return the hypotheses that explain most elements, or none if the evidence is too weak.
 
-    differing, right: output elements that are wrong, and that are right, by number in row-major order, and the patterns that the
-    device wrote. seen: patterns of elements of InputTensor, all of them or some that chance chose.
+    `differing`, `right`: wrong and right output elements, each as row-major numbers and the patterns that the device wrote.
+    `sample`: patterns of InputTensor's elements, all or a random sample.
     """
-    numbers, found = (np.concatenate([one, other]) for one, other in zip(differing, right, strict=True))
+    numbers, written = (np.concatenate([wrong, correct]) for wrong, correct in zip(differing, right, strict=True))
     reads, wrong = run.at(numbers), differing[0].size
     best: dict[str, Explained] = {}
-    commons = _Commons(seen)
+    frequencies = _Frequencies(sample)
     for hypothesis in HYPOTHESES:
-        for words, guess in hypothesis.rule(reads):
-            hits = guess.known & (guess.patterns == found)
-            count, said = int(hits[:wrong].sum()), int(guess.known[:wrong].sum())
+        for words, prediction in hypothesis.rule(reads):
+            hits = prediction.known & (prediction.patterns == written)
+            hit_count, predicted = int(hits[:wrong].sum()), int(prediction.known[:wrong].sum())
             if (
-                count < LEAST
-                or said < wrong / 2
-                or count < SHARE * said
-                or commons.evidence(found[:wrong][hits[:wrong]], guess.copied[:wrong][hits[:wrong]]) < PROOF
+                hit_count < LEAST_HITS
+                or predicted < wrong / 2
+                or hit_count < LEAST_SHARE * predicted
+                or frequencies.evidence(written[:wrong][hits[:wrong]], prediction.copied[:wrong][hits[:wrong]]) < LEAST_EVIDENCE
             ):
                 continue
-            one = Explained(hypothesis.name, words, count, int((guess.known & ~hits)[wrong:].sum()))
-            if words not in best or _missed(one) < _missed(best[words]):
-                best[words] = one
-    least = min(map(_missed, best.values()), default=0)
-    alike = [one for one in best.values() if _missed(one) == least]
-    return alike if len(alike) <= TOLD else []
+            candidate = Explained(hypothesis.name, words, hit_count, int((prediction.known & ~hits)[wrong:].sum()))
+            if words not in best or _cost(candidate) < _cost(best[words]):
+                best[words] = candidate
+    least = min(map(_cost, best.values()), default=0)
+    equals = [candidate for candidate in best.values() if _cost(candidate) == least]
+    return equals if len(equals) <= MOST_REPORTED else []
 
 
-def _missed(one: Explained) -> int:
-    """Return how many elements a hypothesis misses, but for a constant."""
-    return one.contradicted - one.differing
+def _cost(candidate: Explained) -> int:
+    return candidate.contradicted - candidate.differing
 
 
-class _Commons:
-    """How common the elements of InputTensor are."""
+class _Frequencies:
+    """Frequencies of patterns in a sample of InputTensor's elements."""
 
-    def __init__(self, seen: NDArray[Any]) -> None:
-        self._patterns, self._counts = np.unique(seen, return_counts=True)
-        self._size = seen.size
+    def __init__(self, sample: NDArray[Any]) -> None:
+        self._patterns, self._counts = np.unique(sample, return_counts=True)
+        self._size = sample.size
 
-    def evidence(self, found: NDArray[Any], copied: NDArray[np.bool_]) -> float:
-        """Return how unlikely it is that elements are found by chance, in bits. An element of InputTensor counts once, by how
-        rare it is; a constant that InputTensor lacks counts wherever it is.
+    def evidence(self, hits: NDArray[Any], copied: NDArray[np.bool_]) -> float:
+        """Return the evidence of correctly predicted patterns, in bits: minus log2 of their probability by chance.
+
+        A pattern of InputTensor counts once, by its frequency. A predicted constant that the sample lacks counts at each hit
+        with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10 bits; two hits of a
+        32-bit constant that InputTensor lacks give 2 * 32 = 64 bits.
         """
-        patterns, first, counts = np.unique(found, return_index=True, return_counts=True)
+        patterns, first, counts = np.unique(hits, return_index=True, return_counts=True)
         at = np.minimum(np.searchsorted(self._patterns, patterns), max(self._patterns.size - 1, 0))
-        held = self._patterns[at] == patterns
-        often = np.where(held, self._counts[at], 1)
-        rare = sum(log2(self._size / int(each)) for each in often[held | copied[first]])
-        return rare + 8 * found.itemsize * int(counts[~held & ~copied[first]].sum())
+        in_sample = self._patterns[at] == patterns
+        frequency = np.where(in_sample, self._counts[at], 1)
+        copies = sum(log2(self._size / int(count)) for count in frequency[in_sample | copied[first]])
+        return copies + 8 * hits.itemsize * int(counts[~in_sample & ~copied[first]].sum())

@@ -1,4 +1,4 @@
-"""How elements that two devices wrote differently are told: records, which are also the JSON of a comparison."""
+"""Records of mismatches between two devices, which are also the JSON of a comparison."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number that JSON can hold: of a floating type the shortest decimal that gives back the same bits."""
+"""A number for JSON. For floating types, the shortest decimal that gives back the same bits."""
 
 
 class Bits(Record):
     """One element of a tensor."""
 
     value: Number
-    """As a number of the tensor's type."""
+    """The element as a number of the tensor's type."""
 
     bits: str
-    """As hexadecimal digits, most significant byte first."""
+    """The element as hexadecimal digits, most significant byte first."""
 
     def __str__(self) -> str:
         return f"{str(self.value).removesuffix('.0')} (0x{self.bits})"
 
 
 class IndexRead(Record):
-    """An index that decides where an output element comes from."""
+    """An index that an output element's source address depends on."""
 
     position: tuple[int, ...]
     """Coordinates in IndicesTensor."""
@@ -38,7 +38,7 @@ class IndexRead(Record):
     """The dimension of InputTensor that it indexes."""
 
     taken_as: int | None
-    """The position along that dimension: counted from the start, and clamped. None where the policy fills or raises instead."""
+    """The position along that dimension, counted from the start and clamped. None if the policy fills or raises instead."""
 
     def __str__(self) -> str:
         place = f"IndicesTensor{list(self.position)} = {self.value}"
@@ -48,7 +48,7 @@ class IndexRead(Record):
 
 
 class Mismatch(Record):
-    """One output element whose bits differ between two devices, and the element that the plan puts there."""
+    """One output element whose bits differ between two devices, and the correct element."""
 
     devices: tuple[str, str]
     """The two devices."""
@@ -57,31 +57,31 @@ class Mismatch(Record):
     """Coordinates in OutputTensor."""
 
     found: tuple[Bits, Bits]
-    """What each device wrote there."""
+    """The element that each device wrote."""
 
     source: tuple[int, ...] | None
-    """Coordinates in InputTensor of the element that belongs there; None where the policy writes a fill value."""
+    """Coordinates in InputTensor of the correct element; None for the fill value."""
 
     expected: Bits | None
-    """That element, or the fill value; None where an index has to raise an error."""
+    """The correct element or the fill value; None if an index must raise an error."""
 
     indices: tuple[IndexRead, ...]
-    """The indices that lead there."""
+    """The indices that the source address depends on."""
 
     difference: Number | None
-    """The absolute difference of the two numbers; None where either is NaN."""
+    """The absolute difference of the two numbers; None if either is NaN."""
 
     differing_bits: int
     """Number of bits that differ."""
 
     found_sources: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
-    """For each device that is wrong, the coordinates of the only element of InputTensor that has these bits; None where none
-    has, or several have.
+    """For each device, the coordinates of the only element of InputTensor with the wrong bits. None if the device is right, or if
+    no element or several have these bits.
     """
 
     @property
     def bits(self) -> tuple[str, str]:
-        """What each device wrote, as hexadecimal digits."""
+        """Return the element that each device wrote, as hexadecimal digits."""
         return self.found[0].bits, self.found[1].bits
 
     def __str__(self) -> str:
@@ -96,55 +96,55 @@ class Mismatch(Record):
 
 
 class Stretch(Record):
-    """Output elements that follow each other in row-major order and all differ."""
+    """Consecutive output elements, in row-major order, that all differ."""
 
     first: tuple[int, ...]
-    """Coordinates in OutputTensor of the first one."""
+    """Coordinates of the first element in OutputTensor."""
 
     elements: int
-    """Their number."""
+    """Number of elements."""
 
 
 class SuspectedFault(Record):
-    """What may be wrong with a device. The values are as they would be then; that they are so for this reason is not proven."""
+    """A fault that would give the wrong values of a device. It is likely, not proven."""
 
     device: str
     """The device that is wrong."""
 
     hypothesis: str
-    """The sort of fault."""
+    """The kind of fault."""
 
     as_if: str
     """The fault in words: "the index along dimension 0 were 1 higher"."""
 
     explains: int
-    """Number of differing elements that are as the fault would make them."""
+    """Number of sampled differing elements with the value that the fault gives."""
 
     looked_at: int
-    """Number of differing elements that were looked at: all, or some that chance chose."""
+    """Number of sampled differing elements: all, or a random sample."""
 
     differing: int
     """Number of all differing elements."""
 
     contradicted: int
-    """Number of equal elements that the fault would make wrong, and are right."""
+    """Number of sampled equal elements that the fault would make wrong."""
 
     equal_looked_at: int
-    """Number of equal elements that were looked at."""
+    """Number of sampled equal elements."""
 
     def __str__(self) -> str:
-        looked = "" if self.looked_at == self.differing else " that were looked at"
+        sampled = "" if self.looked_at == self.differing else " that were looked at"
         share = f"{self.explains} of {self.looked_at} ({self.explains / self.looked_at:.0%})"
         part = f"all {self.explains}" if self.explains == self.looked_at else share
-        right = f"; not everywhere: {self.contradicted} of {counted(self.equal_looked_at, 'equal element')} contradict it"
-        return f"{part}{looked} are on {self.device} as if {self.as_if}{right if self.contradicted else ''}"
+        against = f"; not everywhere: {self.contradicted} of {counted(self.equal_looked_at, 'equal element')} contradict it"
+        return f"{part}{sampled} are on {self.device} as if {self.as_if}{against if self.contradicted else ''}"
 
 
 class Difference(Record):
-    """How one device's output differs from the first device's."""
+    """The difference between the outputs of the first device and another one."""
 
     devices: tuple[str, str]
-    """The first device, and the one that differs from it."""
+    """The first device, and the one whose output differs."""
 
     differing: int
     """Number of output elements whose bits differ."""
@@ -153,38 +153,37 @@ class Difference(Record):
     """Number of output elements."""
 
     nan_payloads: int = 0
-    """Of those that differ, how many are NaNs on both devices."""
+    """Number of differing elements that are NaNs on both devices."""
 
     zero_signs: int = 0
-    """Of those that differ, how many are zeros on both devices, of another sign."""
+    """Number of differing elements that are zeros on both devices, with different signs."""
 
     first: Mismatch
-    """The first of them in row-major order."""
+    """The first differing element in row-major order."""
 
     worst: Mismatch
-    """The one with the largest numeric difference, where a NaN against a number counts as infinite. Of several, the one with the
-    most differing bits; of several of those, the first.
+    """The element with the largest numeric difference, then with the most differing bits, then the first. The difference of a
+    NaN and a number counts as infinite.
     """
 
     faults: tuple[SuspectedFault, ...] = ()
-    """What may be wrong. Of several, each explains the same."""
+    """Likely faults; each of them explains equally many elements."""
 
     stretches: tuple[Stretch, ...] = ()
-    """All elements that differ, in row-major order."""
+    """The differing elements, in row-major order, at most 100,000 stretches."""
 
     stretches_left_out: int = 0
-    """Number of further stretches. At most 100,000 are listed."""
+    """Number of stretches that are not in `stretches`."""
 
     def __str__(self) -> str:
-        alone = ((self.nan_payloads, "a NaN's payload"), (self.zero_signs, "a zero's sign"))
-        kinds = "".join(f", {count} only in {what}" for count, what in alone if count)
+        only = ((self.nan_payloads, "a NaN's payload"), (self.zero_signs, "a zero's sign"))
+        kinds = "".join(f", {count} only in {part}" for count, part in only if count)
         head = f"{self.differing} of {counted(self.elements, 'element')} differ between {' and '.join(self.devices)}{kinds}"
         worst = "the first" if self.worst == self.first else str(self.worst)
         return "\n".join([head, f"  first: {self.first}", f"  worst: {worst}{self._size}", *self._faults])
 
     @property
     def _faults(self) -> Iterator[str]:
-        """The faults as lines."""
         for number, fault in enumerate(self.faults):
             yield f"  {'or' if number else 'cause'}: {fault}"
         if not self.faults and self.differing > self.nan_payloads + self.zero_signs:
@@ -192,7 +191,6 @@ class Difference(Record):
 
     @property
     def _size(self) -> str:
-        """How large the worst mismatch is."""
-        apart = self.worst.difference
-        number = "NaN" if apart is None else f"{apart:.6g}" if isinstance(apart, float) else str(apart)
+        distance = self.worst.difference
+        number = "NaN" if distance is None else f"{distance:.6g}" if isinstance(distance, float) else str(distance)
         return f"; difference {number}, {counted(self.worst.differing_bits, 'differing bit')}"

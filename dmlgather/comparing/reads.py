@@ -1,4 +1,4 @@
-"""What one run of an operator reads at some of its output elements, all at once; and what it would read if it were wrong."""
+"""Source elements of many output elements of one operator run, vectorised: the correct ones, and those of a faulty run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ Place = Sequence[Numbers]
 """Coordinates of elements: for each dimension an array [elements]."""
 
 FAR = 2**62
-"""Indices that are farther from 0 are taken as this far: out of range as they are, and safe to add to."""
+"""Indices are clipped to this magnitude: still out of range, but sums with them do not overflow int64."""
 
 Resolve = Callable[[Numbers, int, int], Numbers]
-"""An index [elements], the size of its dimension, what is added to a negative index -> the position, -1 where none is read."""
+"""(indices [elements], size of their dimension, summand for negative indices) -> positions, -1 where nothing is read."""
 
 
-class Found(NamedTuple):
-    """Elements that a wrong run finds. patterns: as unsigned integers of the same bits. known: where there is one. copied: where
-    it is a copy of an input element; elsewhere it is a constant. All [elements].
+class Prediction(NamedTuple):
+    """Output elements that a faulty run would write, all [elements].
+
+    `patterns`: the elements as unsigned integers of the same bits. `known`: True where there is a prediction. `copied`: True
+    where it is a copy of an input element, False where it is a constant.
     """
 
     patterns: NDArray[Any]
@@ -39,8 +41,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorRun:
-    """One run of an operator. plan: over packed tensors. inputs: of shape Sizes and any strides. buffer: InputTensor as it lies
-    in memory, [count], where it was a buffer.
+    """One run of an operator.
+
+    `plan`: over packed tensors. `inputs`: of shape Sizes and any strides. `buffer`: the memory of InputTensor, [count], if it
+    was passed as a buffer.
     """
 
     desc: OperatorDesc
@@ -50,22 +54,22 @@ class OperatorRun:
 
     @property
     def data(self) -> BufferTensorDesc:
-        """InputTensor."""
+        """Return the description of InputTensor."""
         return self.desc.tensor(self.desc.operator.inputs[0])
 
     @property
     def output(self) -> BufferTensorDesc:
-        """OutputTensor."""
+        """Return the description of OutputTensor."""
         return self.desc.tensor(self.desc.operator.output)
 
     def at(self, numbers: Numbers) -> Reads:
-        """Return what is read at output elements. numbers: in row-major order; one outside stands for the nearest inside."""
+        """Return the reads of output elements. `numbers`: row-major numbers, clipped to the output."""
         return Reads(self, np.clip(numbers, 0, prod(self.output.sizes) - 1))
 
 
 @dataclass(frozen=True)
 class Reads:
-    """What a run reads at some output elements. numbers: theirs, in row-major order."""
+    """The reads of some output elements of a run. `numbers`: the row-major numbers of the elements."""
 
     run: OperatorRun
     numbers: Numbers
@@ -77,7 +81,7 @@ class Reads:
 
     @cached_property
     def steps(self) -> Place:
-        """Return the steps of the plan that write the output elements. Its dimensions may be parts of the output's."""
+        """Return the coordinates of the output elements in the plan's dimensions, which may be parts of the output's."""
         plan = self.run.plan
         return [self.numbers // max(stride, 1) % size for stride, size in zip(plan.out_strides, plan.shape, strict=True)]
 
@@ -91,12 +95,12 @@ class Reads:
         """Return the index of each lookup."""
         sizes = self.run.inputs[1].shape if self.run.plan.lookups else ()
         return tuple(
-            _held(self.run.inputs[1][tuple(unraveled(along(self.steps, each.index_strides, each.index_offset), sizes))])
-            for each in self.run.plan.lookups
+            _clipped(self.run.inputs[1][tuple(unraveled(along(self.steps, lookup.index_strides, lookup.index_offset), sizes))])
+            for lookup in self.run.plan.lookups
         )
 
     def resolved(self, resolve: Resolve, indices: Sequence[Numbers] | None = None) -> Numbers:
-        """Return addresses in InputTensor, packed, -1 where none is read. indices: in the place of those looked up."""
+        """Resolve indices to packed addresses in InputTensor, -1 where nothing is read. `indices`: default: `self.indices`."""
         plan = self.run.plan
         address, read = along(self.steps, plan.in_strides, plan.in_offset), np.ones(self.numbers.shape, np.bool_)
         for lookup, index in zip(plan.lookups, self.indices if indices is None else indices, strict=True):
@@ -107,42 +111,42 @@ class Reads:
 
     @cached_property
     def source(self) -> Numbers:
-        """Return the address of the right element, packed, -1 where the fill value belongs."""
+        """Return the packed address of the correct element, -1 for the fill value."""
         return self.resolved(self.policy)
 
     @property
     def policy(self) -> Resolve:
-        """Return what the plan makes of an index."""
+        """Return the plan's rule for indices."""
         return filled if self.run.plan.out_of_bounds is OutOfBounds.FILL else clamped
 
     @cached_property
     def place(self) -> Place:
-        """Return the coordinates of the right element in InputTensor; where the fill value belongs, of the clamped index."""
+        """Return the coordinates of the correct element in InputTensor; for the fill value, those of the clamped index."""
         return unraveled(self.resolved(clamped), self.run.data.sizes)
 
     @cached_property
     def right(self) -> NDArray[Any]:
-        """Return the patterns that belong at the output elements."""
+        """Return the patterns of the correct elements."""
         return self.elements(self.source, self.fill).patterns
 
     @cached_property
     def fill(self) -> NDArray[Any]:
-        """Return the pattern of the plan's fill value, else zero, shape [1]."""
+        """Return the pattern of the plan's fill value, or zero without one, shape [1]."""
         width = self.run.data.data_type.bytes
         return np.frombuffer(self.run.plan.fill or bytes(width), f"u{width}")
 
-    def kept(self, address: Numbers) -> Found:
-        """Return the elements at addresses, and the fill value where it belongs."""
+    def kept(self, address: Numbers) -> Prediction:
+        """Return the elements at packed addresses of InputTensor, and the fill value where that is correct."""
         return self.elements(np.where(self.source < 0, -1, address), self.fill)
 
-    def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Found:
-        """Return the elements at packed addresses of InputTensor; at -1, `fill`, or none."""
+    def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Prediction:
+        """Return the elements at packed addresses of InputTensor; for address -1 `fill`, or no prediction without it."""
         data = self.run.inputs[0]
         read = (address >= 0) & (address < data.size)
         patterns = _patterns(data[tuple(unraveled(np.where(read, address, 0), data.shape))])
         if fill is None:
-            return Found(patterns, read, read)
-        return Found(np.where(address == -1, fill, patterns), read | (address == -1), read)
+            return Prediction(patterns, read, read)
+        return Prediction(np.where(address == -1, fill, patterns), read | (address == -1), read)
 
 
 def along(place: Place, strides: Sequence[int], offset: int = 0) -> Numbers:
@@ -155,32 +159,32 @@ def along(place: Place, strides: Sequence[int], offset: int = 0) -> Numbers:
 
 
 def unraveled(numbers: Numbers, sizes: Sequence[int]) -> list[Numbers]:
-    """Return the coordinates of elements, counted row by row, of a tensor of these sizes."""
+    """Return the coordinates of elements with these row-major numbers in a tensor of these sizes."""
     return [numbers // stride % size for stride, size in zip(packed_strides(sizes), sizes, strict=True)]
 
 
-def exchanged(each: Sequence[T], one: int, other: int) -> list[T]:
-    """Return what there is for each dimension, such as sizes, with two dimensions exchanged."""
-    found = list(each)
-    found[one], found[other] = found[other], found[one]
-    return found
+def exchanged(items: Sequence[T], first: int, second: int) -> list[T]:
+    """Return a list with two items exchanged, such as the sizes of two dimensions."""
+    result = list(items)
+    result[first], result[second] = result[second], result[first]
+    return result
 
 
 def clamped(index: Numbers, size: int, wrap: int) -> Numbers:
-    """Return the nearest position, after counting from the end."""
+    """Return positions after counting negative indices from the end and clamping."""
     return np.clip(np.where(index < 0, index + wrap, index), 0, size - 1)
 
 
 def filled(index: Numbers, size: int, wrap: int) -> Numbers:
-    """Return the position, none where the index is out of range."""
+    """Return positions after counting negative indices from the end, -1 for an index out of range."""
     counted = np.where(index < 0, index + wrap, index)
     return np.where((counted >= 0) & (counted < size), counted, -1)
 
 
-def _held(index: NDArray[Any]) -> Numbers:
-    span = np.iinfo(index.dtype)
-    held: Numbers = np.clip(index, max(-FAR, span.min), min(FAR, span.max)).astype(np.int64)
-    return held
+def _clipped(index: NDArray[Any]) -> Numbers:
+    limits = np.iinfo(index.dtype)
+    clipped: Numbers = np.clip(index, max(-FAR, limits.min), min(FAR, limits.max)).astype(np.int64)
+    return clipped
 
 
 def _patterns(array: NDArray[Any]) -> NDArray[Any]:

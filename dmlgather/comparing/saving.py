@@ -1,4 +1,4 @@
-"""A comparison as data, and saved as a case."""
+"""Reports of comparisons, and saving their outputs beside a case."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from dmlgather.wording import counted
 
 
 class ComparedDevice(Record):
-    """A device that took part."""
+    """A device of a comparison."""
 
     name: str
-    """As it was asked for: "cpu", "cuda:1"."""
+    """The name in the request: "cpu", "cuda:1"."""
 
     title: str
-    """What it is: "NVIDIA H100", "AMD EPYC, 16 CPUs"."""
+    """The hardware: "NVIDIA H100", "AMD EPYC, 16 CPUs"."""
 
 
 class Versions(Record):
-    """What ran."""
+    """The versions of the software."""
 
     dmlgather: str
     """The version of this package."""
@@ -52,13 +52,13 @@ class Versions(Record):
 
 
 class DispatchReport(Record):
-    """What was found about one dispatch."""
+    """The result of comparing one dispatch."""
 
     command: int
     """Its number among the model's commands, from 0; 0 for a single descriptor."""
 
     dispatchable: str
-    """Name of what was dispatched."""
+    """Name of the dispatchable."""
 
     operator: str
     """Type of the operator: "DML_OPERATOR_GATHER"."""
@@ -70,62 +70,62 @@ class DispatchReport(Record):
     """Sizes of the output."""
 
     equal: bool
-    """Whether every device gave the same bits, or raised the same error."""
+    """True if all devices gave the same bits, or raised the same error."""
 
     errors: Mapping[str, str] = Field(default_factory=dict)
-    """Messages of the errors that devices raised, by the device's name."""
+    """Messages of errors, by device."""
 
     differences: tuple[Difference, ...] = ()
-    """The devices whose output differs from the first device's."""
+    """One for each device whose output differs from the first device's."""
 
     outputs: Mapping[str, str] = Field(default_factory=dict)
-    """In a saved case: the .npy file beside it that holds a device's output, by the device's name."""
+    """The .npy files of outputs beside a saved case, by device."""
 
     against: tuple[str, ...] = ()
-    """The files that hold outputs made elsewhere; differences name them as they name devices."""
+    """The files of outputs from elsewhere. Their names stand for devices in `differences`."""
 
 
 class CompareReport(Record):
-    """Everything that was compared."""
+    """The report of a comparison."""
 
-    model_config = ConfigDict(extra="ignore")  # so that a report with its computed field can be read back
+    model_config = ConfigDict(extra="ignore")  # a written report has the computed field, too
 
     tool: Literal["dmlgather"] = "dmlgather"
-    """The program that wrote this."""
+    """The program that wrote the report."""
 
     versions: Versions
-    """What ran."""
+    """The versions of the software."""
 
     file: str | None = None
-    """The file that was compared; none for a comparison by `dmlgather.compare`."""
+    """The file that was compared; null for `dmlgather.compare`."""
 
     against: str | None = None
-    """The file or folder with outputs that were made elsewhere, as it was named."""
+    """The file or folder of outputs from elsewhere, as named by the user."""
 
     inputs: tuple[str, ...] = ()
-    """The files of inputs that were given, as they were named."""
+    """The files of --inputs, as named by the user."""
 
     seed: int | None = None
-    """The seed of the random inputs of a single descriptor; of several trials, that of the last one."""
+    """The seed of the random inputs of a single descriptor, in its last trial."""
 
     trials: int | None = None
-    """For a single descriptor: how many random inputs were compared, the last ones reported here. All before them were equal."""
+    """The number of trials of a single descriptor. The report is about the last one; the others were equal."""
 
     devices: tuple[ComparedDevice, ...]
-    """The devices, in the order they were named. The first one's output is what the others' are compared with."""
+    """The devices, in the order of the request. Outputs are compared with that of the first one."""
 
     dispatches: tuple[DispatchReport, ...] = ()
-    """Every dispatch, in the order of the commands."""
+    """The dispatches, in the order of the commands."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def exit_code(self) -> int:
-        """0 when every dispatch is equal, else 1."""
+        """Return 0 if all dispatches are equal, otherwise 1."""
         return 0 if all(dispatch.equal for dispatch in self.dispatches) else 1
 
 
 def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
-    """The report of comparing `devices` here. DeviceError for a GPU that is not there."""
+    """Return the report of a comparison on this machine. Raises DeviceError for a GPU that cannot be used."""
     from dmlgather.package import __version__
 
     system, python = platform.platform(), platform.python_version()
@@ -137,7 +137,7 @@ def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport])
 
 
 def device_title(device: Device) -> str:
-    """The device's name for people."""
+    """Return the name of a device's hardware."""
     if not device.on_gpu:
         suffix = ", line for line as the plan's definition says" if device.kind == "reference" else ""
         return f"{processor()}, {counted(cpus(), 'CPU')}{suffix}"
@@ -147,17 +147,14 @@ def device_title(device: Device) -> str:
     return str(properties["name"].decode())
 
 
-# What a comparison adds to a saved case: every device's outputs, and the report.
+def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
+    """Raise FileError if outputs of an earlier case would stay beside a new one, or a file of `made_from` would be overwritten.
 
-
-def check_no_older(case: Path, devices: Iterable[str], given: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """FileError when outputs lie beside a case, of an earlier one, that saving it again would not replace: they would pass for
-    outputs of the new case. And when it would replace one of the files that it is `made_from`.
-
-    devices: whose outputs are going to replace older ones, and so are `given` outputs that were made elsewhere.
+    The earlier outputs would be taken for outputs of the new case. `devices`: outputs of these devices are replaced.
+    `external`: the number of outputs from elsewhere, which are also replaced.
     """
     target = model_path(case)
-    endings = [*map(_ending, devices), *(f"against{number}" for number in range(given))]
+    endings = [*map(_ending, devices), *(f"against{number}" for number in range(external))]
     output = re.compile(re.escape(beside(target, "")) + r"(replayed|out\d+_.+)\.(npy|bin|dat)")
     replaced = re.compile(rf".+\.({'|'.join(endings)})\.npy")
     with described():
@@ -173,7 +170,6 @@ def check_no_older(case: Path, devices: Iterable[str], given: int = 0, made_from
 
 
 def _ending(device: str) -> str:
-    """How a device's outputs are called."""
     return re.sub("[^a-z0-9]", "", device)
 
 
@@ -184,15 +180,16 @@ def save_outputs(
     outputs: Mapping[str, NDArray[Any] | None],
     made_from: Iterable[Path] = (),
     *,
-    given: int = 0,
+    external: int = 0,
 ) -> dict[str, str]:
-    """Write each device's output of one dispatch beside the case whose model is `target`; the files' names by device.
+    """Write the outputs of one dispatch beside the model `target` of a case, and return the file names by device.
 
-    outputs: of shape Sizes; None for a device that raised an error. given: how many of the last ones were made elsewhere, and are
-    named by their files. FileError when they cannot be written, or when a file of `made_from` would be overwritten.
+    `outputs`: by device, of shape Sizes; None for a device that raised an error. `external`: the number of outputs from
+    elsewhere; they are the last ones, and their keys are file names. Raises FileError if a file cannot be written, or if a file
+    of `made_from` would be overwritten.
     """
     endings = {
-        device: _ending(device) if number < len(outputs) - given else f"against{number + given - len(outputs)}"
+        device: _ending(device) if number < len(outputs) - external else f"against{number + external - len(outputs)}"
         for number, device in enumerate(outputs)
     }
     names = {
@@ -209,7 +206,7 @@ def save_outputs(
 
 
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
-    """Write the report beside the case whose model is `target`; its path. FileError as `save_outputs`."""
+    """Write the report beside the model `target` of a case, and return its path. Raises FileError as `save_outputs` does."""
     name = beside(target, "report.json")
     with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
@@ -217,10 +214,10 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 
 
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
-    """The inputs as buffers in the described layouts, shape [count]; bytes between elements are 0.
+    """Return the inputs as buffers in the described layouts, shape [count]. Bytes between elements are 0.
 
-    inputs: of the described Sizes, or one-dimensional buffers; all of them buffers if `described`. ValueError for a tensor whose
-    described elements share addresses at which the array holds different values.
+    `inputs`: arrays of the described Sizes, or one-dimensional buffers. `described`: all of them are buffers. Raises ValueError
+    if elements with different values share an address in the described layout.
     """
     tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
     return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]
@@ -230,8 +227,8 @@ def _buffer(name: str, tensor: BufferTensorDesc, array: NDArray[Any], described:
     dtype = dtype_of(tensor.data_type)
     raw = np.zeros(count(tensor) * dtype.itemsize, np.uint8)
     if described or array.shape != tensor.sizes:
-        given = array.view(np.uint8)[: raw.size]
-        raw[: given.size] = given
+        data = array.view(np.uint8)[: raw.size]
+        raw[: data.size] = data
         return raw.view(dtype)
     pattern = f"u{dtype.itemsize}"
     place = elements(raw, tensor).view(pattern)

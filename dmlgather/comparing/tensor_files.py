@@ -1,4 +1,4 @@
-"""Tensors in files, which another program or machine may have written; and which files of a folder hold a model's outputs."""
+"""Reading tensors from files, and finding the files of a model's outputs in a folder."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from dmlgather.wording import alternatives, counted, printable
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """One tensor in a file. start: the byte of the file's data at which the tensor begins, to be read through its described
-    strides; None where the data are the tensor's elements in row-major order.
+    """One tensor in a file.
+
+    `start`: byte offset of the tensor in the file's data, which are then read through the described strides; None if the data
+    are the tensor's elements in row-major order.
     """
 
     name: str
@@ -38,29 +40,31 @@ class StoredTensor:
 
     @property
     def bytes(self) -> int:
-        """Return the memory that reading it takes."""
+        """Return the memory that `read` takes, in bytes."""
         return self.values.bytes + self.values.scratch_bytes
 
     def read(self) -> NDArray[Any]:
-        """Return the tensor, shape Sizes. FileError, with the file, when it cannot be read."""
-        found = self.stored()
+        """Return the tensor, shape Sizes. Raises FileError, with the file, if it cannot be read."""
+        values = self.stored()
         if self.start is None:
-            return found.reshape(self.tensor.sizes)
-        return elements(found.view(np.uint8)[self.start :], self.tensor)
+            return values.reshape(self.tensor.sizes)
+        return elements(values.view(np.uint8)[self.start :], self.tensor)
 
     def stored(self) -> NDArray[Any]:
-        """Return the values as they are stored, shape [count]. FileError, with the file, when they cannot be read."""
-        found = np.empty(self.values.count, dtype_of(self.values.data_type))
+        """Return the file's data, shape [count]. Raises FileError, with the file, if they cannot be read."""
+        values = np.empty(self.values.count, dtype_of(self.values.data_type))
         try:
-            self.values.write(found)
+            self.values.write(values)
         except FileError as error:
             raise FileError(f"{self.values.path} {error}") from None
-        return found
+        return values
 
 
-class TensorSite(NamedTuple):
-    """What a file can be given for. field: the tensor's name, "OutputTensor". bound, resource: where it lies in a model. remedy:
-    what helps against a file of another size.
+class FileTensor(NamedTuple):
+    """A tensor that a file may hold.
+
+    `field`: its name, such as "OutputTensor". `remedy`: advice for a file of another size. `bound`, `resource`: its place in a
+    model.
     """
 
     field: str
@@ -70,8 +74,9 @@ class TensorSite(NamedTuple):
     resource: Resource | None = None
 
     def start(self, size: int) -> int:
-        """Return the byte at which the tensor begins in a file of `size` bytes, which holds the resource, or the tensor's part of
-        it. FileError for another size.
+        """Return the byte offset of the tensor in a file of `size` bytes, which holds either the resource or only the tensor.
+
+        Raises FileError for any other size.
         """
         tensor, bound, resource = self.tensor, self.bound, self.resource
         span = tensor.span * tensor.data_type.bytes
@@ -82,13 +87,13 @@ class TensorSite(NamedTuple):
                 return bound.offset
         if span <= size <= tensor.total_bytes:
             return 0
-        expected = alternatives(f"{count} for {what}" for count, what in sorted(sizes.items()))
+        expected = alternatives(f"{count} for {content}" for count, content in sorted(sizes.items()))
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-        """Return the tensor in one file. FileError, with the file, for one that cannot hold it.
+        """Return the tensor in one file. Raises FileError, with the file, if the file cannot hold it.
 
-        name: of the file in messages. dimensions: of the buffer, where they are stated.
+        `name`: the file's name in messages. `dimensions`: of the buffer, if the model states them.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -112,11 +117,8 @@ class TensorSite(NamedTuple):
             raise FileError(f"{file} {error}") from None
 
 
-# Outputs that were made elsewhere.
-
-
-class _Target(NamedTuple):
-    """What one dispatch writes, and the writeFile commands that save it."""
+class _DispatchOutput(NamedTuple):
+    """The output of one dispatch, and the writeFile commands that save it."""
 
     command: Dispatch
     tensor: BufferTensorDesc
@@ -125,12 +127,12 @@ class _Target(NamedTuple):
     writes: list[WriteFile]
 
 
-def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """The outputs at `path` by number of the dispatch command, at least one for each.
+def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
+    """Return the outputs in files at `path`, by number of the dispatch command, at least one for each.
 
-    path: a .npy, .bin or .dat file, for a model with one dispatch; or a folder with such files, called as a writeFile command of
-    the model or `dmlgather compare --save` calls them. FileError, with the file, for one that does not fit its dispatch, and for
-    a dispatch that the folder has no file for.
+    `path`: a .npy, .bin or .dat file for a model with one dispatch, or a folder of such files, with the names that the model's
+    writeFile commands or `dmlgather compare --save` use. Raises FileError for a file that does not fit its dispatch, and for a
+    dispatch without a file.
     """
     targets = _targets(model)
     if not path.exists():
@@ -142,39 +144,40 @@ def given_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor
                 "file for each"
             )
         return {number: [_output(path, path.name, target)] for number, target in targets.items()}
-    found = {number: list(_in_folder(path, number, target)) for number, target in targets.items()}
+    outputs = {number: list(_in_folder(path, number, target)) for number, target in targets.items()}
     _check_one_case(path, targets)
     missing = [
-        f"of commands[{number}] '{printable(target.command.dispatchable)}', expected {_looked_for(number, target)}"
+        f"of commands[{number}] '{printable(target.command.dispatchable)}', expected {_possible_names(number, target)}"
         for number, target in targets.items()
-        if not found[number]
+        if not outputs[number]
     ]
     if missing:
         raise FileError(
             f"{path} holds no output {'; '.join(missing)}: add the files, or write a case with --save, whose writeFile commands "
             "write every output, and run it there"
         )
-    return found
+    return outputs
 
 
-def _looked_for(number: int, target: _Target) -> str:
-    """The names that a dispatch's output may have in a folder."""
+def _possible_names(number: int, target: _DispatchOutput) -> str:
     written = [repr(write.target) for write in target.writes]
     names = [*written, f"'out{number}_{plain(target.command.dispatchable)}.npy' (or .bin, .dat)"]
     return " or ".join(names)
 
 
-def _targets(model: CheckedFile) -> dict[int, _Target]:
-    """What each dispatch command writes, by its number."""
+def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
+    """Return the output of each dispatch command, by the command's number."""
     targets = {}
     for number, output in dispatch_outputs(model).items():
         desc, resource = model.dispatchables[output.command.dispatchable].desc, model.resources[output.bound.resource]
-        targets[number] = _Target(output.command, desc.tensor(desc.operator.output), output.bound, resource, output.writes)
+        targets[number] = _DispatchOutput(
+            output.command, desc.tensor(desc.operator.output), output.bound, resource, output.writes
+        )
     return targets
 
 
-def _in_folder(folder: Path, number: int, target: _Target) -> Iterator[StoredTensor]:
-    """The files in `folder` that hold what a dispatch wrote: those of its writeFile commands first."""
+def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
+    """Yield the files in `folder` with the output of a dispatch, those of its writeFile commands first."""
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -190,15 +193,15 @@ def _files(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir())
 
 
-def _pattern(number: int, target: _Target) -> re.Pattern[str]:
-    """Return what the files are called that --save writes of a dispatch's output; group 1 is the case."""
+def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
+    """Return a pattern of the file names that --save uses for a dispatch's output. Group 1 is the case's name."""
     return re.compile(rf"(?:(.+)\.)?out{number}_{re.escape(plain(target.command.dispatchable))}(?:\.[^.]+)?\.(?:npy|bin|dat)")
 
 
-def _check_one_case(folder: Path, targets: Mapping[int, _Target]) -> None:
-    """FileError when a folder holds outputs of several cases, of which one alone can be this one."""
+def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> None:
+    """Raise FileError if a folder holds outputs of several cases: only one of them can be the compared one."""
     names, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
-    cases = sorted({found[1] for name in names for pattern in patterns if (found := pattern.fullmatch(name)) and found[1]})
+    cases = sorted({match[1] for name in names for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
     if len(cases) > 1:
         shown = " and ".join(f"{printable(case)!r}" for case in cases)
         raise FileError(
@@ -207,7 +210,7 @@ def _check_one_case(folder: Path, targets: Mapping[int, _Target]) -> None:
         )
 
 
-def _output(file: Path, name: str, target: _Target, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-    """Return the output in one file. dimensions: which a writeFile command states for it."""
+def _output(file: Path, name: str, target: _DispatchOutput, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
+    """Return the output in one file. `dimensions`: stated by a writeFile command."""
     remedy = "run this model there again, and copy the whole file"
-    return TensorSite("OutputTensor", target.tensor, remedy, target.bound, target.resource).stored(file, name, dimensions)
+    return FileTensor("OutputTensor", target.tensor, remedy, target.bound, target.resource).stored(file, name, dimensions)

@@ -1,1 +1,1 @@
-"""What neighbours of DirectML mean by gather and slice: problems, shape rules, lowering to plans, export to descriptors."""
+"""Gather and slice as other libraries define them: problems, shape rules, lowering to plans, export to descriptors."""

@@ -1,4 +1,4 @@
-"""Index expressions such as x[0, :, ids, None, ::-1] as problems, by NumPy's rules, which PyTorch shares."""
+"""Index expressions like x[0, :, ids, None, ::-1] as problems, with the rules of NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """An index array of bools whose values are known: its shape, and how many of them are true.
+    """A boolean index array with known values: its shape, and the number of its true elements.
 
-    It means the positions of these, `mask.nonzero()`: as many index arrays as it has dimensions, each of `count` indices.
+    It stands for the index arrays that `mask.nonzero()` returns: one per dimension of the mask, each with `count` elements.
     """
 
     shape: tuple[int, ...]
@@ -28,23 +28,24 @@ class Mask:
 
     @classmethod
     def of(cls, values: NDArray[np.bool_]) -> Mask:
-        """The mask with these values."""
+        """Return the mask of a boolean array."""
         return cls(values.shape, int(np.count_nonzero(values)))
 
 
 Entry = int | slice | None | EllipsisType | TensorType | Mask
-"""One entry of an index expression. A TensorType is an index array of integers; a bool is a Mask of shape (), not an int."""
+"""One entry of an index expression. A TensorType is an integer index array; a bool is written as a Mask of shape ()."""
 
 POSITIONS = np.dtype(np.int64)
-"""The type of the index arrays that masks become."""
+"""Type of the index arrays made from masks."""
 
 
 @dataclass(frozen=True)
 class BasicIndexing(SliceView):
-    """A window of each dimension of data, of which the output has some, and new dimensions.
+    """Basic indexing: integers, slices and new dimensions, without index arrays.
 
-    taken: as for SliceView; a dimension that an integer indexes has a window of one element. kept: for each dimension of output,
-    the dimension of data that it walks, in order; None for a new one, of size 1. The others have windows of one element.
+    `taken`: one window per dimension of data; an integer is a window of one element. `kept`: one entry per dimension of the
+    output: its dimension of data, in rising order, or None for a new dimension of size 1. Dimensions of data outside `kept` have
+    windows of one element.
     """
 
     kept: tuple[int | None, ...]
@@ -62,14 +63,15 @@ class BasicIndexing(SliceView):
 
 @dataclass(frozen=True)
 class AdvancedIndexing(Problem):
-    """output[…, i…, …] = data[…, indices[i…], …]: a gather along several dimensions, of windows of the others.
+    """output[…, i…, …] = data[…, indices[i…], …]: a gather along `axes`, with slices of the other dimensions.
 
-    taken: a window for each dimension of data; whole where it is looked up. axes: the dimensions that are looked up, in the order
-    of the index arrays, each once. indices: of one index array, that array, of shape [i…]; otherwise all, broadcast to one shape
-    and stacked behind it, [i…, arrays]. kept: as for BasicIndexing, without i…, which stand before entry `place` of kept.
+    `taken`: one window per dimension of data; the windows of `axes` are whole. `axes`: the indexed dimensions, in the order of
+    the index arrays. `indices`: a single index array, with shape [i…]; or several, broadcast to one shape and stacked in a last
+    dimension, with shape [i…, arrays]. `kept`: as for BasicIndexing, without the dimensions i…. `place`: the entry of `kept` in
+    front of which the dimensions i… are inserted.
 
-    Negative indices count from the end of their dimension, once. No axes: nothing is looked up, but the output has the
-    dimensions i…, of which one is 0: x[False] has a new dimension of size 0.
+    Negative indices count from the end of their dimension. Without axes, one of the sizes i… is 0: x[False] adds a dimension of
+    size 0, and looks up nothing.
     """
 
     data: TensorType
@@ -86,7 +88,7 @@ class AdvancedIndexing(Problem):
     def __post_init__(self) -> None:
         if self.indices.dtype.kind not in "iu":
             raise TypeError(f"indices has type {self.indices.dtype}, but must have an integer type")
-        SliceView(self.data, self.taken)  # which checks the windows
+        SliceView(self.data, self.taken)  # checks the windows
         _check_kept(self.data, self.taken, self.kept, self.axes)
         if not 0 <= self.place <= len(self.kept):
             raise ValueError(f"place is {self.place}, expected 0 … {len(self.kept)}: kept has {len(self.kept)} dimensions")
@@ -103,7 +105,7 @@ class AdvancedIndexing(Problem):
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The sizes of i…, to which all index arrays are broadcast."""
+        """Return the sizes of i…: the common shape of the index arrays."""
         return self.indices.shape[:-1] if self._stacked else self.indices.shape
 
     @property
@@ -128,14 +130,14 @@ class AdvancedIndexing(Problem):
 
 
 def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bool = True) -> BasicIndexing | AdvancedIndexing:
-    """The problem data[entries]. Without anything to look up it is a BasicIndexing.
+    """Return the problem of data[entries]: a BasicIndexing, or an AdvancedIndexing if entries has index arrays.
 
-    A dimension of output stands for each slice, new dimension and dimension that no entry is for, in order. The dimensions of the
-    index arrays stand where these are if they are neighbours, else in front. integers_advance: whether integers beside index
-    arrays count as index arrays in this; in PyTorch they do not. An ellipsis parts neighbours even if it stands for nothing.
+    The output has a dimension for each slice, each new dimension and each dimension of data without an entry, in order. The
+    dimensions of index arrays stay at their place if these are adjacent; otherwise they come first. An ellipsis separates index
+    arrays even if it covers no dimension. `integers_advance`: integers count as index arrays here (NumPy), or do not (PyTorch).
 
-    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask of another size than its dimensions
-    and index arrays that cannot be broadcast; ValueError for a step of 0; TypeError for bounds that are no integers.
+    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask whose sizes differ from data's,
+    and index arrays that cannot be broadcast; ValueError for a step of 0; TypeError for bounds that are not integers.
     """
     parsed = _Parsed(data, integers_advance and any(isinstance(entry, TensorType | Mask) for entry in entries))
     for number, (entry, sizes) in enumerate(_with_sizes(data, entries)):
@@ -150,11 +152,11 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
 
 
 def stacked_type(entries: Sequence[Entry]) -> TensorType:
-    """The `indices` of an expression's AdvancedIndexing. IndexError for index arrays that cannot be broadcast."""
+    """Return the type of `AdvancedIndexing.indices`. Raises IndexError for index arrays that cannot be broadcast."""
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
-            shapes.append((entry.count,))  # also where it has no dimensions, and is for none of data
+            shapes.append((entry.count,))  # also for a mask of shape (), which adds no index array
             dtypes += [POSITIONS] * len(entry.shape)
         elif isinstance(entry, TensorType):
             shapes.append(entry.shape)
@@ -168,8 +170,9 @@ def stacked_type(entries: Sequence[Entry]) -> TensorType:
 
 
 def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """The array that an expression's `indices` is, from its index arrays, of NumPy or CuPy. Those of a mask are `mask.nonzero()`;
-    of shape () there are none. The only index array is not copied.
+    """Return the array for `AdvancedIndexing.indices`. A single index array is not copied.
+
+    `arrays`: the index arrays, of NumPy or CuPy; a mask contributes its `nonzero()`, which is empty for shape ().
     """
     indices = stacked_type(entries)
     if not arrays:
@@ -181,7 +184,7 @@ def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
 
 @dataclass(slots=True)
 class _Parsed:
-    """The entries that were read so far. advancing: whether integers count as index arrays. place: None before the first one."""
+    """State of `indexing`. `advancing`: integers count as index arrays. `place`: None before the first index array."""
 
     data: TensorType
     advancing: bool
@@ -189,10 +192,10 @@ class _Parsed:
     kept: list[int | None] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
     place: int | None = None
-    beside: bool = False  # whether the entry before counts as an index array
+    beside: bool = False  # the entry before is an index array
 
     def add(self, number: int, entry: Entry, sizes: Sequence[int]) -> None:
-        """Read entry `number`, which is for the next dimensions of data, of these sizes."""
+        """Add entry `number`. `sizes`: the sizes of data's next dimensions, which the entry indexes."""
         axis = len(self.taken)
         axes = range(axis, axis + len(sizes))
         if isinstance(entry, int):
@@ -209,14 +212,14 @@ class _Parsed:
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
-        """The entry counts as an index array: a neighbour of the others, or their dimensions move to the front."""
+        """Count the entry as an index array. If it is not next to the others, their dimensions move to the front."""
         if not self.beside:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True
 
 
 def _with_sizes(data: TensorType, entries: Sequence[Entry]) -> list[tuple[Entry, tuple[int, ...]]]:
-    """Each entry with the sizes of the dimensions of data that it is for; an ellipsis for those that no other is for."""
+    """Return each entry with the sizes of the dimensions of data that it indexes. An ellipsis covers the remaining ones."""
     ellipses = [number for number, entry in enumerate(entries) if entry is ...]
     if len(ellipses) > 1:
         raise IndexError(f"entries {ellipses[0]} and {ellipses[1]} are ellipses (...), but there can be one at most")
@@ -225,21 +228,21 @@ def _with_sizes(data: TensorType, entries: Sequence[Entry]) -> list[tuple[Entry,
     others = data.rank - sum(ranks)
     if others < 0:
         raise IndexError(f"too many indices: the entries are for {sum(ranks)} dimensions, but data has {data.rank}, {data}")
-    found, axis = [], 0
+    pairs, axis = [], 0
     for number, (entry, rank) in enumerate(zip(entries, ranks, strict=True)):
         sizes = data.shape[axis : axis + (others if entry is ... else rank)]
         if isinstance(entry, Mask):
             _check_mask(number, entry, axis, sizes)
-        found.append((entry, sizes))
+        pairs.append((entry, sizes))
         axis += len(sizes)
-    return found
+    return pairs
 
 
 def _check_mask(number: int, mask: Mask, axis: int, sizes: Sequence[int]) -> None:
-    for at, (own, size) in enumerate(zip(mask.shape, sizes, strict=True)):
-        if own != size:
+    for dimension, (mask_size, size) in enumerate(zip(mask.shape, sizes, strict=True)):
+        if mask_size != size:
             raise IndexError(
-                f"mask in entry {number} has size {own} in dimension {at}, but dimension {axis + at} of data, which it is for, "
+                f"mask in entry {number} has size {mask_size} in dimension {dimension}, but dimension {axis + dimension} of data "
                 f"has size {size}: sizes must be equal"
             )
 
@@ -255,16 +258,18 @@ def _element(number: int, position: int, axis: int, size: int) -> Window:
 
 def _window(number: int, entry: slice, size: int) -> Window:
     try:
-        places = range(*entry.indices(size))
+        positions = range(*entry.indices(size))
     except (TypeError, ValueError) as error:
         rule = "the step must not be 0" if isinstance(error, ValueError) else "bounds and step must be integers or left out"
         raise type(error)(f"entry {number} is {entry}: {rule}") from None
-    # The step of a window of one element moves nothing, and may be wider than an address.
-    return Window(places[0], len(places), places.step if len(places) > 1 else 1) if places else Window(0, 0, 1)
+    if not positions:
+        return Window(0, 0, 1)
+    # The step of a single element has no effect, but may be too large for a 64-bit stride: replace it by 1.
+    return Window(positions[0], len(positions), positions.step if len(positions) > 1 else 1)
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:
-    """ValueError unless each dimension is kept, is looked up as a whole, or has a window of one element."""
+    """Raise ValueError unless each dimension is kept, is looked up and whole, or has a window of one element."""
     walked = [axis for axis in kept if axis is not None]
     if walked != sorted(walked) or sorted({*walked, *looked_up}) != sorted((*walked, *looked_up)):
         raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: each dimension of data must be there once at most")

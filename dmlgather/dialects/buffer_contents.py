@@ -1,4 +1,4 @@
-"""What a buffer holds while dispatches write parts of it, as values of an `IndexGraph`."""
+"""The contents of a buffer, parts of which several dispatches write, as values of an `IndexGraph`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from dmlgather.plan import IndexPlan, Layout, packed_strides, reach
 from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
-MOST_WOVEN = 2**20
-"""The most elements of a part of a buffer that a dispatch writes with gaps: a graph states its contents element by element."""
+MOST_WITH_GAPS = 2**20
+"""Limit of elements from the first to the last of a write with gaps. The graph holds an index for each of them."""
 
 BYTE = np.dtype(np.uint8)
 
 
-class HeldPart(NamedTuple):
-    """Bytes start … stop - 1 of a buffer. They are those of a value, in row-major order, from its byte `at` on; `value` returns
-    the value's name, and is None for zeros.
+class BufferPart(NamedTuple):
+    """Source of the bytes start … stop - 1 of a buffer: a value's bytes in row-major order, from `first_byte` on.
+
+    `value`: returns the value's name; None for zeros.
     """
 
     start: int
     stop: int
     value: Callable[[], str] | None
-    at: int = 0
+    first_byte: int = 0
 
 
 @dataclass(frozen=True)
 class Write:
-    """A dispatch has written a value, whose elements lie in the buffer as `layout` says, counted from the buffer's start."""
+    """A value written by a dispatch. `layout`: the layout of its elements; the offset counts from the buffer's start."""
 
     value: str
     layout: Layout
@@ -45,77 +46,77 @@ class Write:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first byte, and the one behind the last."""
+        """Return the first byte, and the byte after the last."""
         return _byte_span(self.layout, self.itemsize)
 
 
 def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
-    """The first byte of a tensor in its buffer, and the one behind its last."""
     low, high = reach(layout.sizes, layout.strides, layout.offset)
     return low * itemsize, (high + 1) * itemsize
 
 
 class BufferContents:
-    """The contents of one buffer: what it held at first, and what has been written since.
+    """The contents of one buffer: its initial parts and the writes since.
 
-    graph: where steps are added. name: of the buffer, for the names of steps. initial: what it held, in order of bytes, without
-    overlaps; bytes that are in none may not be read.
+    `graph`: the builder to which reads add steps. `name`: the buffer's name, for names of steps. `initial`: parts ordered by
+    `start`, without overlaps; reading bytes outside all parts and writes is an error.
     """
 
-    def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[HeldPart]) -> None:
+    def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[BufferPart]) -> None:
         self.graph, self.name = graph, name
         self._initial = list(initial)
         self._writes: list[Write] = []
         self._flattened: dict[int, str] = {}
 
     def write(self, value: str, layout: Layout) -> None:
-        """The buffer holds a value from now on. layout: of its elements, counted in elements from the buffer's start."""
+        """Add a write of `value`. `layout`: the layout of its elements; the offset counts from the buffer's start."""
         self._writes.append(Write(value, layout, self.graph.types[value].dtype.itemsize))
 
     def read(self, layout: Layout, dtype: np.dtype[Any], name: str) -> str:
-        """The value of a tensor in the buffer: of the layout's sizes. name: of a step that this needs.
+        """Return the name of a value that holds the tensor with this layout in the buffer. `name`: for the added steps.
 
-        ValueError for bytes that were never written.
+        Raises ValueError for bytes that were never written.
         """
-        found = self._of_last_writer(layout, dtype, name)
-        if found is None:
+        source = self._from_last_write(layout, dtype, name)
+        if source is None:
             start, stop = _byte_span(layout, dtype.itemsize)
-            value, at = self._located(self._pieces(), start, stop, dtype)
-            offset = layout.offset - start // dtype.itemsize + at
-            found = value, replace(layout, offset=offset, extent=prod(self.graph.types[value].shape))
-        return self._viewed(name, *found)
+            value, first = self._value_of_bytes(self._parts(), start, stop, dtype)
+            offset = layout.offset - start // dtype.itemsize + first
+            source = value, replace(layout, offset=offset, extent=prod(self.graph.types[value].shape))
+        return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """The first elements of the buffer: a value of that many, of any shape. name: of a step that this needs."""
-        value, at = self._located(self._pieces(), 0, count * dtype.itemsize, dtype)
-        if at == 0 and prod(self.graph.types[value].shape) == count:
+        """Return the name of a value, of any shape, with the buffer's first `count` elements. `name`: for the added steps."""
+        value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
+        if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
-        return self._viewed(name, value, Layout((count,), (1,), at, prod(self.graph.types[value].shape)))
+        return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
-    def _of_last_writer(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
-        """The value of the last dispatch that wrote into the tensor's part of the buffer, and where the tensor lies in it. None
-        where there is none, or where the tensor has elements that it did not write.
+    def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
+        """Return the value of the last write that overlaps the tensor, and the tensor's layout in this value.
+
+        Returns None if there is no such write, or if it does not cover the tensor.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
-        over = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
-        last = next(over, None)
+        overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
+        last = next(overlapping, None)
         if last is None or last.itemsize != dtype.itemsize:
             return None
-        inside = _place_in(last.layout, layout, last.itemsize)
+        inside = _layout_in_value(last.layout, layout, last.itemsize)
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
-    def _pieces(self, writes: int | None = None) -> list[HeldPart]:
-        """What the buffer holds after the first `writes` of the writes, by default after all."""
-        pieces = self._initial
+    def _parts(self, writes: int | None = None) -> list[BufferPart]:
+        """Return the buffer's parts after the first `writes` writes, by default after all."""
+        parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span
-            kept = [part for piece in pieces for part in _outside(piece, start, stop)]
-            new = HeldPart(start, stop, partial(self._flat_write, number))
-            pieces = sorted([*kept, new], key=lambda piece: piece.start)
-        return pieces
+            kept = [rest for part in parts for rest in _outside(part, start, stop)]
+            new = BufferPart(start, stop, partial(self._flat_write, number))
+            parts = sorted([*kept, new], key=lambda part: part.start)
+        return parts
 
     def _flat_write(self, number: int) -> str:
-        """The value of all elements of the buffer from the first that a write wrote to the last, in row-major order."""
+        """Return a value with the buffer's elements from the first to the last of a write, in the buffer's order."""
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides
@@ -127,58 +128,60 @@ class BufferContents:
                     self.graph.transposed(name, write.value, order) if moved != sorted(moved) else write.value
                 )
             else:
-                self._flattened[number] = self._woven(name, write, self._pieces(number))
+                self._flattened[number] = self._with_gaps_filled(name, write, self._parts(number))
         return self._flattened[number]
 
-    def _woven(self, name: str, write: Write, before: Sequence[HeldPart]) -> str:
-        """The part of the buffer around a write that leaves gaps: written elements, and what lay between them before."""
+    def _with_gaps_filled(self, name: str, write: Write, before: Sequence[BufferPart]) -> str:
+        """Return a value with the elements of a write with gaps, and the earlier contents of the gaps.
+
+        The written elements and the earlier contents are concatenated; a gather by constant positions merges them.
+        """
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
-        if count > MOST_WOVEN:
+        if count > MOST_WITH_GAPS:
             raise ValueError(
                 f"{self.name!r} is read after a dispatch wrote {written} of {count} elements there, with gaps, and a graph holds "
-                f"at most {MOST_WOVEN} elements of such a part: bind an OutputTensor without gaps, or split the model in front "
-                "of what reads it"
+                f"at most {MOST_WITH_GAPS} elements of such a part: bind an OutputTensor without gaps, or split the model in "
+                "front of what reads it"
             )
-        value, at = self._located(before, start, stop, dtype)
-        old = self._viewed(f"{name}: before", value, Layout((count,), (1,), at, prod(graph.types[value].shape)))
+        value, first = self._value_of_bytes(before, start, stop, dtype)
+        old = self._view(f"{name}: before", value, Layout((count,), (1,), first, prod(graph.types[value].shape)))
         new = graph.reshaped(f"{name}: flat", write.value, (written,))
         both = graph.concatenated(f"{name}: both", [new, old], 0)
         positions = np.arange(written, written + count)
-        steps = np.indices(write.layout.sizes).reshape(len(write.layout.sizes), -1)
-        positions[np.tensordot(write.layout.strides, steps, 1)] = np.arange(written)
-        return graph.problem(name, _taken(written + count, count, dtype), both, graph.constant(positions))
+        coordinates = np.indices(write.layout.sizes).reshape(len(write.layout.sizes), -1)
+        positions[np.tensordot(write.layout.strides, coordinates, 1)] = np.arange(written)
+        return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
-    def _located(self, pieces: Sequence[HeldPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
-        """A value of `dtype` that has the bytes start … stop - 1 in row-major order, and the element at which they begin."""
-        parts = [part for piece in pieces for part in _inside(piece, start, stop)]
+    def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
+        """Return a value of `dtype` that contains the bytes start … stop - 1 in order, and the number of their first element."""
+        parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
         name = f"'{self.name}' from byte {start} on"
-        if len(parts) == 1 and parts[0].value is not None and self._holds(parts[0], dtype):
-            return self._as_type(name, parts[0].value(), dtype), parts[0].at // dtype.itemsize
-        whole = all(self._holds(part, dtype) and (part.stop - part.start) % dtype.itemsize == 0 for part in parts)
+        if len(parts) == 1 and parts[0].value is not None and self._is_aligned(parts[0], dtype):
+            return self._as_type(name, parts[0].value(), dtype), parts[0].first_byte // dtype.itemsize
+        whole = all(self._is_aligned(part, dtype) and (part.stop - part.start) % dtype.itemsize == 0 for part in parts)
         unit = dtype if whole else BYTE
-        values = [self._cut(name, part, unit) for part in parts]
+        values = [self._flat_part(name, part, unit) for part in parts]
         return self._as_type(name, self.graph.concatenated(name, values, 0), dtype), 0
 
-    def _holds(self, piece: HeldPart, dtype: np.dtype[Any]) -> bool:
-        """Whether a piece of a value is elements of a type."""
-        if piece.value is None:
+    def _is_aligned(self, part: BufferPart, dtype: np.dtype[Any]) -> bool:
+        """Return True if the part starts at an element of `dtype`, and its value is a whole number of them."""
+        if part.value is None:
             return True
-        tensor = self.graph.types[piece.value()]
-        return prod(tensor.shape) * tensor.dtype.itemsize % dtype.itemsize == 0 and piece.at % dtype.itemsize == 0
+        tensor = self.graph.types[part.value()]
+        return prod(tensor.shape) * tensor.dtype.itemsize % dtype.itemsize == 0 and part.first_byte % dtype.itemsize == 0
 
-    def _cut(self, name: str, piece: HeldPart, dtype: np.dtype[Any]) -> str:
-        """A piece as a value of one dimension."""
-        count, at = (each // dtype.itemsize for each in (piece.stop - piece.start, piece.at))
-        if piece.value is None:
+    def _flat_part(self, name: str, part: BufferPart, dtype: np.dtype[Any]) -> str:
+        count, first = ((part.stop - part.start) // dtype.itemsize, part.first_byte // dtype.itemsize)
+        if part.value is None:
             return self.graph.expanded(f"padding of '{self.name}'", self.graph.constant(np.zeros(1, dtype)), (count,))
-        value = self._as_type(name, piece.value(), dtype)
-        return self._viewed(name, value, Layout((count,), (1,), at, prod(self.graph.types[value].shape)))
+        value = self._as_type(name, part.value(), dtype)
+        return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _as_type(self, name: str, value: str, dtype: np.dtype[Any]) -> str:
-        """The same bytes as elements of another type: of the same shape where these are as large, else in one dimension."""
+        """Return the value's bytes as elements of `dtype`: in the same shape if the item sizes are equal, else flat."""
         tensor = self.graph.types[value]
         if tensor.dtype == dtype:
             return value
@@ -186,53 +189,53 @@ class BufferContents:
         shape = tensor.shape if tensor.dtype.itemsize == dtype.itemsize else (count,)
         return self.graph.bitcast(f"{name}: as {dtype}", value, dtype, shape)
 
-    def _viewed(self, name: str, value: str, place: Layout) -> str:
-        """The tensor that lies in a packed value as `place` says."""
+    def _view(self, name: str, value: str, layout: Layout) -> str:
         tensor = self.graph.types[value]
         packed = all(
-            step == own
-            for size, step, own in zip(place.sizes, place.strides, packed_strides(place.sizes), strict=True)
+            step == packed_step
+            for size, step, packed_step in zip(layout.sizes, layout.strides, packed_strides(layout.sizes), strict=True)
             if size > 1
         )
-        if packed and place.offset == 0 and prod(place.sizes) == prod(tensor.shape):
-            return self.graph.reshaped(name, value, place.sizes)
-        return self.graph.problem(name, StridedView(tensor, place.sizes, place.strides, place.offset), value)
+        if packed and layout.offset == 0 and prod(layout.sizes) == prod(tensor.shape):
+            return self.graph.reshaped(name, value, layout.sizes)
+        return self.graph.problem(name, StridedView(tensor, layout.sizes, layout.strides, layout.offset), value)
 
 
-def _place_in(written: Layout, read: Layout, itemsize: int) -> Layout | None:
-    """Where a tensor in a buffer lies in the packed value that was written there; None where the value does not have all of its
-    elements, or strides cannot say it.
+def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | None:
+    """Return the layout of a tensor in the packed value that a write put into the buffer.
+
+    `written`, `read`: the layouts in the buffer of the write and of the tensor. Returns None if the value lacks elements of the
+    tensor, or if strides cannot express their places.
     """
-    count, extent = prod(written.sizes), max(reach(each.sizes, each.strides, each.offset)[1] for each in (written, read)) + 1
+    last = max(reach(layout.sizes, layout.strides, layout.offset)[1] for layout in (written, read))
+    count, extent = prod(written.sizes), last + 1
     store = IndexPlan(written.sizes, written.strides, packed_strides(written.sizes), itemsize, count, extent, 0, written.offset)
     load = IndexPlan(read.sizes, packed_strides(read.sizes), read.strides, itemsize, extent, prod(read.sizes), read.offset)
     try:
-        found = compose(load, store)
+        composed = compose(load, store)
     except CompositionError:
         return None
-    steps = iter(found.in_strides)
-    if found.shape != tuple(size for size in read.sizes if size > 1):
+    if composed.shape != tuple(size for size in read.sizes if size > 1):
         return None
-    return Layout(read.sizes, tuple(next(steps) if size > 1 else 0 for size in read.sizes), found.in_offset, count)
+    steps = iter(composed.in_strides)
+    return Layout(read.sizes, tuple(next(steps) if size > 1 else 0 for size in read.sizes), composed.in_offset, count)
 
 
-def _inside(piece: HeldPart, start: int, stop: int) -> Iterator[HeldPart]:
-    """The part of a piece between two bytes, where there is one."""
-    first, last = max(piece.start, start), min(piece.stop, stop)
+def _inside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
+    first, last = max(part.start, start), min(part.stop, stop)
     if first < last:
-        yield HeldPart(first, last, piece.value, piece.at + first - piece.start)
+        yield BufferPart(first, last, part.value, part.first_byte + first - part.start)
 
 
-def _outside(piece: HeldPart, start: int, stop: int) -> Iterator[HeldPart]:
-    yield from _inside(piece, piece.start, start)
-    yield from _inside(piece, stop, piece.stop)
+def _outside(part: BufferPart, start: int, stop: int) -> Iterator[BufferPart]:
+    yield from _inside(part, part.start, start)
+    yield from _inside(part, stop, part.stop)
 
 
-def _taken(count: int, taken: int, dtype: np.dtype[Any]) -> DescriptorProblem:
-    """The gather of `taken` of `count` elements by positions."""
+def _gather(count: int, positions: int, dtype: np.dtype[Any]) -> DescriptorProblem:
     data, indices, output = (
         BufferTensorDesc(data_type=kind.upper(), sizes=(size,))
-        for kind, size in ((dtype.name, count), ("int64", taken), (dtype.name, taken))
+        for kind, size in ((dtype.name, count), ("int64", positions), (dtype.name, positions))
     )
     return DescriptorProblem(
         GatherOperatorDesc(input_tensor=data, indices_tensor=indices, output_tensor=output, axis=0, index_dimensions=1)

@@ -1,4 +1,4 @@
-"""DirectML's descriptors, DxDispatch models, and streams of descriptors, one on each line, as graphs."""
+"""Graphs of DirectML descriptors, of DxDispatch models, and of streams (files with one descriptor per line)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlgather.dialects.buffer_contents import BufferContents, HeldPart
+from dmlgather.dialects.buffer_contents import BufferContents, BufferPart
 from dmlgather.dialects.descriptor_problem import DescriptorProblem, tensor_type
 from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.index_graph import IndexGraph
@@ -32,13 +32,13 @@ from dmlgather.wording import braces
 
 
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
-    """The graph of descriptors that run in order, where each further one's InputTensor is the output of the one before.
+    """Return the graph of a chain of descriptors: the InputTensor of each is the output of the one before.
 
-    Inputs: InputTensor of the first, then every IndicesTensor in order. A tensor without strides is an array of its Sizes, one
-    with strides the buffer that it lies in, as an array of one dimension. Output: OutputTensor of the last, of its Sizes.
+    The inputs are the first InputTensor, then every IndicesTensor in order. A tensor without strides is an array with its Sizes;
+    a tensor with strides is its whole buffer, as an array of one dimension. The output is the last OutputTensor, with its Sizes.
 
-    DescriptorError for one that feature level 6_4 does not take, ValueError for none, and for one that reads what the one before
-    it did not write.
+    Raises DescriptorError for a descriptor that feature level 6_4 does not take; ValueError for an empty sequence, and for a
+    descriptor that reads more than the one before it writes.
     """
     if not descriptors:
         raise ValueError("expected at least one descriptor, got none")
@@ -64,10 +64,10 @@ def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
 
 
 def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
-    """ValueError where a descriptor, of this number from 1, writes less than the next one reads."""
+    """Raise ValueError if `writer` writes less than `reader` reads. `number`: the writer's, from 1."""
     written, read = writer.tensor(writer.operator.output), reader.tensor("input_tensor")
     if written.span * written.data_type.bytes < read.span * read.data_type.bytes:
-        has, needs = (f"{each.data_type.name} {braces(each.sizes)}" for each in (written, read))
+        has, needs = (f"{tensor.data_type.name} {braces(tensor.sizes)}" for tensor in (written, read))
         raise ValueError(
             f"descriptor {number} ({writer.operator.name}) writes OutputTensor {has}, but descriptor {number + 1} "
             f"({reader.operator.name}) reads InputTensor {needs}, which is larger: each descriptor reads what the one before it "
@@ -76,15 +76,17 @@ def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
 
 
 def model_graph(model: CheckedFile) -> IndexGraph:
-    """The graph of a DxDispatch model without errors.
+    """Return the graph of a DxDispatch model.
 
-    A dispatch reads and writes arrays of its tensors' Sizes; a view before it says where they lie in what its resources hold.
-    Inputs: the resources whose initial values reach an output, in the model's order. Such a value has the Sizes of the first
-    tensor that reads it, where that is packed and holds all of it, else one dimension. Outputs: what the print and writeFile
-    commands show of resources that a dispatch has written, in order; then what such resources hold at the end that no later
-    command reads or shows. Both have the names of their resources, which are their labels too; where several outputs have one,
-    further ones have a number behind it, and an input whose resource is an output as well is called "name (before)". ValueError
-    for a model with errors or refusals.
+    Every dispatch is a problem on arrays with its tensors' Sizes; views before it read them from the contents of its resources.
+
+    The inputs are the resources whose initial values reach an output, in the model's order. An input has the Sizes of the first
+    tensor that reads it if this tensor is packed and covers all values; otherwise one dimension. The outputs are the values that
+    print and writeFile commands show of written resources, in order; then the final contents of written resources that no
+    later command reads or shows.
+
+    Inputs and outputs have their resources' names, also as labels. Further outputs of a resource get a number; an input whose
+    resource is also an output is called "name (before)". Raises ValueError for a model with errors or refusals.
     """
     if not model.ok or model.refusals:
         raise ValueError(f"{model.file} has problems, errors or parts that cannot be executed; check_file lists them")
@@ -92,33 +94,36 @@ def model_graph(model: CheckedFile) -> IndexGraph:
 
 
 def buffer_type(tensor: BufferTensorDesc) -> TensorType:
-    """The array that a tensor's buffer is: of its Sizes, or where it has strides of one dimension, of TotalTensorSizeInBytes."""
-    whole = -(-tensor.total_bytes // tensor.data_type.bytes)
-    return TensorType(tensor.sizes if tensor.strides is None else (whole,), tensor_type(tensor).dtype)
+    """Return the type of a tensor's buffer: with the tensor's Sizes, or, if it has strides, with one dimension.
+
+    The one dimension covers TotalTensorSizeInBytes.
+    """
+    elements = -(-tensor.total_bytes // tensor.data_type.bytes)
+    return TensorType(tensor.sizes if tensor.strides is None else (elements,), tensor_type(tensor).dtype)
 
 
 def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
-    """A buffer that holds a value, and nothing behind it."""
+    """Return the contents of a buffer that holds exactly one value."""
     tensor = graph.types[value]
-    return BufferContents(graph, name, [HeldPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
+    return BufferContents(graph, name, [BufferPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
 
 
 class _ModelGraph:
-    """A model while its graph is built."""
-
     def __init__(self, model: CheckedFile) -> None:
         self.model, self.builder = model, GraphBuilder()
         self.first_readers = _first_readers(model)
         self.inputs: dict[str, str] = {}
-        """The values of resources at first, by resource; those that were needed."""
+        """The initial values that were read so far, by resource."""
         self.labels: dict[str, str] = {}
         self.initial, self.contents = (
-            {name: BufferContents(self.builder, name, self._pieces(resource)) for name, resource in model.resources.items()}
+            {
+                name: BufferContents(self.builder, name, self._initial_parts(resource))
+                for name, resource in model.resources.items()
+            }
             for _ in range(2)
         )
 
     def graph(self) -> IndexGraph:
-        """See `model_graph`."""
         shown: dict[str, None] = {}
         written, unread = set[str](), set[str]()
         for command in self.model.commands:
@@ -136,13 +141,13 @@ class _ModelGraph:
         return _with_names_of_resources(replace(graph, inputs=tuple(inputs)).needed())
 
     def _dispatch(self, command: Dispatch) -> tuple[set[str], str]:
-        """Add the steps of a dispatch. Returns the resources that it reads, and the one that it writes."""
+        """Add the steps of a dispatch. Return the resources that it reads, and the resource that it writes."""
         desc = self.model.dispatchables[command.dispatchable].desc
-        at_execution, at_first = self.model.buffer_bindings(command)
+        at_execution, at_initialisation = self.model.buffer_bindings(command)
         inputs, read = [], set()
         for field in desc.operator.inputs:
             tensor = desc.tensor(field)
-            owned = at_first.get(wire_name(field))
+            owned = at_initialisation.get(wire_name(field))  # OWNED_BY_DML: DirectML copied it when the operator was initialised
             bound = at_execution[wire_name(field)] if owned is None else owned
             contents = (self.contents if owned is None else self.initial)[bound.resource]
             name = f"{wire_name(field)} of dispatch '{command.dispatchable}'"
@@ -156,20 +161,20 @@ class _ModelGraph:
         return read, output.resource
 
     def _shown(self, resource: str) -> str:
-        """The value of what print shows of a resource."""
+        """Return the value that a print command shows of a resource."""
         values = self.model.resources[resource].values
         dtype = np.dtype(values.data_type.name.lower())
         value = self.contents[resource].elements(values.count, dtype, f"'{resource}' as it is shown")
         self.labels.setdefault(value, resource)
         return value
 
-    def _pieces(self, resource: Resource) -> list[HeldPart]:
-        """What a resource holds at first: zeros, its values, zeros."""
+    def _initial_parts(self, resource: Resource) -> list[BufferPart]:
+        """Return a resource's initial contents: zeros, its values, zeros."""
         end = resource.offset + resource.values.bytes
         parts = [
-            HeldPart(0, resource.offset, None),
-            HeldPart(resource.offset, end, partial(self._initial_value, resource)),
-            HeldPart(end, resource.size, None),
+            BufferPart(0, resource.offset, None),
+            BufferPart(resource.offset, end, partial(self._initial_value, resource)),
+            BufferPart(end, resource.size, None),
         ]
         return [part for part in parts if part.start < part.stop]
 
@@ -195,32 +200,31 @@ class _ModelGraph:
 
 
 def _with_names_of_resources(graph: IndexGraph) -> IndexGraph:
-    """The graph whose inputs and outputs are called what their resources are; see `model_graph`."""
+    """Return the graph with inputs and outputs named after their resources; see `model_graph`."""
     outputs = {graph.label(value) for value in graph.outputs}
-    wanted = {value: graph.label(value) for value in graph.outputs}
+    preferred = {value: graph.label(value) for value in graph.outputs}
     for value in graph.inputs:
         label = graph.label(value)
-        wanted.setdefault(value, f"{label} (before)" if label in outputs else label)
-    names, taken = dict[str, str](), set[str]()
-    for value in dict.fromkeys((*wanted, *graph.types)):
-        name = own = wanted.get(value, value)
+        preferred.setdefault(value, f"{label} (before)" if label in outputs else label)
+    names, used = dict[str, str](), set[str]()
+    for value in dict.fromkeys((*preferred, *graph.types)):
+        name = base = preferred.get(value, value)
         number = 1
-        while name in taken:
+        while name in used:
             number += 1
-            name = f"{own} ({number})"
-        taken.add(name)
+            name = f"{base} ({number})"
+        used.add(name)
         names[value] = name
     return graph.renamed(names)
 
 
 def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
-    """Where a tensor's elements lie in the resource that it is bound to."""
     return replace(tensor.layout(), offset=bound.offset // tensor.data_type.bytes)
 
 
 def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
-    """The first tensor that reads each resource, and the byte there at which it begins."""
-    found: dict[str, tuple[BufferTensorDesc, int]] = {}
+    """Return, by resource, the first tensor that reads it, and the tensor's byte offset."""
+    readers: dict[str, tuple[BufferTensorDesc, int]] = {}
     for command in model.commands:
         if isinstance(command, Dispatch):
             desc = model.dispatchables[command.dispatchable].desc
@@ -228,16 +232,16 @@ def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]
             for field in desc.operator.inputs:
                 for bound in bindings:
                     if bound.tensor == wire_name(field):
-                        found.setdefault(bound.resource, (desc.tensor(field), bound.offset))
-    return found
+                        readers.setdefault(bound.resource, (desc.tensor(field), bound.offset))
+    return readers
 
 
 LEVEL = FeatureLevel.LEVEL_6_4
-"""At which the descriptors are checked."""
+"""Feature level for the check of a stream's descriptors."""
 
 
 def stream_graph(path: Path) -> IndexGraph:
-    """The graph of a stream. FileError, with the line, for one that `checked_stream` leaves out."""
+    """Return the graph of a stream. Raises FileError, with the line, if `checked_stream` skips a line."""
     checked, graph = checked_stream(path)
     for item in sorted(left_out(checked), key=lambda item: item.line or 0):
         if isinstance(item, LocatedFinding) and item.code == OTHER:
@@ -247,8 +251,9 @@ def stream_graph(path: Path) -> IndexGraph:
 
 
 def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
-    """What `check` finds in a stream, and the graph of the descriptors that are legal at feature level 6_4, side by side, equal
-    lines once. The tensors of the descriptor of line 3 are called "InputTensor 3" and so on.
+    """Return the findings of `check` in a stream, and the graph of all descriptors that feature level 6_4 takes.
+
+    The descriptors are independent of each other; equal lines occur once. Values have the line's number: "InputTensor 3".
     """
     legal: dict[int, OperatorDesc] = {}
     checked = check_lines_file(path, LEVEL, legal)
@@ -263,10 +268,9 @@ def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
 
 
 def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
-    """Why lines of a stream are not in its graph."""
+    """Return the reasons why lines of a stream are not in its graph."""
     return [*checked.problems, *checked.errors, *(finding for finding in checked.findings if finding.code == OTHER)]
 
 
 def _numbered(graph: IndexGraph, number: int) -> IndexGraph:
-    """The graph with a number behind the names of its values and steps."""
     return graph.renamed({name: f"{name} {number}" for name in graph.types}, lambda name: f"line {number}: {name}")

@@ -1,4 +1,4 @@
-"""A DirectML descriptor as a problem, like those of the dialects."""
+"""DirectML descriptors as problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True)
 class DescriptorProblem(Problem):
-    """What a valid descriptor does with arrays of its tensors' Sizes; where it says that they lie in buffers plays no part."""
+    """The operation of a valid descriptor on arrays with its tensors' Sizes. The tensors' Strides and offsets are ignored."""
 
     desc: OperatorDesc
 
@@ -23,32 +23,30 @@ class DescriptorProblem(Problem):
 
     @property
     def name(self) -> str:  # type: ignore[override] # it follows from the descriptor
-        """The operator's name: "GATHER"."""
+        """The operator's name, such as "GATHER"."""
         return self.desc.operator.name
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # likewise
-        """data, and indices where the operator has any."""
+        """The names "data", and "indices" if the operator takes indices."""
         return ("data", "indices")[: len(self.desc.operator.inputs)]
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """InputTensor, and IndicesTensor where there is one."""
         return tuple(map(wire_name, self.desc.operator.inputs))
 
     @property
     def data(self) -> TensorType:  # type: ignore[override] # likewise
-        """InputTensor."""
+        """The type of InputTensor."""
         return tensor_type(self.desc.tensor("input_tensor"))
 
     @property
     def indices(self) -> TensorType:
-        """IndicesTensor."""
+        """The type of IndicesTensor."""
         return tensor_type(self.desc.tensor("indices_tensor"))
 
     @property
     def output(self) -> TensorType:
-        """OutputTensor."""
         return tensor_type(self.desc.tensor(self.desc.operator.output))
 
     @property
@@ -60,5 +58,5 @@ class DescriptorProblem(Problem):
 
 
 def tensor_type(tensor: BufferTensorDesc) -> TensorType:
-    """Sizes and type of a described tensor."""
+    """Return the Sizes and the data type of a described tensor."""
     return TensorType(tensor.sizes, np.dtype(tensor.data_type.name.lower()))

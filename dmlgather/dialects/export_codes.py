@@ -1,7 +1,7 @@
-"""The codes of findings about a dialect's operators in DirectML: each code's rule, its severity and its source.
+"""The codes of findings about exports to DirectML: each code's rule, severity and source.
 
-Codes are stable and never reused. EXP1xx: there is no DirectML descriptor for a call; EXP2xx: there is one, but some indices give
-other results; EXP3xx: a model does not say enough, or is invalid. `docs/expressing.md` has a section for each.
+Codes are stable and never reused. EXP1xx: a call has no DirectML descriptor. EXP2xx: it has one, but some indices give other
+results. EXP3xx: a model is incomplete or invalid. `docs/expressing.md` has a section for each code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SOURCES = {
     "OPENVINO": "OpenVINO operations, https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html",
     "SHAPES": "ONNX shape inference, https://onnx.ai/onnx/repo-docs/ShapeInference.html",
 }
-"""The documents that the keys in brackets stand for, besides those of `dmlgather.directml.SOURCES`."""
+"""Documents by their keys in brackets, in addition to `dmlgather.directml.SOURCES`."""
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
@@ -68,4 +68,4 @@ _ROWS = (
 )
 
 CODES = {row.code: row for row in _ROWS}
-"""Every code, in order."""
+"""Every code, in ascending order."""

@@ -1,4 +1,4 @@
-"""From a dialect's problems to DirectML: what all dialects share. A dialect has one `Exporter`, with a form per problem."""
+"""Export of problems to DirectML: the parts that all dialects share. A dialect has one `Exporter`, with a form per problem."""
 
 from __future__ import annotations
 
@@ -22,54 +22,57 @@ from dmlgather.wording import alternatives
 Descriptors = tuple[OperatorDesc, ...]
 
 LEVELS = tuple(sorted({row.level for row in TABLE}))
-"""The feature levels that take more of this family than the level before."""
+"""The feature levels that add operators or types of this family, in ascending order."""
 
 
 def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
-    """The array inputs by their names, and the output."""
+    """Return the types of the array inputs and of the output, by name."""
     return dict(zip((*problem.inputs, "output"), problem.tensors, strict=True))
 
 
-class Unlike(NamedTuple):
-    """Which indices of a problem DirectML treats otherwise than its dialect, in words.
+class IndexDifferences(NamedTuple):
+    """Indices of a problem that give other results in DirectML than in its dialect; texts for findings.
 
-    path: what the dialect calls the indices. outside: what it gives for those out of `bounds`, where DirectML takes the nearest
-    element; None where it does so too. negative: what it gives for negative ones, which DirectML counts from the end; likewise.
-    Behind each of them: what to do about it. what: what indices are.
+    `path`: the dialect's name for the indices. `outside`: the dialect's result for an index out of `bounds`; DirectML takes the
+    nearest element. `negative`: its result for a negative index; DirectML counts from the end. Both are None if DirectML gives
+    the same result. `remedy`, `negative_remedy`: advice on each. `noun`: the word for the indices, in the plural.
     """
 
     path: str
     bounds: str
     outside: str | None
-    mend: str
+    remedy: str
     negative: str | None = None
-    mend_negative: str = ""
-    what: str = "indices"
+    negative_remedy: str = ""
+    noun: str = "indices"
 
 
 @dataclass(frozen=True, eq=False)
 class Exporter:
-    """How a dialect's problems become descriptors. Compared by identity, and hashable.
+    """Export of a dialect's problems to descriptors. Compared by identity, and hashable.
 
-    forms: from a problem, whose tensors all have elements that are numbers, and a level to the descriptors; InexpressibleError
-    where there are none. title: what a report calls a problem: "ONNX Gather-13". required: the tensors that must have elements,
-    by name. names: what the dialect calls an input or attribute, where it is not the problem's own name: {"data": "operand"}.
-    unlike: how the dialect treats indices, from a problem and their values, if they are known; None for as DirectML does.
-    emptied: what is to be done about an output that has no elements along an axis, where that is not what others give: from the
-    problem and the axis; None otherwise.
+    `forms`: a function per problem class, from a problem and a level to descriptors; it raises InexpressibleError if there are
+    none. Its problem has numeric tensors with elements. `title`: the problem's name in reports, such as "ONNX Gather-13".
+    `required`: the tensors that must have elements, by name. `names`: the dialect's names of inputs and attributes, if they
+    differ from the problem's: {"data": "operand"}. `index_differences`: from a problem and the indices' values, if known, to
+    the differences from DirectML; None for none. `empty_output_remedy`: from a problem and an axis of size 0 of the output to
+    advice; None for the usual advice.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
     title: Callable[[Any], str]
     required: Callable[[Any], Mapping[str, TensorType]] = tensors_by_name
     names: Mapping[str, str] = field(default_factory=dict)
-    unlike: Callable[[Any, Any], Unlike | None] | None = None
-    emptied: Callable[[Any, int], str | None] | None = None
+    index_differences: Callable[[Any, Any], IndexDifferences | None] | None = None
+    empty_output_remedy: Callable[[Any, int], str | None] | None = None
 
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
     ) -> OperatorDesc | Descriptors | Report:
-        """What a public `to_directml` returns. call: makes the problem; TypeError, ValueError and IndexError become an EXP101."""
+        """Return the result of a public `to_directml`: a descriptor, a chain of descriptors, or a report.
+
+        `call`: makes the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
+        """
         try:
             problem = call()
         except (TypeError, ValueError, IndexError) as error:
@@ -84,19 +87,19 @@ class Exporter:
         return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
 
     def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-        """The descriptors for a problem at `level`, in the order in which they run, or a report of why there are none.
+        """Return the problem's descriptors at `level`, in the order of execution, usually one; or a report with errors.
 
-        Usually there is one descriptor. The report's findings have severity error: codes EXP1xx, with the dialect's names, or
-        those of `validate` where the level has the operator but not for this data type.
+        The report's codes are EXP1xx, with the dialect's names; or the codes of `validate` if the level has the operator, but not
+        for this data type.
         """
         try:
             return self._at(level, problem)
         except InexpressibleError as refusal:
-            finding = refusal.finding if not refusal.newer else self._with_level(refusal.finding, problem)
+            finding = self._with_level(refusal.finding, problem) if refusal.newer else refusal.finding
             return self._report(problem, level, finding)
 
     def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
-        """The lowest feature level that takes a problem, and its descriptors there; None where no level does."""
+        """Return the lowest feature level that takes a problem, and its descriptors there; None if no level does."""
         for level in LEVELS:
             with suppress(InexpressibleError):
                 descriptors = self._at(level, problem)
@@ -104,24 +107,28 @@ class Exporter:
                     return level, descriptors
         return None
 
-    def differences(self, problem: Problem, known: Any = None) -> tuple[Finding, ...]:
-        """The indices for which the descriptors read other elements than the dialect, at any level: warnings EXP201, EXP202.
+    def differences(self, problem: Problem, indices: Any = None) -> tuple[Finding, ...]:
+        """Return warnings EXP201 and EXP202 about indices that give other results in DirectML, at any level.
 
-        known: the values of the indices, if they are known.
+        `indices`: the indices' values, if known.
         """
-        found, at = [], None if self.unlike is None else self.unlike(problem, known)
-        if at is not None and at.outside is not None:
-            got = f"{at.outside}, the nearest element in DirectML"
-            expected = f"{at.what} from {at.bounds}"
-            found.append(CODES["EXP201"].finding(at.path, expected=expected, got=got, remedy=at.mend))
-        if at is not None and at.negative is not None:
-            got = f"{at.negative}, an element counted from the end in DirectML from level 3_0 on"
-            found.append(CODES["EXP202"].finding(at.path, expected=f"{at.what} from 0 on", got=got, remedy=at.mend_negative))
-        return tuple(found)
+        unlike = None if self.index_differences is None else self.index_differences(problem, indices)
+        if unlike is None:
+            return ()
+        findings = []
+        if unlike.outside is not None:
+            got = f"{unlike.outside}, the nearest element in DirectML"
+            expected = f"{unlike.noun} from {unlike.bounds}"
+            findings.append(CODES["EXP201"].finding(unlike.path, expected=expected, got=got, remedy=unlike.remedy))
+        if unlike.negative is not None:
+            got = f"{unlike.negative}, an element counted from the end in DirectML from level 3_0 on"
+            expected = f"{unlike.noun} from 0 on"
+            findings.append(CODES["EXP202"].finding(unlike.path, expected=expected, got=got, remedy=unlike.negative_remedy))
+        return tuple(findings)
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
-        """As `express`, but InexpressibleError where a form raises it."""
-        findings = tuple(_findings_at_every_level(problem, self.required(problem), self.emptied))
+        """Like `express`, but without catching a form's InexpressibleError."""
+        findings = tuple(_findings_at_every_level(problem, self.required(problem), self.empty_output_remedy))
         if findings:
             return self._report(problem, level, *findings)
         descriptors = self.forms[type(problem)](problem, level)
@@ -133,35 +140,35 @@ class Exporter:
         return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
 
     def _with_level(self, finding: Finding, problem: Problem) -> Finding:
-        """The finding with the lowest level that takes the problem; where none does, with what the last level needs."""
+        """Add the lowest level that takes the problem to the finding's remedy; if none does, the newest level's remedy."""
         lowest = self.lowest(problem)
         if lowest is not None:
-            level, way, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
+            level, remedy, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
         else:
-            last = self.express(problem, LEVELS[-1])
-            assert isinstance(last, Report), "no level takes the problem"
-            level, way, remark = None, last.findings[0].remedy, "; no feature level takes it as it is"
-        ways = dict.fromkeys(filter(None, (way, finding.remedy)))
-        return finding.model_copy(update={"level": level, "remedy": ", or ".join(ways) + remark})
+            newest = self.express(problem, LEVELS[-1])
+            assert isinstance(newest, Report), "no level takes the problem"
+            level, remedy, remark = None, newest.findings[0].remedy, "; no feature level takes it as it is"
+        remedies = dict.fromkeys(filter(None, (remedy, finding.remedy)))
+        return finding.model_copy(update={"level": level, "remedy": ", or ".join(remedies) + remark})
 
     def _renamed(self, finding: Finding) -> Finding:
-        """The finding with the dialect's name at the start of its path."""
+        """Replace the name at the start of the finding's path by the dialect's name."""
         path = re.sub(r"^\w+", lambda first: self.names.get(first[0], first[0]), finding.path)
         return finding.model_copy(update={"path": path})
 
 
 def index_bounds(sizes: Iterable[int], wraps: bool) -> str:
-    """The indices into dimensions of these sizes that are in range, in words."""
+    """Return the valid indices into dimensions of these sizes, in words."""
     ranges = dict.fromkeys(f"{-size if wraps else 0} to {size - 1}" for size in sizes)
     return alternatives(ranges) + (", by the dimension that they index" if len(ranges) > 1 else "")
 
 
 def views(problem: Problem) -> list[View]:
-    """Data, indices where there are any, and output, packed; with the dimensions that the data type adds to data and output."""
+    """Return packed views of data, indices (if any) and output; data and output have the data type's extra dimensions."""
     storage = storage_type(problem.data.dtype)
     assert storage is not None, "such types are refused before"
     data_type, parts = storage
-    indices = [View.packed("indices", DataType[each.dtype.name.upper()], each.shape) for each in problem.tensors[1:-1]]
+    indices = [View.packed("indices", DataType[tensor.dtype.name.upper()], tensor.shape) for tensor in problem.tensors[1:-1]]
     data, output = (
         View.packed(name, data_type, tensor.shape + parts)
         for name, tensor in (("data", problem.data), ("output", problem.output))
@@ -170,7 +177,7 @@ def views(problem: Problem) -> list[View]:
 
 
 def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    """The form of every problem of windows. The described output has the dimensions of data."""
+    """Return the descriptors of a slice. The described output has the dimensions of data."""
     data, output = views(problem)
     windows = [*problem.windows, *(Window.whole(dim.size) for dim in data.dims[problem.data.rank :])]
     output = View.packed(output.name, output.data_type, [window.count for window in windows])
@@ -178,22 +185,22 @@ def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
 
 
 def gather_elements_form(problem: GatherElementsProblem, level: FeatureLevel) -> Descriptors:
-    """The form of every problem of one element per index."""
+    """Return the descriptors of a gather of one element per index."""
     data, indices, output = views(problem)
     parts = tuple(Dim(dim.size, 0) for dim in data.dims[problem.data.rank :])
     return gather_elements(data, replace(indices, dims=indices.dims + parts), output, problem.axis, level)
 
 
 def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors:
-    """The form of every problem of index tuples. The described output has a dimension for each one of the batch."""
+    """Return the descriptors of a gather by index tuples. The described output has every batch dimension."""
     data, indices, output = views(problem)
-    behind = data.sizes[problem.batch_dims + problem.tuple_size :]
-    output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *behind))
+    trail = data.sizes[problem.batch_dims + problem.tuple_size :]
+    output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *trail))
     return gather_nd(data, indices, output, problem.batch_dims, level)
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """`tensors_by_name`, where a last size of 0 of the indices of a problem of tuples is an empty tuple, which needs none."""
+    """Return `tensors_by_name`, but with index tuples counted as elements, so that empty tuples are allowed."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -201,7 +208,7 @@ def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
 
 
 def _with_own_type(report: Report, problem: Problem) -> Report:
-    """The report with the problem's own data type where the descriptor has another: "UINT64, which holds complex64"."""
+    """Add the problem's data type to findings about another type of the descriptor: "UINT64, which holds complex64"."""
     dtype = problem.data.dtype
     storage = storage_type(dtype)
     if storage is None or storage[0].name == dtype.name.upper():
@@ -216,7 +223,7 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
 
 
 def not_whole_bytes(expected: str, got: str) -> Finding:
-    """The finding about data that DirectML's gathers cannot move: "strings", or a type of less than a byte."""
+    """Return the finding about a data type that DirectML cannot move. `got`: "strings", or a type smaller than a byte."""
     remedy = "convert the data to a type of whole bytes first"
     if got == "strings":
         remedy = "gather positions of strings in DirectML and look the strings up on the host"
@@ -224,31 +231,33 @@ def not_whole_bytes(expected: str, got: str) -> Finding:
 
 
 def _findings_at_every_level(
-    problem: Problem, required: Mapping[str, TensorType], emptied: Callable[[Any, int], str | None] | None
+    problem: Problem,
+    required: Mapping[str, TensorType],
+    empty_output_remedy: Callable[[Any, int], str | None] | None,
 ) -> Iterator[Finding]:
-    """Findings about a problem that no level takes in any form. emptied: as of Exporter."""
+    """Yield the reasons why no level takes a problem in any form: its data type, and tensors without elements."""
     dtype = problem.data.dtype
     if storage_type(dtype) is None:
         strings = dtype.hasobject
         yield not_whole_bytes("numbers or bool" if strings else "elements of whole bytes", "strings" if strings else dtype.name)
     empty = {name: tensor.shape for name, tensor in required.items() if 0 in tensor.shape}
     if len(empty) > 1:
-        empty.pop("output", None)  # it is empty because an input is
+        empty.pop("output", None)  # follows from the empty input
     shapes = {name: list(tensor.shape) for name, tensor in tensors_by_name(problem).items()}
     for name, shape in empty.items():
         for axis, size in enumerate(shape):
             if size == 0:
+                special = empty_output_remedy(problem, axis) if empty_output_remedy is not None and name == "output" else None
                 yield CODES["EXP102"].finding(
                     f"{name}.shape[{axis}]",
                     expected="at least 1",
                     got=f"0 in {shapes[name]}",
-                    remedy=(emptied(problem, axis) if emptied is not None and name == "output" else None)
-                    or "leave the node out where a tensor has no elements: DirectML cannot describe one",
+                    remedy=special or "leave the node out where a tensor has no elements: DirectML cannot describe one",
                 )
 
 
 class OutOfRange(NamedTuple):
-    """An index that is out of range. place: in the array of indices, "indices[0,2]". valid: "-5 … 4, as data has size 5 …"."""
+    """An index out of range. `place`: its position, "indices[0,2]". `valid`: text like "-5 … 4, as data has size 5 …"."""
 
     place: str
     value: int
@@ -256,31 +265,30 @@ class OutOfRange(NamedTuple):
 
 
 def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> OutOfRange | None:
-    """The first index, in the order of the array, that is out of range; None where there is none.
+    """Return the first index out of range, in row-major order; None if all are in range.
 
-    problem: one that looks up `indices`, an array on the host. most: the dimensions of data whose size is not known, with the
-    most that it can be; None where that is not known either.
+    `indices`: an array on the host. `most`: for dimensions of data whose size is unknown, the largest possible size, or None.
     """
     if 0 in problem.output.shape or not problem.lookup_axes:
         return None
     most = most or {}
-    per_place = len(problem.lookup_axes)  # 1, but for index tuples
-    values = np.asarray(indices).reshape(-1, per_place)
-    ends = [most.get(axis, problem.data.shape[axis]) for axis in problem.lookup_axes]
-    sizes = np.array([_ANY_SIZE if size is None else size for size in ends], np.int64)
+    per_tuple = len(problem.lookup_axes)  # 1 unless the indices are tuples
+    values = np.asarray(indices).reshape(-1, per_tuple)
+    bounds = [most.get(axis, problem.data.shape[axis]) for axis in problem.lookup_axes]
+    sizes = np.array([_UNBOUNDED if size is None else size for size in bounds], np.int64)
     bad = (values < (-sizes if problem.wraps else 0)) | (values >= sizes)
     if not bad.any():
         return None
     first = int(np.argmax(bad))
     place = np.unravel_index(first, np.shape(indices))
-    axis, size = problem.lookup_axes[first % per_place], ends[first % per_place]
+    axis, size = problem.lookup_axes[first % per_tuple], bounds[first % per_tuple]
     valid = "0 or more"
     if size is not None:
-        known = "at most size" if axis in most else "size"
+        size_word = "at most size" if axis in most else "size"
         valid = f"{-size if problem.wraps else 0} … {size - 1}" if size else "no index"
-        valid += f", as data has {known} {size} in dimension {axis}"
-    return OutOfRange(f"indices[{','.join(str(each) for each in place)}]", int(values.reshape(-1)[first]), valid)
+        valid += f", as data has {size_word} {size} in dimension {axis}"
+    return OutOfRange(f"indices[{','.join(map(str, place))}]", int(values.reshape(-1)[first]), valid)
 
 
-_ANY_SIZE = 2**63 - 1
-"""A size for which every index is in range that is not below it."""
+_UNBOUNDED = 2**63 - 1
+"""Size of a dimension without a known bound: every smaller index is in range."""

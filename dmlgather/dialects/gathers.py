@@ -1,4 +1,4 @@
-"""Problems with data and indices that ONNX and OpenVINO share: one element per index, and index tuples."""
+"""Gather problems that ONNX and OpenVINO share: one element per index, and index tuples."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class GatherElementsProblem(Problem):
 
     inputs = ("data", "indices")
     smaller_indices: ClassVar[bool]
-    """Whether indices may be smaller than data off the axis."""
+    """True if the sizes of indices may be smaller than data's, other than along the axis."""
 
     def _check_elements(self, operator: object) -> None:
-        """ValueError unless the ranks, the axis and the sizes fit. Counts the axis from the front."""
+        """Raise ValueError unless ranks, axis and sizes fit. Normalise the axis."""
         if self.indices.rank != self.data.rank:
             raise ValueError(
                 f"indices has rank {self.indices.rank} and data rank {self.data.rank}, but {operator} takes equal ranks: "
@@ -28,12 +28,12 @@ class GatherElementsProblem(Problem):
             )
         axis = check_axis("axis", self.axis, self.data.rank, "data")
         object.__setattr__(self, "axis", axis)
-        rule, way = ("at most data's size", "crop") if self.smaller_indices else ("data's size", "crop or expand")
-        for dimension, (size, own) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
-            if dimension != axis and (size > own or (size < own and not self.smaller_indices)):
+        rule, remedy = ("at most data's size", "crop") if self.smaller_indices else ("data's size", "crop or expand")
+        for dimension, (size, data_size) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
+            if dimension != axis and (size > data_size or (size < data_size and not self.smaller_indices)):
                 raise ValueError(
-                    f"indices has size {size} in dimension {dimension}, where data has {own}, but off the axis ({axis}) "
-                    f"{operator} takes {rule}: {way} indices to {own} there"
+                    f"indices has size {size} in dimension {dimension}, where data has {data_size}, but off the axis ({axis}) "
+                    f"{operator} takes {rule}: {remedy} indices to {data_size} there"
                 )
 
     @property
@@ -51,7 +51,7 @@ class GatherElementsProblem(Problem):
 
 
 class GatherNDProblem(Problem):
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]."""
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]."""
 
     indices: TensorType
     batch_dims: int
@@ -59,7 +59,7 @@ class GatherNDProblem(Problem):
     inputs = ("data", "indices")
 
     def _check_tuples(self, operator: object) -> None:
-        """ValueError unless the ranks, the batch dimensions and the tuples fit."""
+        """Raise ValueError unless ranks, batch dimensions and tuples fit. Convert `batch_dims` to int."""
         if not self.indices.rank:
             raise ValueError(f"indices is a scalar, but {operator} takes indices of rank >= 1, the last one its tuples")
         batch = whole("batch_dims", self.batch_dims)
@@ -80,17 +80,15 @@ class GatherNDProblem(Problem):
 
     @property
     def tuple_size(self) -> int:
-        """Components of one index tuple."""
+        """The number of components of an index tuple."""
         return self.indices.shape[-1]
 
     @property
     def output(self) -> TensorType:
-        """All but the last dimension of indices ++ the dimensions of data behind the indexed ones."""
         return TensorType(self.indices.shape[:-1] + self.data.shape[self.batch_dims + self.tuple_size :], self.data.dtype)
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """One axis per component, behind the batch dimensions."""
         return tuple(range(self.batch_dims, self.batch_dims + self.tuple_size))
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

@@ -1,4 +1,4 @@
-"""Building an `IndexGraph` step by step."""
+"""A builder for `IndexGraph`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 
 
 class GraphBuilder:
-    """Collects inputs, constants and steps. What adds a step returns the name of the value that it writes: `output`, or the
-    step's own name. Names that are taken get a number behind them. A view that changes nothing adds no step.
+    """Builder of an `IndexGraph`: collects inputs, constants and steps.
+
+    Methods that add a step return the name of its output value: `output`, or by default the step's name. A name already in use
+    gets a number. A view that changes nothing adds no step, and returns its input.
     """
 
     def __init__(self) -> None:
@@ -28,13 +30,13 @@ class GraphBuilder:
         self._names: dict[str, dict[str, int]] = {"step": {}, "value": {}}
 
     def input(self, name: str, tensor: TensorType) -> str:
-        """An input of the graph, behind those before it."""
+        """Add an input of the graph."""
         name = self._new(name, tensor)
         self._inputs.append(name)
         return name
 
     def constant(self, value: ArrayLike, name: str = "") -> str:
-        """A known value. Arrays with the same type, shape and bytes are one constant, under the first one's name."""
+        """Add a constant. Arrays with equal type, shape and bytes share one constant, with the first one's name."""
         array = np.asarray(value)
         key = (str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._same:
@@ -43,15 +45,15 @@ class GraphBuilder:
         return self._same[key]
 
     def known(self, value: str) -> NDArray[Any] | None:
-        """The array of a value that is a constant; None for others."""
+        """Return the array of a constant; None for other values."""
         return self._constants.get(value)
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
-        """A gather, slice or view; inputs: its data, then its indices where it has any."""
+        """Add a problem. `inputs`: its data, then its indices if it has any."""
         return self._step(name, problem, inputs, problem.output, output)
 
     def reshaped(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """The elements of a value in row-major order under another shape; of a constant another constant."""
+        """Add a reshape. A reshaped constant is another constant."""
         tensor = self.types[value]
         if tensor.shape == tuple(shape):
             return value
@@ -60,19 +62,19 @@ class GraphBuilder:
         return self.problem(name, ReshapeView(tensor, tuple(shape)), value)
 
     def transposed(self, name: str, value: str, order: Sequence[int]) -> str:
-        """Dimension i of the result is dimension order[i] of the value."""
+        """Add a transposition: dimension i of the result is dimension order[i] of the value."""
         if list(order) == list(range(self.types[value].rank)):
             return value
         return self.problem(name, TransposeView(self.types[value], tuple(order)), value)
 
     def expanded(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """The value broadcast to a shape, as NumPy does it."""
+        """Add a broadcast of a value to a shape, by NumPy's rules."""
         if self.types[value].shape == tuple(shape):
             return value
         return self.problem(name, ExpandView(self.types[value], tuple(shape)), value)
 
     def concatenated(self, name: str, values: Sequence[str], axis: int) -> str:
-        """The values one after the other along `axis`, counted from the front."""
+        """Add a concatenation along `axis`, counted from the front."""
         if len(values) == 1:
             return values[0]
         first, *others = (self.types[value] for value in values)
@@ -81,18 +83,18 @@ class GraphBuilder:
         return self._step(name, Concatenation(axis), values, tensor)
 
     def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str) -> str:
-        """Arithmetic by NumPy's name of it; see `Elementwise`."""
+        """Add elementwise arithmetic. `operator`: see `Elementwise`."""
         work = Elementwise(operator, np.dtype(dtype))
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
         return self._step(name, work, inputs, TensorType(shape, work.dtype))
 
     def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
-        """The same bytes as elements of another type, under a shape of as many bytes."""
+        """Add a reinterpretation of a value's bytes. `dtype` and `shape` must have the same number of bytes."""
         tensor = TensorType(tuple(shape), dtype)
         return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor)
 
     def build(self, outputs: Sequence[str]) -> IndexGraph:
-        """The graph of what was added. outputs: the names of the values that it returns, in order."""
+        """Return the graph. `outputs`: names of values, in order."""
         return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants)
 
     def _step(self, name: str, work: Work, inputs: Sequence[str], tensor: TensorType, output: str = "") -> str:
@@ -106,10 +108,10 @@ class GraphBuilder:
         return name
 
     def _free(self, kind: str, name: str) -> str:
-        """The name, or the name with the first number that makes it new."""
-        free, taken = name, self._names[kind]
-        while free in taken:
-            taken[name] += 1
-            free = f"{name} ({taken[name]})"
-        taken[free] = 1
+        """Return the name, with a number if it is in use."""
+        free, numbers = name, self._names[kind]
+        while free in numbers:
+            numbers[name] += 1
+            free = f"{name} ({numbers[name]})"
+        numbers[free] = 1
         return free

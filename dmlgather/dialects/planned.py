@@ -1,4 +1,4 @@
-"""Planned problems: a plan over packed arrays that no operator of a dialect states, such as several steps in one."""
+"""Problems given by a plan instead of an operator, such as several fused steps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dmlgather.plan.compose import compose, compose_indices
 
 @dataclass(frozen=True)
 class Planned(Problem):
-    """What `packed`, a plan over packed arrays, does. indices: None for a plan without lookups.
+    """A problem given by a plan over packed arrays.
 
-    holds: the names of the steps that the plan does at once, for messages; two problems that differ in nothing else are equal.
-    `lower` raises CompositionError, a ValueError, where an array is not packed and strides cannot say how the plan walks over it.
+    `packed`: the plan. `indices`: None for a plan without lookups. `holds`: the names of the steps that were fused into the plan,
+    for messages; it plays no part in comparisons. `lower` raises CompositionError, a ValueError, if an array is not packed and
+    the plan cannot be composed with its layout.
     """
 
     data: TensorType
@@ -28,7 +29,7 @@ class Planned(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # the plan decides
-        """The array inputs in binding order."""
+        """The names of the array inputs."""
         return ("data",) if self.indices is None else ("data", "indices")
 
     @property
@@ -46,7 +47,7 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, the axis of data along which a unit of its value moves furthest."""
+        """For each lookup, the outermost axis of data whose stride is at most the lookup's."""
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups
@@ -65,7 +66,7 @@ class Planned(Problem):
 
 
 def under(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Problem:
-    """The problem with another policy for its indices. fill: the bytes of one element, for FILL."""
+    """Return the problem with another policy. `fill`: the bytes of one element, for FILL."""
     if not problem.lookup_axes or (out_of_bounds, fill) == (problem.out_of_bounds, problem.fill):
         return problem
     return Planned(problem.data, problem.tensors[1], problem.output, problem.plan(out_of_bounds, fill))
@@ -76,6 +77,5 @@ def _copy(source: Layout, target: Layout, element_bytes: int) -> IndexPlan:
 
 
 def _is_packed(layout: Layout) -> bool:
-    packed = Layout.packed(layout.sizes)
-    steps = zip(layout.sizes, layout.strides, packed.strides, strict=True)
-    return 0 in layout.sizes or (layout.offset == 0 and all(size == 1 or step == wide for size, step, wide in steps))
+    pairs = zip(layout.sizes, layout.strides, packed_strides(layout.sizes), strict=True)
+    return 0 in layout.sizes or (layout.offset == 0 and all(size == 1 or step == packed for size, step, packed in pairs))

@@ -1,4 +1,4 @@
-"""A problem: an operator call of a dialect, with the types of its arrays but without the arrays; what lowerings share."""
+"""Problems: calls of a dialect's operators, described by types instead of arrays; checks and lowering that dialects share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TensorType:
 
     @classmethod
     def stated(cls, shape: Any, dtype: Any) -> TensorType:
-        """Of sizes and a type as users write them. TypeError for anything else."""
+        """Return the type for a shape and a data type from users. Raises TypeError for anything else."""
         if not isinstance(shape, Iterable):
             raise TypeError("expected the sizes of all dimensions, such as (3, 4)")
         return cls(tuple(whole("size", size) for size in shape), numpy_type(dtype))
@@ -35,7 +35,7 @@ class TensorType:
 
     @property
     def layout(self) -> Layout:
-        """Packed in row-major order."""
+        """The layout of a packed array, in row-major order."""
         return Layout.packed(self.shape)
 
     def __str__(self) -> str:
@@ -43,71 +43,71 @@ class TensorType:
 
 
 class Problem(ABC):
-    """Shapes, types and attributes of one call. Problems are frozen dataclasses: hashable, compared by value.
+    """Shapes, types and attributes of one call. Problems are frozen dataclasses: hashable, and compared by value.
 
-    The constructor checks every rule that needs no index values: TypeError for data types that the dialect does not take,
-    ValueError for the rest.
+    The constructor checks every rule of the operator that does not depend on index values. It raises TypeError for a data type
+    that the dialect does not take, and ValueError otherwise.
     """
 
     name: ClassVar[str]
-    """The operator's name in its dialect: "Gather"."""
+    """The operator's name in its dialect, such as "Gather"."""
 
     inputs: ClassVar[tuple[str, ...]]
-    """The array inputs in binding order: the data, then the indices where there are any."""
+    """The names of the array inputs, in binding order: data, then indices if there are any."""
 
     out_of_bounds: OutOfBounds
-    """What an index out of range does in this dialect."""
+    """The dialect's policy for an index out of range."""
 
     data: TensorType
-    """What is read."""
+    """The type of the data."""
 
     holds: tuple[str, ...] = ()
-    """The names of the steps of a graph that it does at once; none for an operator of a dialect."""
+    """The names of the graph's steps that were fused into the problem; empty for a dialect's operator."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the dialect calls its inputs, for messages."""
+        """The dialect's names of the inputs, for messages."""
         return self.inputs
 
     @property
     def wraps(self) -> bool:
-        """Whether a negative index counts from the end of its axis."""
+        """True if a negative index counts from the end of its axis."""
         return False
 
     @property
     def fill(self) -> bytes:
-        """The bytes of one element that the dialect writes for an index out of range; empty where it writes none."""
+        """The dialect's fill value for an index out of range, as the bytes of one element; empty without the policy FILL."""
         return b""
 
     @property
     @abstractmethod
     def output(self) -> TensorType:
-        """What is written."""
+        """The type of the output."""
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """The data axis that each lookup of the plan indexes, in the plan's order; none by default."""
+        """The axis of data that each lookup of the plan indexes, in the plan's order; empty by default."""
         return ()
 
     @property
     def lookup_windows(self) -> tuple[int, ...]:
-        """The number of elements along its axis that each lookup must leave room for, in the plan's order."""
+        """The number of consecutive elements that each lookup reads along its axis, in the plan's order; 1 by default."""
         return tuple(1 for _ in self.lookup_axes)
 
     @property
     def tensors(self) -> tuple[TensorType, ...]:
-        """The array inputs, then the output."""
+        """The types of the array inputs, then of the output."""
         return (*(getattr(self, name) for name in self.inputs), self.output)
 
     @abstractmethod
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """The plan over these layouts, as for `lower`, under CLAMP."""
+        """Return the plan over these layouts, like `lower`, with policy CLAMP."""
 
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """The plan over arrays with these layouts: of the inputs, then of the output; the sizes are the tensors' shapes.
+        """Return the plan over arrays with these layouts: of the inputs, then of the output, with the tensors' shapes as sizes.
 
-        out_of_bounds: None for the dialect's own. fill: the bytes of one element, for FILL. No policy applies where nothing is
-        looked up: such a plan has CLAMP.
+        `out_of_bounds`: None for the dialect's policy. `fill`: the bytes of one element, for FILL. A plan without lookups always
+        has CLAMP.
         """
         plan = self._lower(layouts)
         if not plan.lookups:
@@ -117,12 +117,12 @@ class Problem(ABC):
         return replace(plan, out_of_bounds=out_of_bounds, fill=fill)
 
     def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """The plan over packed arrays; see `lower`."""
+        """Return the plan over packed arrays; see `lower`."""
         return self.lower([tensor.layout for tensor in self.tensors], out_of_bounds, fill)
 
 
 def whole(name: str, value: Any) -> int:
-    """`value` as a Python integer. TypeError for anything but one integer."""
+    """Return `value` as int. Raises TypeError for anything but an integer; also for a bool."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -132,35 +132,35 @@ def whole(name: str, value: Any) -> int:
 
 
 def check_data_rank(operator: object, data: TensorType) -> None:
-    """ValueError for a scalar."""
+    """Raise ValueError for a scalar."""
     if not data.rank:
         raise ValueError(f"data is a scalar, but {operator} takes data of rank >= 1: reshape it to (1,)")
 
 
-def check_axis(name: str, value: Any, rank: int, what: str) -> int:
-    """The axis counted from the front. ValueError unless it is one of the `rank` axes of `what`, counted from either end."""
+def check_axis(name: str, value: Any, rank: int, array: str) -> int:
+    """Return the axis counted from the front. Raises ValueError if it is out of range for `rank`. `array`: for the message."""
     axis = whole(name, value)
     if not rank:
-        raise ValueError(f"{name} is {axis}, but {what} has rank 0: expected an array with at least one dimension")
+        raise ValueError(f"{name} is {axis}, but {array} has rank 0: expected an array with at least one dimension")
     if not -rank <= axis < rank:
-        raise ValueError(f"{name} is {axis}, but {what} has rank {rank}: expected {-rank} … {rank - 1}")
+        raise ValueError(f"{name} is {axis}, but {array} has rank {rank}: expected {-rank} … {rank - 1}")
     return axis + rank if axis < 0 else axis
 
 
-def check_axes(name: str, values: Sequence[Any], rank: int, what: str) -> tuple[int, ...]:
-    """The axes counted from the front. ValueError as `check_axis`, and for one that is named twice."""
-    axes = tuple(check_axis(f"{name}[{number}]", value, rank, what) for number, value in enumerate(values))
+def check_axes(name: str, values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
+    """Return the axes counted from the front. Raises ValueError like `check_axis`, and for a repeated axis."""
+    axes = tuple(check_axis(f"{name}[{number}]", value, rank, array) for number, value in enumerate(values))
     if len(set(axes)) < len(axes):
-        raise ValueError(f"{name} is {values}, which names an axis of {what} (rank {rank}) more than once: expected each once")
+        raise ValueError(f"{name} is {values}, which names an axis of {array} (rank {rank}) more than once: expected each once")
     return axes
 
 
 UNEQUAL_BATCH = "batch dimension"
-"""The start of the message about batch dimensions of data and indices that differ."""
+"""Start of the message about unequal batch dimensions of data and indices."""
 
 
 def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
-    """ValueError unless the first `batch` dimensions of both are equal. shown: how the caller wrote `batch`."""
+    """Raise ValueError unless the first `batch` sizes of both are equal. `shown`: `batch` as the caller wrote it."""
     for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
         if size != other:
             raise ValueError(
@@ -170,7 +170,7 @@ def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -
 
 
 def index_type(dtype: np.dtype[Any]) -> IndexType:
-    """The index type of an integer data type."""
+    """Return the index type of an integer data type."""
     return IndexType[dtype.name.upper()]
 
 
@@ -183,9 +183,11 @@ def gathering(
     component_stride: int = 0,
     in_offset: int = 0,
 ) -> IndexPlan:
-    """The plan whose k-th lookup, on the k-th of the problem's axes, reads `component_stride` · k elements into the indices.
+    """Return the plan of a gather with one lookup per entry of `problem.lookup_axes`.
 
-    layouts: of data, indices and output. in_strides, index_strides: per output dimension. in_offset: from data's first element.
+    `layouts`: of data, indices and output. `in_strides`, `index_strides`: strides of data and indices per output dimension.
+    `component_stride`: lookup k reads its index k · `component_stride` elements behind the first component. `in_offset`: offset
+    in data that is added to all addresses. All are in elements.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
@@ -198,7 +200,10 @@ def gathering(
 
 
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
-    """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], with `axis` behind b… and lead…."""
+    """Return the plan of output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
+
+    `axis`: the indexed axis of data, behind b… and lead…. `batch_dims`: the number of dimensions b….
+    """
     data, indices, _ = layouts
     lead, trail = data.strides[:axis], data.strides[axis + 1 :]
     batch, moved = indices.strides[:batch_dims], indices.strides[batch_dims:]

@@ -1,4 +1,4 @@
-"""What users call a program: problems, descriptors, and files that hold descriptors; as a graph, with initial values."""
+"""Programs from users: problems, descriptors, and files of descriptors or models, read as graphs with initial values."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS, "descriptors on lines")}
-"""What files hold, by their suffixes."""
+"""Supported files: their contents, by suffix."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program. model: the DxDispatch model that it was read from."""
+    """A program. `model`: its DxDispatch model, if it was read from one."""
 
     graph: IndexGraph
     model: CheckedFile | None = None
 
     @cached_property
     def initial(self) -> dict[str, NDArray[Any]]:
-        """Values of inputs that its file states, by the names that users know. FileError where they cannot be read."""
+        """The initial values that the file gives for inputs, by input name. Raises FileError if they cannot be read."""
         if self.model is None:
             return {}
         import numpy as np
 
         from dmlgather.directml.dxdispatch.writing import initial_values
 
-        found = {}
+        arrays = {}
         for value in self.graph.inputs:
             name, tensor = self.graph.label(value), self.graph.types[value]
             raw = initial_values(self.model, self.model.resources[name]).view(np.uint8)
-            found[name] = raw.view(tensor.dtype).reshape(tensor.shape)
-        return found
+            arrays[name] = raw.view(tensor.dtype).reshape(tensor.shape)
+        return arrays
 
 
 def read_program(source: Any, argument: str = "source") -> Program:
-    """Return a program.
+    """Return the program of a source.
 
-    source: a problem, whose graph has the problem's names of the inputs and one output "output"; problems, of which each reads
-    what the one before it wrote (`chain`); a descriptor, or descriptors in a row (`descriptor_graph`); the path of a DxDispatch
-    model or a descriptor (.json), or of descriptors on lines (.jsonl, .ndjson); an IndexGraph. argument: what messages call it.
+    `source`: a problem (`graph_of_problem`); a chain of problems (`chain`); a descriptor, or a chain of descriptors
+    (`descriptor_graph`); the path of a DxDispatch model or a descriptor (.json), or of a file with one descriptor per line
+    (.jsonl, .ndjson); an IndexGraph. `argument`: the source's name in messages.
 
-    TypeError for anything else, FileError for a file that cannot be used, DescriptorError for a descriptor that feature level
-    6_4 does not take, ValueError for steps that do not fit one another.
+    Raises TypeError for anything else, FileError for a file that cannot be used, DescriptorError for a descriptor that feature
+    level 6_4 does not take, ValueError for steps that do not fit together.
     """
     from dmlgather.directml import OperatorDesc
 
@@ -69,24 +69,24 @@ def read_program(source: Any, argument: str = "source") -> Program:
             return Program(_of_descriptors([source]))
         case str() | PathLike():
             return _of_file(Path(source))
-    given = f"of type {type(source).__name__}"
+    description = f"of type {type(source).__name__}"
     if isinstance(source, Iterable) and not isinstance(source, Mapping):
         items = list(source)
         if not items:
             raise ValueError(f"{argument} is empty: expected at least one problem or descriptor")
-        if all(isinstance(each, Problem) for each in items):
+        if all(isinstance(item, Problem) for item in items):
             return Program(chain(items))
-        if all(isinstance(each, OperatorDesc) for each in items):
+        if all(isinstance(item, OperatorDesc) for item in items):
             return Program(_of_descriptors(items))
-        given += f" and holds {', '.join(dict.fromkeys(type(each).__name__ for each in items))}"
+        description += f" and holds {', '.join(dict.fromkeys(type(item).__name__ for item in items))}"
     raise TypeError(
-        f"{argument} is {given}, which is no program: expected a problem or a descriptor, a list of either, or the path of a "
-        "DxDispatch model or of descriptors; what dg.index gives has problems(x)"
+        f"{argument} is {description}, which is no program: expected a problem or a descriptor, a list of either, or the path of "
+        "a DxDispatch model or of descriptors; what dg.index gives has problems(x)"
     )
 
 
 def graph_of_problem(problem: Problem) -> IndexGraph:
-    """The graph of one problem. Its inputs have the problem's names of them, its output is "output"."""
+    """Return the graph of one problem. The graph's inputs have the problem's names for them; its output is "output"."""
     graph = GraphBuilder()
     values = [graph.input(name, tensor) for name, tensor in zip(problem.inputs, problem.tensors, strict=False)]
     return graph.build([graph.problem(problem.name, problem, *values, output="output")])
@@ -113,10 +113,10 @@ def _of_file(path: Path) -> Program:
 
 
 def unknown_file(path: Path) -> str:
-    """Return what is said of a file whose suffix is none of `FILES`: what it holds, where that is known, and what is expected."""
-    known = ", ".join(f"{what} ({suffix})" for suffix, what in FILES.items())
-    found = recognised(path) if path.exists() else "does not exist"
-    return f"{path}: {found or f'its name does not say what it is: expected {known}'}"
+    """Return the message about a file whose suffix is not in `FILES`: its format, if recognised, or the supported suffixes."""
+    supported = ", ".join(f"{contents} ({suffix})" for suffix, contents in FILES.items())
+    problem = recognised(path) if path.exists() else "does not exist"
+    return f"{path}: {problem or f'its name does not say what it is: expected {supported}'}"
 
 
 def _of_json(path: Path) -> Program:
@@ -130,9 +130,9 @@ def _of_json(path: Path) -> Program:
 
 
 def program_of(checked: CheckedFile) -> Program:
-    """Return the program of a model, or of a single descriptor, without errors."""
+    """Return the program of a model or a single descriptor that was checked and has no errors."""
     from dmlgather.dialects.descriptor_graph import model_graph
 
     if checked.kind == "descriptor":
-        return Program(_of_descriptors([found.desc for found in checked.dispatchables.values()]))
+        return Program(_of_descriptors([dispatchable.desc for dispatchable in checked.dispatchables.values()]))
     return Program(model_graph(checked), checked)

@@ -1,4 +1,4 @@
-"""Views: problems that every dialect has around its gathers, in one form for all. Each is a strided copy without lookups."""
+"""Views: reshape, transpose, expand, slice and strided copies as problems, for all dialects. They have no lookups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlgather.wording import counted
 
 
 class ViewProblem(Problem):
-    """A copy that moves every element of its output by strides."""
+    """A strided copy of data, without lookups."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
@@ -27,9 +27,9 @@ class ViewProblem(Problem):
 
 @dataclass(frozen=True)
 class ReshapeView(ViewProblem):
-    """output = data's elements in row-major order under another shape. Squeeze, unsqueeze and flatten are reshapes.
+    """data in another shape, in row-major order: reshape, squeeze, unsqueeze and flatten.
 
-    ValueError where the numbers of elements differ; from `lower`, where the layouts have no strides for it.
+    Raises ValueError if the numbers of elements differ. `lower` raises ValueError if strides cannot express the reshape.
     """
 
     data: TensorType
@@ -77,7 +77,7 @@ class TransposeView(ViewProblem):
 
 @dataclass(frozen=True)
 class ExpandView(ViewProblem):
-    """data, broadcast to a shape as NumPy does it: sizes are compared from the last on, and a 1 is repeated."""
+    """data broadcast to a shape, by NumPy's rules."""
 
     data: TensorType
     shape: tuple[int, ...]
@@ -85,9 +85,9 @@ class ExpandView(ViewProblem):
     name = "expand"
 
     def __post_init__(self) -> None:
-        own = self.data.shape
-        if len(self.shape) < len(own) or any(a not in (1, b) for a, b in zip(own[::-1], self.shape[::-1], strict=False)):
-            raise ValueError(f"data of shape {list(own)} cannot be broadcast to {list(self.shape)}: sizes must be equal, or 1")
+        sizes = self.data.shape
+        if len(self.shape) < len(sizes) or any(a not in (1, b) for a, b in zip(sizes[::-1], self.shape[::-1], strict=False)):
+            raise ValueError(f"data of shape {list(sizes)} cannot be broadcast to {list(self.shape)}: sizes must be equal, or 1")
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, output = layouts
@@ -98,9 +98,7 @@ class ExpandView(ViewProblem):
 
 @dataclass(frozen=True)
 class SliceView(WindowProblem):
-    """A window of each dimension of data; steps may be negative, so that a flip is one as well. ValueError for one that leaves
-    its dimension.
-    """
+    """Slice of data with one window per dimension; steps may be negative. Raises ValueError for a window out of range."""
 
     data: TensorType
     taken: tuple[Window, ...]
@@ -122,10 +120,10 @@ class SliceView(WindowProblem):
 
 @dataclass(frozen=True)
 class StridedView(ViewProblem):
-    """output[o] = element offset + o · strides of data, counted in row-major order: diagonals, unfolded windows, as_strided.
+    """output[o] = data.reshape(-1)[offset + o · strides]: diagonals, unfolded windows, as_strided.
 
-    strides, offset: in elements; strides may be 0 or negative. ValueError where an element outside data would be read; from
-    `lower`, where data is not packed.
+    `strides`, `offset`: in elements; strides may be 0 or negative. Raises ValueError if an element outside data would be read.
+    `lower` raises ValueError if data is not packed.
     """
 
     data: TensorType
@@ -138,7 +136,7 @@ class StridedView(ViewProblem):
     def __post_init__(self) -> None:
         if len(self.strides) != len(self.shape):
             raise ValueError(f"strides has {len(self.strides)} entries and shape {len(self.shape)}: one for each dimension")
-        self.plan()  # whose constructor checks every address
+        self.plan()  # the plan's constructor checks every address
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, output = layouts

@@ -1,4 +1,4 @@
-"""Problems that take a window of each dimension and look nothing up."""
+"""Slices: windows of dimensions, and problems of one window per dimension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of a dimension that a slice takes: `count` elements from `start` on, `step` apart. In elements; count may be 0."""
+    """A slice of one dimension: `count` elements from `start` on, `step` apart. `count` may be 0, `step` negative."""
 
     start: int
     count: int
@@ -21,15 +21,15 @@ class Window:
 
     @classmethod
     def whole(cls, size: int) -> Window:
-        """Every element of a dimension of that size."""
+        """Return the window of all elements of a dimension."""
         return cls(0, size, 1)
 
 
 def window(size: int, start: int, end: int, step: int) -> Window:
-    """What a slice of ONNX or OpenVINO takes along an axis of that size.
+    """Return the window of a slice start:end:step along an axis, by the rules of ONNX and OpenVINO.
 
-    Negative bounds have `size` added. Then start is clamped to 0 … size and end to 0 … size; for negative steps, start to
-    0 … size - 1 and end to -1 … size - 1.
+    `size` is added to negative bounds. Then both bounds are clamped to 0 … size; with a negative step, start to 0 … size - 1
+    and end to -1 … size - 1.
     """
     start, end = (value + size if value < 0 else value for value in (start, end))
     if step > 0:
@@ -40,23 +40,23 @@ def window(size: int, start: int, end: int, step: int) -> Window:
 
 
 def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**63 - 1) -> tuple[int, ...]:
-    """The bounds, axes or steps of a slice as Python integers: from a sequence, or from an array of one dimension.
+    """Return the bounds, axes or steps of a slice as ints. `values`: a sequence, or an array of rank 1.
 
-    most: the greatest one. TypeError for what is no integer; ValueError for another number of dimensions, and for integers
-    below -2^63 or above `most`.
+    Raises TypeError for other elements than integers; ValueError for an array of another rank, and for values outside
+    -2^63 … `most`.
     """
     shape = getattr(values, "shape", (0,))
     if len(shape) != 1:
         raise ValueError(f"{name} has shape {tuple(shape)}, but {operator} takes one dimension: reshape to (-1,)")
-    found = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
-    for number, value in enumerate(found):
+    result = tuple(whole(f"{name}[{number}]", value) for number, value in enumerate(values))
+    for number, value in enumerate(result):
         if not -(2**63) <= value <= most:
             raise ValueError(f"{name}[{number}] is {value}, which is no 64-bit integer: expected {-(2**63)} … {most}")
-    return found
+    return result
 
 
 class WindowProblem(Problem):
-    """output[c] = data[start + step · c], per dimension."""
+    """Slices: output[c] = data[start + step · c] in each dimension."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
@@ -68,9 +68,9 @@ class WindowProblem(Problem):
 
     @property
     def output_axes(self) -> tuple[int | None, ...]:
-        """The dimension of data that each dimension of output walks; None for a new dimension, of size 1.
+        """For each dimension of the output, its dimension of data; None for a new dimension of size 1.
 
-        Dimensions of data that are missing here have windows of one element. By default, they are all here, in order.
+        Dimensions of data without an entry have windows of one element. By default, all have an entry, in order.
         """
         return tuple(range(self.data.rank))
 

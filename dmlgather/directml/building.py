@@ -1,7 +1,7 @@
-"""Operator descriptors from arrays: the tensors' types and sizes are read, the output and the counts follow from them.
+"""Operator descriptors from arrays: the output and the counts of dimensions are inferred from the inputs.
 
-Each descriptor class has an `of`, which states its arguments and calls a function here. They infer and never judge: a descriptor
-that breaks a rule is made all the same, and `validate` reports it. What leaves nothing to infer is refused.
+The class method `of` of each descriptor calls a function here. These functions do not check DirectML's rules: `validate` does.
+They raise an error only if nothing can be inferred.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from dmlgather.directml.descriptors import OperatorDesc
 
 
-# What callers pass where a tensor is described: arrays and the like, and exact integers within limits.
-
 UINT = (0, 2**32 - 1)
-"""The limits of a UINT, both included."""
+"""The smallest and largest UINT."""
 
 INT = (-(2**31), 2**31 - 1)
-"""The limits of an INT, both included."""
+"""The smallest and largest INT."""
 
 
 def packed(name: str, sizes: Sequence[int], data_type: DataType) -> BufferTensorDesc:
-    """A packed tensor. TypeError and ValueError for other sizes than a UINT holds."""
+    """Return a packed tensor. TypeError for sizes that are no integers, ValueError for sizes that do not fit a UINT."""
     return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a tensor that is larger"))
 
 
 def tensor_of(name: str, given: Any) -> BufferTensorDesc:
-    """The packed tensor descriptor of an array, of anything with `shape` and `dtype`, or of a pair (sizes, type); a
-    BufferTensorDesc as it is. TypeError for anything else and for types that DirectML lacks, ValueError for other sizes.
+    """Return the packed tensor descriptor of an array or of a pair (sizes, type); return a BufferTensorDesc unchanged.
+
+    An array has `shape` and `dtype`, or `__dlpack__`. TypeError for other objects and for types that DirectML lacks, ValueError
+    for sizes that do not fit a UINT.
     """
     if isinstance(given, BufferTensorDesc):
         return given
@@ -58,37 +58,40 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
             "wrap Python values with numpy.asarray(values, dtype=…)"
         )
     try:
-        found = DataType.parse(data_type)
+        parsed_type = DataType.parse(data_type)
     except ValueError as error:
         raise TypeError(f"{name}: {error}") from None
-    return packed(name, sizes, found)
+    return packed(name, sizes, parsed_type)
 
 
 def indices_of(given: Any) -> BufferTensorDesc:
-    """`tensor_of` for indices. TypeError for types other than integers."""
-    found = tensor_of("indices", given)
-    if found.data_type.index_type is None:
-        raise TypeError(f"indices has data type {found.data_type}, expected integers: convert with .astype('int64')")
-    return found
+    """Return `tensor_of("indices", given)`. TypeError also for types other than integers."""
+    tensor = tensor_of("indices", given)
+    if tensor.data_type.index_type is None:
+        raise TypeError(f"indices has data type {tensor.data_type}, expected integers: convert with .astype('int64')")
+    return tensor
 
 
 def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str = "") -> int:
-    """`value` as a Python integer. TypeError for anything else, ValueError outside `limits`, both included, for a `reason`."""
+    """Return `value` as a Python integer. TypeError if it is no integer, ValueError if it is outside `limits` (inclusive).
+
+    `reason`: the end of the ValueError's message.
+    """
     try:
         if isinstance(value, bool):
             raise TypeError
-        found = operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer") from None
     low, high = limits
-    if not low <= found <= high:
-        shown = found if found.bit_length() <= 64 else f"an integer of {found.bit_length()} bits"
+    if not low <= number <= high:
+        shown = number if number.bit_length() <= 64 else f"an integer of {number.bit_length()} bits"
         raise ValueError(f"{name} is {shown}, expected {low} … {high}" + (f": {reason}" if reason else ""))
-    return found
+    return number
 
 
 def integers(name: str, values: Any, limits: tuple[int, int], reason: str) -> tuple[int, ...]:
-    """`values` as Python integers. TypeError and ValueError as `integer`, naming the entry."""
+    """Return `values` as Python integers. `integer` raises the errors, which name the entry."""
     try:
         entries = tuple(values)
     except TypeError:
@@ -103,75 +106,76 @@ _FROM_THE_FRONT = "positions count from the front"
 
 
 def gather(kind: type[D], data: Any, indices: Any, *, axis: Any, index_dimensions: Any, **stated: Any) -> D:
-    """GATHER. stated: output and dimension_count, here and below."""
+    """Return a GATHER descriptor. `stated`, in all functions: the arguments output and dimension_count of `of`."""
     source, ids = tensor_of("data", data), indices_of(indices)
-    at = _axis(axis, source)
-    real = _count("index_dimensions", index_dimensions, ids.rank, "indices")
-    return _described(
+    axis = _axis(axis, source)
+    count = _count("index_dimensions", index_dimensions, ids.rank, "indices")
+    return _padded_descriptor(
         kind,
         {"input_tensor": source, "indices_tensor": ids},
-        lambda missing: {"axis": at + missing, "index_dimensions": real},
-        rank=source.rank - 1 + real,
+        lambda padding: {"axis": axis + padding, "index_dimensions": count},
+        rank=source.rank - 1 + count,
         **stated,
     )
 
 
 def gather_elements(kind: type[D], data: Any, indices: Any, *, axis: Any, **stated: Any) -> D:
-    """GATHER_ELEMENTS."""
+    """Return a GATHER_ELEMENTS descriptor."""
     source, ids = tensor_of("data", data), indices_of(indices)
-    at = _axis(axis, source)
-    return _described(
-        kind, {"input_tensor": source, "indices_tensor": ids}, lambda missing: {"axis": at + missing}, rank=ids.rank, **stated
+    axis = _axis(axis, source)
+    return _padded_descriptor(
+        kind, {"input_tensor": source, "indices_tensor": ids}, lambda padding: {"axis": axis + padding}, rank=ids.rank, **stated
     )
 
 
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
-    """GATHER_ND and GATHER_ND1. counts: the fields of that name, as the caller states them."""
+    """Return a GATHER_ND or GATHER_ND1 descriptor. `counts`: the fields …_dimension_count; None for all dimensions."""
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
         raise ValueError(
             f"data has sizes {braces(source.sizes)} and indices has {braces(ids.sizes)}: expected at least one dimension each; "
             "index tuples lie along the last one of indices"
         )
-    of_input = _count("input_dimension_count", counts["input_dimension_count"], source.rank, "data", least=1)
-    of_indices = _count("indices_dimension_count", counts["indices_dimension_count"], ids.rank, "indices", least=1)
-    fields = {"input_dimension_count": of_input, "indices_dimension_count": of_indices}
-    left, components = of_input, ids.sizes[-1]
+    input_count = _count("input_dimension_count", counts["input_dimension_count"], source.rank, "data", least=1)
+    indices_count = _count("indices_dimension_count", counts["indices_dimension_count"], ids.rank, "indices", least=1)
+    fields = {"input_dimension_count": input_count, "indices_dimension_count": indices_count}
+    indexable, components = input_count, ids.sizes[-1]
     if (name := "batch_dimension_count") in counts:
-        most = min(of_input, of_indices) - 1
+        most = min(input_count, indices_count) - 1
         fields[name] = integer(name, counts[name], (0, most), "each tensor has a dimension that is no batch")
-        left -= fields[name]
-    if components > left:
+        indexable -= fields[name]
+    if components > indexable:
         raise ValueError(
             f"indices {braces(ids.sizes)} has tuples of {counted(components, 'position')} along its last dimension, but data "
-            f"{braces(source.sizes)} has only {counted(left, 'dimension')} to index: expected at most {left}"
+            f"{braces(source.sizes)} has only {counted(indexable, 'dimension')} to index: expected at most {indexable}"
         )
-    return _described(
+    return _padded_descriptor(
         kind,
         {"input_tensor": source, "indices_tensor": ids},
         lambda _: fields,
-        rank=of_indices - 1 + left - components,
+        rank=indices_count - 1 + indexable - components,
         **stated,
     )
 
 
 def slices(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any, **stated: Any) -> D:
-    """SLICE."""
+    """Return a SLICE descriptor."""
     source = tensor_of("data", data)
     starts = _entries("offsets", offsets, source, default=0, reason=_FROM_THE_FRONT)
     steps = _entries("strides", strides, source, reason="Slice1OperatorDesc walks backwards")
     if sizes is None:
         _check_steps("strides", steps)
-        counts = tuple(-(-left // step) for left, step in zip(_left("offsets", starts, source), steps, strict=True))
+        # Positions 0, 3, 6, 9 of 10: ceil(10 / 3) = 4.
+        counts = tuple(-(-size // step) for size, step in zip(_remaining("offsets", starts, source), steps, strict=True))
     else:
         counts = _entries("sizes", sizes, source)
-    return _described(
+    return _padded_descriptor(
         kind,
         {"input_tensor": source},
-        lambda missing: {
-            "offsets": (0,) * missing + starts,
-            "sizes": (1,) * missing + counts,
-            "strides": (1,) * missing + steps,
+        lambda padding: {
+            "offsets": (0,) * padding + starts,
+            "sizes": (1,) * padding + counts,
+            "strides": (1,) * padding + steps,
         },
         rank=source.rank,
         **stated,
@@ -179,19 +183,21 @@ def slices(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any, 
 
 
 def windows(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any, **stated: Any) -> D:
-    """SLICE1."""
+    """Return a SLICE1 descriptor."""
     source = tensor_of("data", data)
     starts = _entries("input_window_offsets", offsets, source, default=0, reason=_FROM_THE_FRONT)
     steps = _entries("input_window_strides", strides, source, limits=INT)
     _check_steps("input_window_strides", steps)
-    counts = _left("input_window_offsets", starts, source) if sizes is None else _entries("input_window_sizes", sizes, source)
-    return _described(
+    counts = (
+        _remaining("input_window_offsets", starts, source) if sizes is None else _entries("input_window_sizes", sizes, source)
+    )
+    return _padded_descriptor(
         kind,
         {"input_tensor": source},
-        lambda missing: {
-            "input_window_offsets": (0,) * missing + starts,
-            "input_window_sizes": (1,) * missing + counts,
-            "input_window_strides": (1,) * missing + steps,
+        lambda padding: {
+            "input_window_offsets": (0,) * padding + starts,
+            "input_window_sizes": (1,) * padding + counts,
+            "input_window_strides": (1,) * padding + steps,
         },
         rank=source.rank,
         smaller=True,
@@ -200,7 +206,7 @@ def windows(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any,
 
 
 def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any) -> D:
-    """DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1."""
+    """Return a DEPTH_TO_SPACE1 or SPACE_TO_DEPTH1 descriptor."""
     source = tensor_of("data", data)
     if source.rank > _BLOCK_RANK:
         raise ValueError(
@@ -208,20 +214,18 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
             "in front of which 1s are put: reshape it"
         )
     fields = {"block_size": integer("block_size", block_size, (1, 2**32 - 1)), "order": DepthSpaceOrder.parse(order)}
-    return _described(
+    return _padded_descriptor(
         kind, {"input_tensor": source}, lambda _: fields, output=output, rank=_BLOCK_RANK, dimension_count=_BLOCK_RANK
     )
 
 
 def _axis(axis: Any, data: BufferTensorDesc) -> int:
-    """The axis of `data` counted from the front. ValueError for none of its dimensions."""
     if not data.rank:
         raise ValueError("data has no dimensions, and so no axis that is indexed: reshape it to one dimension")
     return integer("axis", axis, (-data.rank, data.rank - 1), f"data is {braces(data.sizes)}") % data.rank
 
 
 def _count(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
-    """A number of dimensions of the tensor `what`, all `rank` of them for None. ValueError outside least … rank."""
     return rank if given is None else integer(name, given, (least, rank), f"{what} has {counted(rank, 'dimension')}")
 
 
@@ -234,33 +238,32 @@ def _entries(
     limits: tuple[int, int] = UINT,
     reason: str = "",
 ) -> tuple[int, ...]:
-    """One integer for each dimension of `data`, `default` for None. ValueError for another number of them."""
+    """Return one integer for each dimension of `data`; None stands for `default` in each. ValueError for another length."""
     if given is None:
         return (default,) * data.rank
-    found = integers(name, given, limits, reason)
-    if len(found) != data.rank:
+    entries = integers(name, given, limits, reason)
+    if len(entries) != data.rank:
         raise ValueError(
-            f"{name} has {counted(len(found), 'entry')}, but data {braces(data.sizes)} has {counted(data.rank, 'dimension')}: "
+            f"{name} has {counted(len(entries), 'entry')}, but data {braces(data.sizes)} has {counted(data.rank, 'dimension')}: "
             "state one entry for each"
         )
-    return found
+    return entries
 
 
-def _left(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
-    """How many elements each dimension has from its offset on. ValueError for an offset behind the last element."""
+def _remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
+    """Return the number of elements in each dimension from its offset on. ValueError for an offset behind the last element."""
     for axis, (offset, size) in enumerate(zip(offsets, data.sizes, strict=True)):
         integer(f"{name}[{axis}]", offset, (0, max(size - 1, 0)), f"dimension {axis} of data has size {size}")
     return tuple(size - offset for size, offset in zip(data.sizes, offsets, strict=True))
 
 
 def _check_steps(name: str, steps: Sequence[int]) -> None:
-    """ValueError for a step of 0."""
     for axis, step in enumerate(steps):
         if step == 0:
             raise ValueError(f"{name}[{axis}] is 0, from which no size of the output follows: use 1 to copy every element")
 
 
-def _described(
+def _padded_descriptor(
     kind: type[D],
     inputs: Mapping[str, BufferTensorDesc],
     fields: Callable[[int], Mapping[str, Any]],
@@ -270,13 +273,13 @@ def _described(
     dimension_count: Any,
     smaller: bool = False,
 ) -> D:
-    """The descriptor of the inputs, with leading 1s in front of all tensors' sizes until they have equally many.
+    """Return a descriptor whose tensors are padded with leading sizes of 1 to the same rank.
 
-    inputs: by field. fields: the other fields, from the number of 1s before the sizes of InputTensor. rank: of the output, before
-    1s are put there. output: what the caller says of it, None for a packed tensor. dimension_count: of all tensors; None for as
-    many as they need. smaller: whether the output may be smaller than what follows from the fields.
+    `inputs`: tensors by field. `fields`: returns the other fields, from the number of 1s in front of InputTensor's sizes.
+    `rank`: of the output before padding. `output`: the caller's argument; None for a packed tensor. `dimension_count`: the rank
+    to pad to; None for the lowest possible. `smaller`: True if the output may be smaller than the inferred sizes.
 
-    TypeError for an output of another data type, ValueError for one of other sizes and for too small a dimension_count.
+    TypeError if the output has another data type, ValueError if it has other sizes or if dimension_count is too small.
     """
     data = inputs["input_tensor"]
     stated = None if output is None else tensor_of("output", output)
@@ -302,11 +305,10 @@ def _described(
 
 
 def _padded(tensor: BufferTensorDesc, rank: int) -> BufferTensorDesc:
-    """The tensor with leading 1s in front of its sizes until they are `rank`; their strides are 0."""
-    missing = rank - tensor.rank
-    if not missing:
+    padding = rank - tensor.rank
+    if not padding:
         return tensor
-    sizes = (1,) * missing + tensor.sizes
-    strides = None if tensor.strides is None else (0,) * missing + tensor.strides
-    count = tensor.dimension_count + missing
+    sizes = (1,) * padding + tensor.sizes
+    strides = None if tensor.strides is None else (0,) * padding + tensor.strides
+    count = tensor.dimension_count + padding
     return tensor.model_copy(update={"dimension_count": count, "sizes": sizes, "strides": strides})

@@ -1,7 +1,7 @@
-"""The registry of finding codes: what must hold, in one sentence, the severity and the source of each.
+"""The registry of finding codes, each with a title, a severity and a source.
 
-A title is read where the rule does not hold, so it never states the rule as a fact: it says what "must" hold (an error or a note)
-or "should" (a warning).
+A title is printed when the rule does not hold. So it says what "must" hold (an error or a note) or "should" (a warning), and is
+not worded as a fact.
 
 Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and all tensors; DML3xx GATHER; DML4xx
 GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files; DML9xx DEPTH_TO_SPACE1
@@ -44,11 +44,11 @@ SOURCES = {
     "DXD": "DxDispatch, doc/Guide.md and models/_schema.json, https://github.com/microsoft/DirectML/tree/master/DxDispatch",
     "ISSUE-685": "https://github.com/microsoft/DirectML/issues/685",
 }
-"""The document of each key that a source has in brackets."""
+"""The document for each key that sources have in brackets."""
 
 
 class Code(NamedTuple):
-    """A code of findings. title: what must or should hold, as a sentence."""
+    """A code of findings. `title`: the requirement as a sentence."""
 
     code: str
     title: str
@@ -58,9 +58,7 @@ class Code(NamedTuple):
     def finding(
         self, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None, source: str | None = None
     ) -> Finding:
-        """A finding of this code; long texts lose their middle. level, source: as in `Finding`; the source is the code's own by
-        default.
-        """
+        """Return a finding of this code, with long texts shortened. `source`: None for that of the code."""
         return Finding(
             code=self.code,
             severity=self.severity,
@@ -112,7 +110,7 @@ _ROWS = (
         _ERROR,
         "[BTD] Strides; for outputs a rule of dmlgather",
     ),
-    # Operator, feature level, what tensors share
+    # Operator, feature level, relations between tensors
     Code(
         "DML201", "the tensor's data type must be one that the feature level takes", _ERROR, "the operator's tensor support table"
     ),

@@ -1,4 +1,4 @@
-"""Elements of tensors as NumPy arrays: their types, and views of them in buffers."""
+"""Tensors as NumPy arrays: data types, and views of byte buffers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def dtype_of(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy type with the same bits, little-endian as in every file and buffer."""
+    """Return the NumPy type of a data type. It is little-endian on every machine, as all files and buffers are."""
     import numpy as np
 
     return np.dtype(data_type.name.lower()).newbyteorder("<")
 
 
 def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any]:
-    """The tensor's elements in a byte buffer that begins with it: a view of shape Sizes, writeable if the buffer is."""
+    """Return a view of the tensor at the start of a byte buffer, of shape Sizes; writeable if the buffer is."""
     import numpy as np
 
     dtype = dtype_of(tensor.data_type)

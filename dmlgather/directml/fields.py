@@ -1,4 +1,4 @@
-"""The base of DirectML's structures as Pydantic models, and the types of their fields: exact integers and arrays of them."""
+"""The base class of DirectML's structures as Pydantic models, and the types of their fields."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from dmlgather.wording import counted, shown_value
 
 
 class Structure(Record):
-    """A structure of directml.h. Python's names and DirectML's names of fields are both accepted.
+    """A structure of directml.h, with its fields in the header's order.
 
-    Fields are in the header's order. JSON and `path` in findings use DirectML's names ("IndexDimensions").
+    The constructor takes Python's and DirectML's names of fields. JSON and the `path` of findings have DirectML's names
+    ("IndexDimensions").
     """
 
     model_config = ConfigDict(
@@ -37,7 +38,7 @@ class Structure(Record):
         hide_input_in_errors=True,
     )
 
-    if not TYPE_CHECKING:  # type checkers make the constructor of the fields
+    if not TYPE_CHECKING:  # type checkers derive the constructor from the fields
 
         def __init__(self, *given: object, **fields: Any) -> None:
             if given:
@@ -49,22 +50,22 @@ class Structure(Record):
             except ValidationError as error:
                 raise plain(error, type(self)) from None
 
-        __init__.__pydantic_base_init__ = True  # validating needs no call of it
+        __init__.__pydantic_base_init__ = True  # Pydantic then validates nested structures without calling __init__
 
 
 @cache
 def wire_name(field: str) -> str:
-    """DirectML's name of a field: "IndicesTensor" for "indices_tensor"."""
+    """Return DirectML's name of a field: "IndicesTensor" for "indices_tensor"."""
     return to_pascal(field)
 
 
-def _exact(value: object) -> int:
-    """A Python or NumPy integer; bool and float are refused."""
+def _integer(value: object) -> int:
+    """Return a Python or NumPy integer as int. ValueError for other types, such as bool and float."""
     if type(value) is int:
         return value
-    import numpy as np  # checking a file does without
+    import numpy as np  # correct files never get here
 
-    if isinstance(value, bool | np.bool):  # older NumPy warns that its bool is an index, newer refuses
+    if isinstance(value, bool | np.bool):  # operator.index of NumPy's bool is a warning or an error, by version
         raise ValueError(f"expected an integer, got {shown_value(bool(value))}")
     try:
         return operator.index(value)  # type: ignore[arg-type]
@@ -73,10 +74,10 @@ def _exact(value: object) -> int:
 
 
 def _entries(value: object) -> tuple[Any, ...]:
-    """The entries of a list, tuple or one-dimensional NumPy array; text and unordered collections are refused."""
+    """Return the entries of a sequence or one-dimensional NumPy array. ValueError for text and unordered collections."""
     if isinstance(value, list | tuple):
         return tuple(value)
-    import numpy as np  # checking a file does without
+    import numpy as np  # correct files never get here
 
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return tuple(value.tolist())
@@ -85,13 +86,13 @@ def _entries(value: object) -> tuple[Any, ...]:
     raise ValueError(f"expected a list of integers, got {shown_value(value)}")
 
 
-UInt32 = Annotated[int, Field(ge=0, le=2**32 - 1), BeforeValidator(plainly(_exact))]
+UInt32 = Annotated[int, Field(ge=0, le=2**32 - 1), BeforeValidator(plainly(_integer))]
 """UINT."""
 
-UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1), BeforeValidator(plainly(_exact))]
+UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1), BeforeValidator(plainly(_integer))]
 """UINT64."""
 
-Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), BeforeValidator(plainly(_exact))]
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), BeforeValidator(plainly(_integer))]
 """INT."""
 
 UInt32s = Annotated[tuple[UInt32, ...], BeforeValidator(plainly(_entries))]
@@ -101,20 +102,20 @@ Int32s = Annotated[tuple[Int32, ...], BeforeValidator(plainly(_entries))]
 """const INT*, with its length."""
 
 
-def _or_unstated(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
+def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
     return None if value is None else validate(value)
 
 
-DerivedCount = Annotated[UInt32, WrapValidator(_or_unstated)]
-"""A UINT that follows from the length of an array. It may be left out; `fill_count` then sets it."""
+DerivedCount = Annotated[UInt32, WrapValidator(_or_none)]
+"""The length of an array, as a UINT. If it is left out, `fill_count` sets it."""
 
 
 def unstated() -> Any:
-    """The default of a DerivedCount, until `fill_count` sets it."""
+    """Return None, the default of a DerivedCount until `fill_count` sets it."""
     return None
 
 
 def fill_count(model: BaseModel, name: str, entries: Sequence[int]) -> None:
-    """Set the count `name` of a model under validation to the length of `entries`, unless it was given."""
+    """Set the count `name` of a model under validation to the length of `entries`, unless it was stated."""
     if getattr(model, name) is None:
         model.__dict__[name] = len(entries)

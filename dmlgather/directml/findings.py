@@ -1,6 +1,6 @@
-"""Findings: a rule that does not hold, with its place, the expected and actual value and the remedy; and reports of them.
+"""Findings of rules, reports of findings, and problems of files.
 
-In files, findings and the problems that keep a file from being understood have a line and a column.
+A finding has the field, the expected and the actual value and the remedy. In a file it also has a line and a column.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from dmlgather.wording import counted
 
 
 class Severity(enum.StrEnum):
-    """How severe a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     """The descriptor cannot work."""
     WARNING = "warning"
-    """It works, but not on every device, or not as it appears to."""
+    """The descriptor works, but not on every device, or in an unexpected way."""
     NOTE = "note"
     """For information; nothing has to be fixed."""
 
 
 class Finding(Record):
-    """One thing that a rule found."""
+    """One place where a rule does not hold."""
 
     code: str
     """Stable code of the rule, "DML302"; `docs/findings.md` has a section for each."""
@@ -39,7 +39,7 @@ class Finding(Record):
     """The field, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole descriptor."""
 
     message: str
-    """What must or should hold, as a sentence."""
+    """The requirement, as a sentence with "must" or "should"."""
 
     expected: str
     """The value or the condition that the rule requires."""
@@ -51,10 +51,10 @@ class Finding(Record):
     """How to fix it."""
 
     level: FeatureLevelField | None = None
-    """Lowest feature level that accepts the actual value; None where no level does, or the rule does not depend on levels."""
+    """Lowest feature level that accepts the actual value; None if no level does, or if the rule does not depend on levels."""
 
     source: str
-    """Where the rule comes from, with a key of `SOURCES`: "[G] Tensor support"."""
+    """The document of the rule, with a key of `SOURCES`: "[G] Tensor support"."""
 
     def __str__(self) -> str:
         where = f" {self.path}" if self.path else ""
@@ -65,31 +65,31 @@ class Report(Record):
     """All findings in one descriptor."""
 
     subject: str
-    """What was checked: "DML_OPERATOR_GATHER"."""
+    """The operator of the checked descriptor: "DML_OPERATOR_GATHER"."""
 
     level: FeatureLevelField
-    """The feature level it was checked for."""
+    """The feature level of the check."""
 
     findings: tuple[Finding, ...] = ()
-    """All of them, in the order of the rules."""
+    """All findings, in the order of the rules."""
 
     @property
     def ok(self) -> bool:
-        """Whether there are no ERRORs."""
+        """Return True if there is no ERROR."""
         return not self.errors
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings of severity ERROR."""
+        """Return the findings of severity ERROR."""
         return self._of(Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The findings of severity WARNING."""
+        """Return the findings of severity WARNING."""
         return self._of(Severity.WARNING)
 
     def raise_for_errors(self) -> None:
-        """DescriptorError, listing all errors, unless `ok`."""
+        """Raise DescriptorError, which lists all errors, unless `ok`."""
         if not self.ok:
             raise DescriptorError(self)
 
@@ -105,7 +105,7 @@ class Report(Record):
 
 
 class DescriptorError(ValueError):
-    """A descriptor that cannot work. `report` has all findings; the message lists all errors."""
+    """A descriptor has errors, which the message lists. `report` has all findings."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -116,48 +116,46 @@ class DescriptorError(ValueError):
         return type(self), (self.report,)
 
 
-def _place(file: str, line: int | None, column: int | None) -> str:
-    """The place as compilers write it: FILE:LINE:COLUMN."""
+def _location(file: str, line: int | None, column: int | None) -> str:
     return ":".join([file, *(str(number) for number in (line, column) if number is not None)])
 
 
 def full_path(subject: str, path: str) -> str:
-    """A path from the root of a file on. subject: where `path` starts."""
+    """Return `path`, which starts at the part `subject` of a file, as a path from the root of the file."""
     return ".".join(filter(None, (subject, path)))
 
 
 class LocatedFinding(Finding):
-    """A finding in a file: the descriptor or the bindings there break a rule."""
+    """A finding in a file, about a descriptor or its bindings."""
 
     file: str
-    """The file as it was named."""
+    """The file, as the user named it."""
 
     line: int | None = Field(default=None, ge=1)
     """Line of the value, counted from 1."""
 
     column: int | None = Field(default=None, ge=1)
-    """Column of that value in characters, counted from 1."""
+    """Column of the value in characters, counted from 1."""
 
     subject: str = ""
-    """The part of the file that `path` starts from: "dispatchables.gather"; of a single descriptor the name that it states, or
-    nothing."""
+    """The part of the file that `path` starts at: "dispatchables.gather"; for a single descriptor its "name", if it has one."""
 
     lines: int = Field(default=1, ge=1)
-    """How many lines of a stream of descriptors it stands for; `line` is the first."""
+    """Number of equal lines in a stream of descriptors that have this finding; `line` is the first."""
 
     @property
     def place(self) -> str:
-        """FILE:LINE:COLUMN."""
-        return _place(self.file, self.line, self.column)
+        """Return FILE:LINE:COLUMN."""
+        return _location(self.file, self.line, self.column)
 
     @property
     def full_path(self) -> str:
-        """The field from the root of the file on: "dispatchables.gather.OutputTensor.Sizes[1]"; empty for a whole descriptor."""
+        """Return the path from the root of the file: "dispatchables.gather.OutputTensor.Sizes[1]"."""
         return full_path(self.subject, self.path)
 
     @property
     def times(self) -> str:
-        """The text after a finding on several lines; empty after any other."""
+        """Return " (on N lines)" for a finding on several lines, else ""."""
         return f" (on {counted(self.lines, 'line')})" if self.lines > 1 else ""
 
     def __str__(self) -> str:
@@ -168,33 +166,34 @@ class LocatedFinding(Finding):
     def of(
         cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str, *, lines: int = 1
     ) -> LocatedFinding:
-        """`finding` with its place."""
+        """Return `finding` with its location."""
         return cls(**dict(finding), file=file, line=line, column=column, subject=subject, lines=lines)
 
 
 class FileProblem(Record):
-    """Why a file, or a part of it, cannot be understood. That part is not checked."""
+    """The reason why a file, or a part of it, cannot be read and so is not checked."""
 
     file: str
-    """The file as it was named."""
+    """The file, as the user named it."""
 
     line: int | None = Field(default=None, ge=1)
-    """Line, counted from 1; none when the whole file is meant."""
+    """Line, counted from 1; null for a problem of the whole file."""
 
     column: int | None = Field(default=None, ge=1)
     """Column in characters, counted from 1."""
 
     subject: str = ""
-    """The name that a descriptor states; empty in models."""
+    """The "name" of a descriptor; empty in models."""
 
     path: str = ""
     """The value, by keys and indices: "resources.input.sizeInBytes"."""
 
     message: str
-    """What is wrong and what is expected."""
+    """The fault, and what is expected instead."""
 
     count: int = Field(default=1, ge=1)
-    """The number of problems that this stands for: more than 1 only in the last one of a file that has too many to list."""
+    """The number of problems that this entry stands for. It is more than 1 only in the last entry of a file with too many
+    problems to list."""
 
     def __str__(self) -> str:
-        return ": ".join(filter(None, (_place(self.file, self.line, self.column), self.subject, self.path, self.message)))
+        return ": ".join(filter(None, (_location(self.file, self.line, self.column), self.subject, self.path, self.message)))

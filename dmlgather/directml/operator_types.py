@@ -1,4 +1,4 @@
-"""The names of DML_OPERATOR_TYPE: of every operator of DirectML, of which `OPERATORS` has those that are checked and run here.
+"""The names in DML_OPERATOR_TYPE of all operators of DirectML. `OPERATORS` has only those that dmlgather supports.
 
 Source: [HDR].
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 PREFIX = "DML_OPERATOR_"
-"""What every name starts with in directml.h. Files may leave it out."""
+"""The prefix of every name in directml.h. Files may leave it out."""
 
 _BY_LEVEL = """
 ELEMENT_WISE_IDENTITY ELEMENT_WISE_ABS ELEMENT_WISE_ACOS ELEMENT_WISE_ADD ELEMENT_WISE_ASIN ELEMENT_WISE_ATAN
@@ -60,10 +60,10 @@ MEAN_VARIANCE_NORMALIZATION2 MULTIHEAD_ATTENTION1 QUANTIZE DEQUANTIZE
 
 RESAMPLE3 FOLD UNFOLD
 """
-"""The names in the order of their numbers, from 1 on, without PREFIX; a paragraph for each feature level that has new ones."""
+"""The names without PREFIX, in the order of their numbers, from 1 on. Each paragraph is a feature level with new operators."""
 
 NUMBERS: Mapping[str, int] = MappingProxyType({PREFIX + name: number for number, name in enumerate(_BY_LEVEL.split(), 1)})
-"""The number of each operator by its name: {"DML_OPERATOR_GATHER": 67}."""
+"""The number of each operator, by name: {"DML_OPERATOR_GATHER": 67}."""
 
 ALIASES: Mapping[str, str] = MappingProxyType({f"{PREFIX}SCATTER": f"{PREFIX}SCATTER_ELEMENTS"})
-"""Other names of the same numbers."""
+"""Aliases in directml.h, with the name that they stand for."""

@@ -1,6 +1,6 @@
-"""Output sizes, and which dimensions two tensors share as a batch: the arithmetic that rules and lowering share.
+"""Output sizes and batch dimensions of the operators, for rules and lowering.
 
-Preconditions: every tensor has the same DimensionCount (DC below); Axis and the stated dimension counts are in range.
+Precondition: all tensors have the same DimensionCount (DC below), and Axis and the dimension counts of fields are in range.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dmlgather.directml.descriptors import (
 
 
 def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
-    """`sizes` with leading 1s removed or prepended, so that there are `rank`; None where a size to remove is not 1."""
+    """Return `sizes` with leading 1s removed or prepended to make `rank` sizes; None if a size to remove is not 1."""
     surplus = len(sizes) - rank
     if surplus <= 0:
         return (1,) * -surplus + tuple(sizes)
@@ -24,22 +24,22 @@ def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
 
 
 def gathered(desc: GatherOperatorDesc) -> tuple[int, ...]:
-    """GATHER's result before alignment: Input[0..Axis) ++ the last IndexDimensions of Indices ++ Input(Axis+1..)."""
+    """Return the sizes of GATHER's result before alignment: Input[:Axis] + Indices[-IndexDimensions:] + Input[Axis+1:]."""
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     return (*data[: desc.axis], *indices[len(indices) - desc.index_dimensions :], *data[desc.axis + 1 :])
 
 
 def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
-    """GATHER's output sizes."""
+    """Return GATHER's output sizes; None if they are more than DC."""
     return aligned(gathered(desc), desc.input_tensor.rank)
 
 
 def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
-    """GATHER's batch dimensions, as pairs (InputTensor dimension, IndicesTensor dimension).
+    """Return GATHER's batch dimensions, as pairs (InputTensor dimension, IndicesTensor dimension).
 
-    They are the dimensions of IndicesTensor left of the last IndexDimensions, from the first that is not 1 on. The first of them
-    is paired with InputTensor's first dimension that is not 1, and so on. In an invalid descriptor a paired dimension of
-    InputTensor may be Axis or beyond, DC included.
+    The batch dimensions of IndicesTensor are those before the last IndexDimensions, without leading 1s. They are paired in
+    order with InputTensor's dimensions, without leading 1s. Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3},
+    IndexDimensions 1: ((1, 2),). In an invalid descriptor a paired dimension of InputTensor may be Axis or larger, up to DC.
     """
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     leading = indices[: len(indices) - desc.index_dimensions]
@@ -49,52 +49,51 @@ def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
 
 
 def batch_count(desc: GatherNDOperatorDesc) -> int:
-    """BatchDimensionCount, which GATHER_ND does not have and takes as 0."""
+    """Return BatchDimensionCount; 0 for GATHER_ND, which does not have the field."""
     return desc.batch_dimension_count if isinstance(desc, GatherND1OperatorDesc) else 0
 
 
 def tuple_size(desc: GatherNDOperatorDesc) -> int:
-    """The number of components of an index tuple."""
+    """Return the number of components of an index tuple."""
     return desc.indices_tensor.sizes[-1]
 
 
 def first_indexed(desc: GatherNDOperatorDesc) -> int:
-    """The InputTensor dimension that a tuple's first component indexes."""
+    """Return the InputTensor dimension that a tuple's first component indexes."""
     return desc.input_tensor.rank - desc.input_dimension_count + batch_count(desc)
 
 
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """GATHER_ND(1)'s result before alignment: used Indices dimensions but the last ++ Input dimensions behind the indexed."""
+    """Return the sizes of GATHER_ND's or GATHER_ND1's result before alignment.
+
+    They are Indices[-IndicesDimensionCount:-1] + Input[first dimension that is not indexed:].
+    """
     indices = desc.indices_tensor.sizes
-    behind = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]
-    return (*indices[len(indices) - desc.indices_dimension_count : -1], *behind)
+    trailing = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]
+    return (*indices[len(indices) - desc.indices_dimension_count : -1], *trailing)
 
 
 def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
-    """GATHER_ND(1)'s output sizes: leading 1s, then the gathered sizes; None where these are more than DC."""
+    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s; None if they are more than DC."""
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
 
 
 def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:
-    """SLICE1's largest output sizes, MaxCopied: 1 + (window - 1) div |stride|."""
+    """Return SLICE1's largest output sizes: 1 + (InputWindowSizes - 1) div |InputWindowStrides|."""
     return tuple(
         1 + (size - 1) // abs(stride) for size, stride in zip(desc.input_window_sizes, desc.input_window_strides, strict=True)
     )
 
 
 def space_sizes(sizes: Sequence[int], block: int) -> tuple[int, ...]:
-    """DEPTH_TO_SPACE1's output sizes: {N, C / BlockSize², H · BlockSize, W · BlockSize}; for C that is no multiple, those of an
-    input that is padded to the next one.
-    """
+    """Return DEPTH_TO_SPACE1's output sizes: {N, C / BlockSize², H · BlockSize, W · BlockSize}. The division rounds up."""
     batch, channels, height, width = sizes
     return batch, -(-channels // block**2), height * block, width * block
 
 
 def depth_sizes(sizes: Sequence[int], block: int) -> tuple[int, ...]:
-    """SPACE_TO_DEPTH1's output sizes: {N, C · BlockSize², H / BlockSize, W / BlockSize}; for H and W that are no multiples,
-    those of an input that is padded to the next ones.
-    """
+    """Return SPACE_TO_DEPTH1's output sizes: {N, C · BlockSize², H / BlockSize, W / BlockSize}. Divisions round up."""
     batch, channels, height, width = sizes
     return batch, channels * block**2, -(-height // block), -(-width // block)
 

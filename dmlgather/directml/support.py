@@ -1,6 +1,6 @@
-"""The support tables: which data types and dimension counts each tensor of an operator accepts, from which feature level on.
+"""The support tables: data types and dimension counts that each tensor of an operator accepts from a feature level on.
 
-A level between two rows, or newer than the last, uses the row before it.
+A row is valid for its level and all newer ones, up to the next row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ONE_TO_EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
 class Row(NamedTuple):
-    """What one tensor of one operator accepts from `level` on."""
+    """The data types and dimension counts that one tensor of one operator accepts from `level` on."""
 
     operator: str
     level: FeatureLevel
@@ -73,14 +73,12 @@ TABLE = tuple(
 
 @cache
 def rows_of(operator: str) -> tuple[Row, ...]:
-    """The rows of one operator ("GATHER"), oldest level first."""
+    """Return the rows of one operator ("GATHER"), oldest level first."""
     return tuple(row for row in TABLE if row.operator == operator)
 
 
 @cache
 def row_at(operator: str, tensor: str, level: FeatureLevel) -> Row | None:
-    """The row of an operator's tensor ("GATHER", "IndicesTensor") that applies at `level`; None where the operator is newer than
-    the level.
-    """
-    in_force = [row for row in rows_of(operator) if row.tensor == tensor and row.level <= level]
-    return in_force[-1] if in_force else None
+    """Return the row of a tensor ("GATHER", "IndicesTensor") that is valid at `level`; None if the operator is newer."""
+    rows = [row for row in rows_of(operator) if row.tensor == tensor and row.level <= level]
+    return rows[-1] if rows else None

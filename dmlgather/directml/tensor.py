@@ -1,4 +1,4 @@
-"""DML_BUFFER_TENSOR_DESC: a tensor's type and where its elements lie in a buffer."""
+"""DML_BUFFER_TENSOR_DESC: data type, sizes and strides of a tensor in a buffer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dmlgather.record import refusal
 from dmlgather.wording import braces
 
 SIZE_GRANULE = 4
-"""Bytes to which DirectML rounds the sizes of tensors and buffers up."""
+"""DirectML rounds the sizes of tensors and buffers up to a multiple of this many bytes."""
 
 BASE_ALIGNMENT = 16
-"""Every binding's offset is a multiple of so many bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
+"""Every binding's offset is a multiple of this many bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
 
 
 def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
-    """The smallest multiple of `granule` that is at least `count`."""
+    """Return the smallest multiple of `granule` that is at least `count`."""
     return -(-count // granule) * granule
 
 
-@lru_cache(maxsize=64)  # several rules of one descriptor use it
+@lru_cache(maxsize=64)  # several rules of one descriptor need it
 def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
     if 0 in sizes:
         return 0
@@ -39,8 +39,8 @@ def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
 class BufferTensorDesc(Structure):
     """A tensor in a buffer (DML_BUFFER_TENSOR_DESC).
 
-    You can construct an invalid descriptor; `validate` reports what is wrong with it. JSON may also be written as DxDispatch
-    writes it: with "Type": "BUFFER" beside the fields, or as {"Type": "BUFFER", "Desc": {...}}.
+    The constructor does not check DirectML's rules: `validate` does. JSON may also have DxDispatch's form: "Type": "BUFFER"
+    beside the fields, or {"Type": "BUFFER", "Desc": {...}}.
 
     >>> padded = dg.BufferTensorDesc(data_type="FLOAT16", sizes=[2, 3], strides=[4, 1])
     >>> padded.dimension_count, padded.span, padded.minimum_bytes
@@ -48,10 +48,10 @@ class BufferTensorDesc(Structure):
     """
 
     data_type: DataTypeField
-    """Type of one element. UNKNOWN, UINT4 and INT4 are accepted here, but by no operator. Source: [BTD], [HDR]."""
+    """Type of one element. The field may be UNKNOWN, UINT4 or INT4, but no operator accepts these. Source: [BTD], [HDR]."""
 
     flags: TensorFlagsField = TensorFlags.NONE
-    """NONE, or OWNED_BY_DML (inputs only: bound at initialisation and copied there). Source: [TF]."""
+    """NONE or, for an input, OWNED_BY_DML: it is bound at initialisation, and DirectML copies it. Source: [TF]."""
 
     dimension_count: DerivedCount = Field(default_factory=unstated)
     """Number of dimensions, 1 to 8; the feature level and operator may allow fewer. Default: the number of Sizes.
@@ -65,12 +65,12 @@ class BufferTensorDesc(Structure):
     packed in row-major order. Source: [BTD], [STR]."""
 
     total_tensor_size_in_bytes: UInt64 | None = None
-    """Bytes of the buffer that belong to the tensor, at least `minimum_bytes`. An output may be written anywhere inside.
+    """Bytes of the tensor in the buffer, at least `minimum_bytes`. DirectML may write any of these bytes of an output.
     Default: `minimum_bytes`. Source: [BTD], [HELP]."""
 
     guaranteed_base_offset_alignment: UInt32 = 0
-    """Bytes. The caller guarantees that the binding's offset is a multiple of it. 0, which guarantees the usual 16, or a power
-    of two no smaller than the element. Source: [BTD], [CONST]."""
+    """The caller guarantees that the binding's offset is a multiple of this many bytes. It is a power of two no smaller than
+    the element; or 0, for the 16 of every binding. Source: [BTD], [CONST]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +96,7 @@ class BufferTensorDesc(Structure):
         return self.text()
 
     def text(self, dimensions: int | None = None) -> str:
-        """Return the type, the sizes of the last `dimensions` (None: of all), and strides: "float32[2,3] strides {4,1}"."""
+        """Return type, sizes and strides: "float32[2,3] strides {4,1}". `dimensions`: show only the last ones; None for all."""
         first = 0 if dimensions is None else self.rank - dimensions
         sizes = ",".join(map(str, self.sizes[first:]))
         strides = "" if self.strides is None else f" strides {braces(self.strides[first:])}"
@@ -104,46 +104,46 @@ class BufferTensorDesc(Structure):
 
     @property
     def rank(self) -> int:
-        """The number of Sizes, which is DimensionCount in a valid descriptor."""
+        """Return the number of Sizes, which is DimensionCount in a valid descriptor."""
         return len(self.sizes)
 
     @property
     def elements(self) -> int:
-        """The number of logical elements."""
+        """Return the product of Sizes."""
         return prod(self.sizes)
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """Strides, in elements; packed ones where they are left out."""
+        """Return Strides, in elements; the packed strides if Strides is left out."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def span(self) -> int:
-        """Elements from the first to the last that is addressed, both included; 0 where a size is 0."""
+        """Return the number of elements from the first to the last address, inclusive; 0 if a size is 0."""
         return _span(self.sizes, self.strides)
 
     @property
     def minimum_bytes(self) -> int:
-        """The smallest legal TotalTensorSizeInBytes: the addressed span, rounded up to 4 bytes.
+        """Return the smallest legal TotalTensorSizeInBytes: the bytes of `span`, rounded up to a multiple of 4.
 
-        DMLCalcBufferTensorSize computes the same, but overflows at 32 bits. ValueError for a type without whole bytes.
+        It is DMLCalcBufferTensorSize without overflow at 32 bits. ValueError for UNKNOWN, UINT4 and INT4.
         """
         return rounded_up(self.span * self.data_type.bytes)
 
     @property
     def total_bytes(self) -> int:
-        """TotalTensorSizeInBytes; `minimum_bytes` where it is left out."""
+        """Return TotalTensorSizeInBytes; `minimum_bytes` if it is left out."""
         return self.minimum_bytes if self.total_tensor_size_in_bytes is None else self.total_tensor_size_in_bytes
 
     def layout(self) -> Layout:
-        """The described sizes and strides, in the whole elements of `total_bytes`. ValueError for a type without whole bytes."""
+        """Return the layout of the tensor in a buffer of `total_bytes`. ValueError for UNKNOWN, UINT4 and INT4."""
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
 
     def is_logical(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of `shape` is the tensor by its own strides: it has Sizes, with or without leading 1s.
+        """Return True if an array of `shape` is the tensor itself, False if it is a flat buffer that holds the tensor.
 
-        One dimension in the place of several may also be a buffer. In a packed tensor that is the same; where Strides are stated,
-        it is a buffer.
+        The tensor's shape is Sizes, with or without leading 1s. If Strides are stated, a one-dimensional array is the tensor
+        only if Sizes has one dimension, too.
         """
         if len(shape) == 1 and self.strides is not None:
             return shape == self.sizes

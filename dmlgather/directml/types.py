@@ -1,4 +1,4 @@
-"""DirectML's enumerations, with the numbers of directml.h, and the ways to write their values; the releases of DirectML."""
+"""DirectML's enumerations with the numbers of directml.h, parsing of their values, and the releases of DirectML."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Release(NamedTuple):
     """The highest feature level that it supports: "5_0"."""
 
     windows: str
-    """The first Windows that has it as a system component; empty where none has."""
+    """The first Windows that has it as a system component; empty if none has."""
 
     redistributable: bool
-    """Whether the package Microsoft.AI.DirectML has it, for any Windows from 1903 on."""
+    """True if the package Microsoft.AI.DirectML has it, for any Windows from 1903 on."""
 
     source: str
-    """Where this comes from, with a key of `SOURCES`."""
+    """The document, with a key of `SOURCES`."""
 
 
 RELEASES = (
@@ -50,12 +50,12 @@ RELEASES = (
     Release("1.13", "6_2", "Windows 11 24H2 (build 26100)", True, "[VER]; [REL] for the Windows, which ships 1.13.1"),
     Release("1.15", "6_4", "", True, "[VER]"),
 )
-"""The minor versions that were released widely, oldest first. 1.2, 1.3 and 1.14 were not."""
+"""The widely released minor versions, oldest first. 1.2, 1.3 and 1.14 were not."""
 
 
 def type_name(value: object) -> str | None:
-    """What array libraries call the type that they write as `value`; None where it looks like no type of theirs."""
-    import numpy as np  # checking a file does without
+    """Return the name of an array library's data type: "float32" for "f4" or torch.float32; None if it is no data type."""
+    import numpy as np  # correct files never get here
 
     if isinstance(value, str):
         if re.fullmatch(r"[<>=|]?[biufc]\d+|half|single|double", value):  # NumPy's short names
@@ -64,15 +64,15 @@ def type_name(value: object) -> str | None:
         return value if re.fullmatch(r"(bool|int|b?float|(u?int|b?float|complex)\d\w*)", value) else None
     if isinstance(value, np.dtype):
         return value.name if value.isnative else value.str
-    if isinstance(value, type):  # JAX's as well
+    if isinstance(value, type):  # np.float32, jnp.float32
         return value.__name__
-    if type(value).__name__.lower() == "dtype":  # torch's: torch.float32
+    if type(value).__name__.lower() == "dtype":  # torch.float32
         return str(getattr(value, "name", value)).rpartition(".")[2]
     return None
 
 
 def fault(name: str) -> str:
-    """Why a type of an array library is none of DirectML's, and what to write in its place."""
+    """Return the reason why a type of an array library is none of DirectML's, and what to write instead."""
     if name in ("int", "float"):
         return f"{name} states no size: write numpy.{name}32 or numpy.{name}64"
     if name.startswith(("<", ">")):
@@ -107,11 +107,11 @@ class DataType(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> DataType:
-        """The data type that DirectML or an array library writes as `value`.
+        """Return the data type that `value` stands for in DirectML or in an array library.
 
-        value: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
-        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. ValueError for a type that
-        DirectML lacks, and for Python's int and float, which state no size.
+        `value`: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
+        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. ValueError for a type
+        that DirectML lacks, and for Python's int and float, which have no fixed size.
 
         >>> dg.DataType.parse(np.float32).name, dg.DataType.parse("int64").name
         ('FLOAT32', 'INT64')
@@ -120,7 +120,7 @@ class DataType(enum.IntEnum):
             return _named_by_directml(value)
         except ValueError:
             name = type_name(value)
-            if name is None and isinstance(value, str):  # BFLOAT16, which no library writes so, and DirectML lacks
+            if name is None and isinstance(value, str):  # "BFLOAT16" gets the message of bfloat16
                 lowered = type_name(value.lower())
                 name = lowered if lowered and lowered not in _OF_LIBRARIES and lowered[-1].isdigit() else None
             if name is None:
@@ -132,45 +132,45 @@ class DataType(enum.IntEnum):
 
     @property
     def whole_bytes(self) -> bool:
-        """Whether an element fills whole bytes; false for UNKNOWN, UINT4 and INT4."""
+        """Return False for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes, else True."""
         return self not in (DataType.UNKNOWN, DataType.UINT4, DataType.INT4)
 
     @property
     def bytes(self) -> int:
-        """Bytes of one element. ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes."""
+        """Return the bytes of one element. ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes."""
         if not self.whole_bytes:
             raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
         return _BYTES[self]
 
     @property
     def index_type(self) -> IndexType | None:
-        """The integer type that index values of this data type have; None for floats and types without whole bytes."""
+        """Return the type of indices of this data type; None for floats, UNKNOWN, UINT4 and INT4."""
         return IndexType[self.name] if self.name in IndexType.__members__ else None
 
 
 _BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if kind.whole_bytes}
 
 _OF_LIBRARIES = {kind.name.lower(): kind for kind in DataType if kind is not DataType.UNKNOWN} | {"bool": DataType.UINT8}
-"""What array libraries call the types that DirectML has. It keeps bool as UINT8."""
+"""The data types by the names of array libraries. DirectML has bool as UINT8."""
 
 AS_IN_FILES: Mapping[str, str] = {"data types": "as DirectML names them"}
-"""Context of Pydantic's validation of what a file holds: only DirectML's names and numbers are taken."""
+"""Pydantic's validation context for values from files: data types have only DirectML's names and numbers."""
 
 
 class TensorFlags(enum.IntFlag):
-    """DML_TENSOR_FLAGS: who owns the memory of a tensor's data."""
+    """DML_TENSOR_FLAGS: the owner of a tensor's memory."""
 
     NONE = 0
-    """The caller; the tensor is bound at each execution."""
+    """The caller owns the memory; the tensor is bound at each execution."""
     OWNED_BY_DML = 1
-    """DirectML, which copies the data at initialisation; the tensor is bound there, and not at execution."""
+    """DirectML owns the memory: the tensor is bound at initialisation, and copied; it is not bound at execution."""
 
     def __str__(self) -> str:
         return self.name or str(self.value)
 
 
 class DepthSpaceOrder(enum.IntEnum):
-    """DML_DEPTH_SPACE_ORDER: how DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1 count the channels that hold blocks, slowest first."""
+    """DML_DEPTH_SPACE_ORDER: the order of dimensions in channels that hold blocks, outermost first."""
 
     DEPTH_COLUMN_ROW = 0
     """Row in the block, column in the block, channel. ONNX calls it DCR."""
@@ -182,7 +182,9 @@ class DepthSpaceOrder(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> DepthSpaceOrder:
-        """The order written as a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number. ValueError lists them.
+        """Return the order that `value` stands for: a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number.
+
+        ValueError for other values.
 
         >>> dg.DepthSpaceOrder.parse("COLUMN_ROW_DEPTH").value
         1
@@ -193,7 +195,7 @@ class DepthSpaceOrder(enum.IntEnum):
 
 
 ONNX_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-"""The values of ONNX's attribute mode."""
+"""The order by the value of ONNX's attribute `mode`."""
 
 
 class FeatureLevel(enum.IntEnum):
@@ -220,10 +222,10 @@ class FeatureLevel(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> FeatureLevel:
-        """The level that `value` names: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100"; or the
-        highest level of a release: "DirectML 1.5", with or without its patch.
+        """Return the feature level that `value` stands for.
 
-        A bare number is a level, never a version of DirectML. ValueError lists the levels, or the versions.
+        `value`: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100"; or a release, "DirectML 1.5"
+        or "DirectML 1.5.1", for its highest level. "1.5" alone is a level, not a release. ValueError for other values.
 
         >>> dg.FeatureLevel.parse("3.1").name, dg.FeatureLevel.parse("DirectML 1.8").name
         ('LEVEL_3_1', 'LEVEL_5_0')
@@ -253,10 +255,12 @@ class FeatureLevel(enum.IntEnum):
 
 
 def level_hint(text: str) -> str:
-    """Return "; …" with the level that a version of DirectML, or of Windows, has; "" for any other text."""
+    """Return "; …" with the feature level of a version of DirectML, or with those of all Windows versions; else ""."""
     if text.lower().startswith("windows"):
-        return "; " + ", ".join(f"{one.windows.partition(' (')[0]} has {one.level}" for one in RELEASES if one.windows)
-    return next((f"; DirectML {one.version} has level {one.level}" for one in RELEASES if one.version == text), "")
+        system = (release for release in RELEASES if release.windows)
+        return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
+    named = (release for release in RELEASES if release.version == text)
+    return next((f"; DirectML {release.version} has level {release.level}" for release in named), "")
 
 
 _LEVEL = re.compile(r"(?:(?:DML_FEATURE_)?LEVEL_)?([0-9])[._]([0-9])")
@@ -268,35 +272,35 @@ Member = TypeVar("Member", bound=enum.Enum)
 
 
 def member(kind: type[Member], prefix: str, value: object) -> Member:
-    """The member of `kind` that `value` names: a member, a name with or without `prefix`, or a known number.
+    """Return the member of `kind` that `value` stands for: a member, a name with or without `prefix`, or a number.
 
-    ValueError, with the known names and numbers, for anything else; bool and float are no numbers of a member.
+    ValueError for other values, also for bool and float.
     """
     if isinstance(value, kind):
         return value
     if isinstance(value, str):
-        found = kind.__members__.get(value.removeprefix(prefix))
-        if found is not None:
-            return found
+        named = kind.__members__.get(value.removeprefix(prefix))
+        if named is not None:
+            return named
     elif not isinstance(value, bool | float):
-        with contextlib.suppress(TypeError, StopIteration):  # another type, or an unknown number
+        with contextlib.suppress(TypeError, StopIteration):  # no integer, or an unknown number
             number = operator.index(value)  # type: ignore[arg-type]
             return next(item for item in kind.__members__.values() if item.value == number)
-    meant = _meant(value.removeprefix(prefix), kind) if isinstance(value, str) else ""
+    similar = _similar(value.removeprefix(prefix), kind) if isinstance(value, str) else ""
     legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())
     raise ValueError(
-        f"{_shown(value)} is no {kind.__name__}; {f'did you mean {meant}?' if meant else f'expected one of {legal}'}"
+        f"{_shown(value)} is no {kind.__name__}; {f'did you mean {similar}?' if similar else f'expected one of {legal}'}"
     )
 
 
-def _meant(word: str, kind: type[enum.Enum]) -> str:
-    """Return the members whose names a word begins, or the one that it misspells; empty where there is none."""
-    begun = [name for name in kind.__members__ if word and name.startswith(word.upper())]
-    return alternatives(begun) if begun else closest(word, kind.__members__) or ""
+def _similar(word: str, kind: type[enum.Enum]) -> str:
+    """Return the members whose names start with `word`, else the most similar name, else ""."""
+    completions = [name for name in kind.__members__ if word and name.startswith(word.upper())]
+    return alternatives(completions) if completions else closest(word, kind.__members__) or ""
 
 
 def _flags(value: object) -> TensorFlags:
-    """One flag or an iterable of them, or'ed; "A | B" as well."""
+    """Return one flag, or the union of a list of flags or of "A | B"."""
     if isinstance(value, str):
         parts: Iterable[object] = [part.strip() for part in value.split("|")]
     elif isinstance(value, list | tuple | set | frozenset):
@@ -340,7 +344,7 @@ DataTypeField = Annotated[
     PlainSerializer(_name, when_used="json"),
     _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
 ]
-"""A DataType in a model: accepts what `DataType.parse` does, files only DirectML's names and numbers; JSON has the name."""
+"""A field for a DataType. It accepts what `DataType.parse` accepts; from a file, only DirectML's names and numbers."""
 
 TensorFlagsField = Annotated[
     TensorFlags,
@@ -348,7 +352,7 @@ TensorFlagsField = Annotated[
     PlainSerializer(_name, when_used="json"),
     _schema(TensorFlags, "DML_TENSOR_FLAG_"),
 ]
-"""TensorFlags in a model: accepts a member, a name, several names, or a number; JSON has the name."""
+"""A field for TensorFlags. It accepts a member, a name, a list of names, or a number."""
 
 DepthSpaceOrderField = Annotated[
     DepthSpaceOrder,
@@ -356,7 +360,7 @@ DepthSpaceOrderField = Annotated[
     PlainSerializer(_name, when_used="json"),
     _schema(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_"),
 ]
-"""A DepthSpaceOrder in a model: accepts a member, a name with or without DirectML's prefix, or a number; JSON has the name."""
+"""A field for a DepthSpaceOrder. It accepts what `DepthSpaceOrder.parse` accepts."""
 
 FeatureLevelField = Annotated[
     FeatureLevel,
@@ -364,4 +368,4 @@ FeatureLevelField = Annotated[
     PlainSerializer(_name, when_used="json"),
     WithJsonSchema({"enum": [str(level) for level in FeatureLevel]}),
 ]
-"""A FeatureLevel in a model: accepts what `FeatureLevel.parse` does; JSON has "3_0"."""
+"""A field for a FeatureLevel. It accepts what `FeatureLevel.parse` accepts; JSON has "3_0"."""

@@ -1,4 +1,4 @@
-"""What is asked of descriptors and operators: whether all rules hold, the lowest level, the support table, the plan."""
+"""Validation of descriptors, their lowest feature level, the support table of an operator, and lowering to a plan."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.record import plain
 from dmlgather.wording import alternatives, braces
 
-_OF_TENSORS = TensorRules((*TENSOR_RULES, *TENSOR_LEVEL_RULES))
-_OF_LEVELS = TensorRules(TENSOR_LEVEL_RULES)
+_ALL_TENSOR_RULES = TensorRules((*TENSOR_RULES, *TENSOR_LEVEL_RULES))
+_LEVEL_RULES = TensorRules(TENSOR_LEVEL_RULES)
 
 
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
-    """Check `desc` against the rules at a feature level and report the violations; an invalid descriptor raises nothing.
+    """Check `desc` against the rules at a feature level and return a report of the violations.
 
-    A rule that depends on a broken one is skipped: sizes are not compared where Axis is out of range, for example. What it would
-    find is reported once the first error is mended.
+    A rule that depends on a failed one is skipped: if Axis is out of range, sizes are not compared. So correcting an error may
+    bring up another.
 
     ValueError for an unknown level, TypeError for anything but an operator descriptor.
 
@@ -49,7 +49,7 @@ def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_
 
 
 def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
-    """The lowest feature level at which `desc` has no ERROR; None when no level accepts it.
+    """Return the lowest feature level at which `desc` has no ERROR; None if no level accepts it.
 
     TypeError for anything but an operator descriptor.
 
@@ -62,8 +62,8 @@ def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
     """
     if not validate(desc, max(FeatureLevel)).ok:
         return None
-    # The newest level accepts it, and only these rules depend on the level.
-    return next(level for level in FeatureLevel if not any(_tensor_and_level(DescriptorCase(desc, level), _OF_LEVELS, set())))
+    # The newest level accepts it, and no other rules depend on the level.
+    return next(level for level in FeatureLevel if not any(_level_findings(DescriptorCase(desc, level), _LEVEL_RULES, set())))
 
 
 def _check_type(desc: object) -> None:
@@ -76,67 +76,70 @@ def _check_type(desc: object) -> None:
 
 def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
     failed: set[str] = set()
-    yield from _tensor_and_level(case, _OF_TENSORS, failed)
-    of_tensors = frozenset(failed)
-    found = list(run(_operator_rules(case), case, failed))
-    errors = _errors(found)
-    for rule, finding in found:
-        values = _fixing_values(case, rule, of_tensors, errors - {rule.code})
+    yield from _level_findings(case, _ALL_TENSOR_RULES, failed)
+    failed_tensor_rules = frozenset(failed)
+    results = list(run(_operator_rules(case), case, failed))
+    errors = _error_codes(results)
+    for rule, finding in results:
+        values = _fixing_values(case, rule, failed_tensor_rules, errors - {rule.code})
         yield finding.model_copy(update={"remedy": f"{values}; or {finding.remedy}"}) if values else finding
 
 
-def _tensor_and_level(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
-    """The findings of the operator's level and of `rules` for each tensor. A rule that is skipped for one tensor still runs
-    for the others.
+def _level_findings(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
+    """Yield the findings of the operator's level, and of `rules` for each tensor.
+
+    A rule that is skipped for one tensor still runs for the others. Codes of failed rules are added to `failed`.
     """
     for _, finding in run((OPERATOR_LEVEL,), case, failed):
         yield finding
-    before = frozenset(failed)
+    failed_before = frozenset(failed)
     for tensor in case.tensors:
-        here = set(before)
-        for _, finding in run(rules.of(tensor.tensor), tensor, here):
+        failed_here = set(failed_before)
+        for _, finding in run(rules.of(tensor.tensor), tensor, failed_here):
             yield finding
-        failed |= here
+        failed |= failed_here
 
 
 def _operator_rules(case: DescriptorCase[OperatorDesc]) -> Iterable[Rule]:
-    """The rules between an operator's fields."""
     return chain(SHARED_RULES, case.desc.operator.rules)
 
 
-def _errors(found: Iterable[tuple[Rule, Finding]]) -> set[str]:
-    return {finding.code for _, finding in found if finding.severity is Severity.ERROR}
+def _error_codes(results: Iterable[tuple[Rule, Finding]]) -> set[str]:
+    return {finding.code for _, finding in results if finding.severity is Severity.ERROR}
 
 
-def _fixing_values(case: DescriptorCase[OperatorDesc], rule: Rule, of_tensors: frozenset[str], others: set[str]) -> str:
-    """Values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}".
+def _fixing_values(
+    case: DescriptorCase[OperatorDesc], rule: Rule, failed_tensor_rules: frozenset[str], other_errors: set[str]
+) -> str:
+    """Return a text with values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output
+    {3,2}".
 
-    of_tensors: codes of the tensors' rules that failed. others: codes of the errors between fields beside the fault. Where no
-    value gives the stated output, the values that remove the fault and cause no other are named, and that others remain.
+    If no value makes the whole descriptor valid, values that remove this fault and add no other are named.
+    `failed_tensor_rules`: codes of failed rules of single tensors. `other_errors`: codes of the other errors of the operator.
     """
     output = case.desc.tensor(case.desc.operator.output)
-    giving, removing = [], []
+    valid, partial = [], []
     for field in rule.alternatives:
         for value in range(output.rank + 1):
-            other = DescriptorCase(case.desc.model_copy(update={field: value}), case.level)
-            failed = set(of_tensors)
-            if _errors(run(_operator_rules(other), other, failed)) <= others:
-                removing.append(f"{wire_name(field)} = {value}")
-                if failed == of_tensors:  # every rule was run, and none failed
-                    giving.append(removing[-1])
-    if giving:
-        return f"{alternatives(giving)} gives the stated output {braces(output.sizes)}"
-    return f"{alternatives(removing)} removes this error, but not the others" if removing else ""
+            changed = DescriptorCase(case.desc.model_copy(update={field: value}), case.level)
+            failed = set(failed_tensor_rules)
+            if _error_codes(run(_operator_rules(changed), changed, failed)) <= other_errors:
+                partial.append(f"{wire_name(field)} = {value}")
+                if failed == failed_tensor_rules:  # no rule failed or was skipped
+                    valid.append(partial[-1])
+    if valid:
+        return f"{alternatives(valid)} gives the stated output {braces(output.sizes)}"
+    return f"{alternatives(partial)} removes this error, but not the others" if partial else ""
 
 
 def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
-    """Return the descriptor in {"type": "DML_OPERATOR_GATHER", "desc": {...}}, as DxDispatch writes it ("Desc" is accepted,
-    too), or in {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}, as `model_dump_json` writes it.
+    """Return the descriptor that `obj` holds.
 
-    obj: a dictionary, or JSON as text or bytes.
+    `obj`: a dictionary, or JSON as text or bytes. It has the form of DxDispatch, {"type": "DML_OPERATOR_GATHER", "desc": {...}}
+    (or "Desc"), or of `model_dump_json`, {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}.
 
-    ValueError for what is no JSON, an unknown operator, with the known names, and a missing key; pydantic.ValidationError (a
-    ValueError) for a field that is missing, unknown, or of the wrong type.
+    ValueError for invalid JSON, an unknown operator or a missing key; pydantic.ValidationError (a ValueError) for a field that
+    is missing, unknown, or of the wrong type.
 
     >>> tensor = {"DataType": "FLOAT16", "Sizes": [8]}
     >>> desc = dg.parse_descriptor({"type": "DML_OPERATOR_SLICE", "desc": {
@@ -148,22 +151,22 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     if isinstance(obj, str | bytes | bytearray):
         try:
             obj = json.loads(obj)
-        except ValueError as error:  # UnicodeDecodeError is one
+        except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
             raise ValueError(f"expected {form} as JSON: {error}") from None
     if not isinstance(obj, Mapping):
         raise ValueError(f"expected {form}, got a value of type {type(obj).__name__}")
     keys = [key for key in ("desc", "Desc") if key in obj]
     if "type" not in obj or len(keys) > 1:
         raise ValueError(f"expected {form}, got the keys {list(obj)}")
-    found = operator_named(obj["type"]).desc
+    kind = operator_named(obj["type"]).desc
     try:
-        return found.model_validate(obj[keys[0]] if keys else obj, context=AS_IN_FILES)
+        return kind.model_validate(obj[keys[0]] if keys else obj, context=AS_IN_FILES)
     except ValidationError as error:
-        raise plain(error, found) from None
+        raise plain(error, kind) from None
 
 
 def support(name: str) -> dict[str, Any]:
-    """The support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as plain data, ready for JSON.
+    """Return the support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as JSON-compatible data.
 
     Each level lists, per tensor, the data types and dimension counts accepted from that level on. ValueError for an unknown
     name.
@@ -201,19 +204,19 @@ def lower(
     out_of_bounds: OutOfBounds = OutOfBounds.CLAMP,
     fill: bytes = b"",
 ) -> IndexPlan:
-    """The plan of a descriptor without ERROR findings.
+    """Return the plan of a descriptor, which has no ERROR findings.
 
-    layouts: by field ("indices_tensor"), of the described sizes; a tensor that is left out has its described layout.
-    out_of_bounds, fill: what an index out of range reads, CLAMP in DirectML; `fill` has one element's bytes, for FILL only.
-    ValueError for a field that is no tensor of the operator and for a layout whose sizes are not the described ones.
+    `layouts`: by field ("indices_tensor"), with the descriptor's sizes; for other tensors the descriptor's layout is used.
+    `out_of_bounds`: the policy; DirectML's is CLAMP. `fill`: the bytes of one element, for FILL only. ValueError for a field
+    that is no tensor of the operator, and for a layout with other sizes.
     """
     operator = desc.operator
-    given = dict(layouts or {})
-    for field, layout in given.items():
+    stated = dict(layouts or {})
+    for field, layout in stated.items():
         if field not in operator.tensors:
             raise ValueError(f"{operator.name} has no tensor {field!r}; its tensors are {list(operator.tensors)}")
         if layout.sizes != desc.tensor(field).sizes:
             sizes = desc.tensor(field).sizes
             raise ValueError(f"the layout of {wire_name(field)} has sizes {layout.sizes}, the descriptor has {sizes}")
-    complete = {field: given.get(field) or desc.tensor(field).layout() for field in operator.tensors}
-    return replace(operator.lower(desc, complete), out_of_bounds=out_of_bounds, fill=fill)
+    all_layouts = {field: stated.get(field) or desc.tensor(field).layout() for field in operator.tensors}
+    return replace(operator.lower(desc, all_layouts), out_of_bounds=out_of_bounds, fill=fill)

@@ -9,9 +9,9 @@
 // The macro first appends the descriptor, with the file and the line of the call, to the file that the environment variable
 // DMLGATHER_DUMP names. Where the variable is not set, it only calls CreateOperator.
 //
-// C++17, this file alone. Any pointer may be null, and any value may be wrong: it is written as it is, and `dmlgather check`
-// reports it. An operator that dmlgather does not have is written with its name or number alone. Functions may be called by
-// several threads at once; a line is written by one call.
+// Needs C++17 and no other file. Pointers may be null and values invalid: they are written unchanged, and `dmlgather check`
+// reports them. Of an operator that dmlgather does not support, only the name or number is written. All functions are
+// thread-safe; each line is written by one call.
 
 #ifndef DMLGATHER_DUMP_H
 #define DMLGATHER_DUMP_H
@@ -43,10 +43,10 @@
 namespace dmlgather {
 namespace detail {
 
-// A count above this is taken for memory that was never set: the array is not read, and written as empty.
+// A larger count is probably uninitialised memory: the array is not read, and written as empty.
 constexpr unsigned longest_array = 32;
 
-// The number of an enumerator. Memory may hold any number, and loading one that the enumeration cannot have is undefined.
+// Returns the number of an enumerator. The memory may hold any number; loading an invalid enumerator is undefined behaviour.
 template <typename Enumeration>
 unsigned number_of(const Enumeration& value) {
     static_assert(sizeof(Enumeration) == sizeof(unsigned), "DirectML's enumerations have 32 bits");
@@ -55,7 +55,7 @@ unsigned number_of(const Enumeration& value) {
     return number;
 }
 
-// The bytes of the UTF-8 character that `text` starts with; 0 where it starts with none.
+// Returns the length in bytes of the UTF-8 character at the start of `text`; 0 if there is none.
 inline std::size_t utf8_length(std::string_view text) {
     const auto octet = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
     const unsigned first = octet(0);
@@ -64,13 +64,14 @@ inline std::size_t utf8_length(std::string_view text) {
     for (std::size_t at = 1; at < length; ++at) {
         if ((octet(at) & 0xC0) != 0x80) return 0;
     }
-    const unsigned second = length > 2 ? octet(1) : 0x80;  // too long a form, half of a surrogate pair, beyond U+10FFFF
+    const unsigned second = length > 2 ? octet(1) : 0x80;
+    // Overlong forms, surrogates, and code points above U+10FFFF.
     const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
                        (first == 0xF4 && second > 0x8F);
     return wrong ? 0 : length;
 }
 
-// The text of one JSON object while it is written.
+// A writer for one JSON object.
 class Line {
 public:
     std::string text;
@@ -105,7 +106,7 @@ public:
         text += ']';
     }
 
-    // A value of an enumeration: its name, or its number where it has no name.
+    // Writes the name of an enumerator, or its number if it has no name.
     template <typename Enumeration, std::size_t count>
     void enumerator(const char* name, const Enumeration& value, const char* const (&names)[count]) {
         const unsigned index = number_of(value);
@@ -331,7 +332,7 @@ inline std::mutex& writing() {
 inline const char* variable(const char* name) {
 #if defined(_MSC_VER)
 #pragma warning(push)
-#pragma warning(disable : 4996)  // getenv is safe as long as nobody changes the environment
+#pragma warning(disable : 4996)  // getenv is only unsafe while another thread changes the environment
 #endif
     return std::getenv(name);
 #if defined(_MSC_VER)
@@ -341,7 +342,7 @@ inline const char* variable(const char* name) {
 
 }  // namespace detail
 
-// The descriptor as JSON, without a line feed. name: what `dmlgather check` calls it, such as a place in the program.
+// Returns the descriptor as JSON, without a line feed. `name`: a label for `dmlgather check`, such as a line of the program.
 inline std::string to_json(const DML_OPERATOR_DESC* desc, std::string_view name = {}) {
     detail::Line line;
     line.open(nullptr);
@@ -368,7 +369,7 @@ inline void dump(const DML_OPERATOR_DESC& desc, std::ostream& stream, std::strin
     stream.write(line.data(), static_cast<std::streamsize>(line.size()));
 }
 
-// Appends the descriptor to a file as one line; false where that is impossible.
+// Appends the descriptor to a file as one line; returns false on failure.
 inline bool dump(const DML_OPERATOR_DESC& desc, const std::string& file, std::string_view name = {}) {
     const std::string line = to_json(&desc, name) + '\n';
     const std::lock_guard<std::mutex> lock(detail::writing());
@@ -382,11 +383,11 @@ inline bool dump(const DML_OPERATOR_DESC& desc, const std::string& file, std::st
 inline void trace(const DML_OPERATOR_DESC* desc, std::string_view name = {}) {
     const char* const file = detail::variable("DMLGATHER_DUMP");
     if (file == nullptr || *file == '\0' || desc == nullptr || dump(*desc, file, name)) return;
-    static const int told = std::fprintf(stderr, "dmlgather_dump.h: DMLGATHER_DUMP=%s cannot be written\n", file);
-    static_cast<void>(told);
+    static const int warned_once = std::fprintf(stderr, "dmlgather_dump.h: DMLGATHER_DUMP=%s cannot be written\n", file);
+    static_cast<void>(warned_once);
 }
 
-// device->CreateOperator(desc, out…), after tracing the descriptor. device: any pointer to an IDMLDevice.
+// Traces the descriptor, then calls device->CreateOperator(desc, out…). `device`: any pointer to an IDMLDevice.
 template <typename Device, typename... Out>
 auto create_operator(const char* name, Device&& device, const DML_OPERATOR_DESC* desc, Out&&... out) {
     trace(desc, name);

@@ -1,4 +1,4 @@
-"""jax.lax.gather on any array, with JAX's signature and its exact meaning; JAX itself is not needed."""
+"""jax.lax.gather on arrays of any library, with JAX's signature and semantics. JAX is not required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jax.lax.gather as functions: run it, describe it for DirectML, tell where the two differ."""
+"""jax.lax.gather as a function on arrays, with its DirectML descriptors and the differences between the two."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def gather(
     dimension_numbers: Any,
     slice_sizes: Sequence[int] | int,
     *,
-    unique_indices: bool = False,  # noqa: ARG001 - a promise that nothing here needs
-    indices_are_sorted: bool = False,  # noqa: ARG001 - as above
+    unique_indices: bool = False,  # noqa: ARG001 - JAX's signature; not needed here
+    indices_are_sorted: bool = False,  # noqa: ARG001 - JAX's signature; not needed here
     mode: Any = None,
     fill_value: Any = None,
     out: Any = None,
@@ -33,23 +33,25 @@ def gather(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """A window of `operand` per index vector of `start_indices`.
+    """Return a window of `operand` for each index vector of `start_indices`, like jax.lax.gather.
 
-    operand: shape [n…], of any type of JAX's. start_indices: shape [i…, components], any of the eight integer types.
-    dimension_numbers: a GatherDimensionNumbers, dmlgather's or JAX's. slice_sizes: the window's size in each dimension of
-    operand, in elements; one integer where operand has one dimension. unique_indices, indices_are_sorted: accepted and ignored.
-    mode: "clip" moves a window inside; "fill" and "drop" write `fill_value` to a whole window that is not inside;
-    "promise_in_bounds" and None promise that every window is inside, and run as "clip"; a GatherScatterMode of JAX works too.
-    fill_value: one number, cast as NumPy casts; None for NaN, the least signed integer, the greatest unsigned one, True.
-    Indices are compared at their full width: 2^32 + 1 is out of bounds, where JAX's fill mode reads element 1. Negative indices
-    never count from the end. Returns shape [i…] with the window's sizes at offset_dims, as the kind of array that operand is.
+    `operand`: shape [n…], any type of JAX. `start_indices`: shape [i…, components], int8 … uint64. `dimension_numbers`: a
+    GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of operand, in elements; an
+    integer for an operand of rank 1. `unique_indices`, `indices_are_sorted`: ignored. `mode`: "clip" moves a window into bounds;
+    "fill" and "drop" fill a window that is out of bounds with `fill_value`; "promise_in_bounds" and None promise that all windows
+    are in bounds, and run like "clip"; a GatherScatterMode of JAX is also allowed. `fill_value`: a number, cast by NumPy's rules;
+    None for NaN, the smallest signed integer, the largest unsigned integer, or True.
 
-    out: an array of NumPy, CuPy or PyTorch that is written and returned; None for a new one. out_of_bounds: None for the mode's
-    own; else "clamp", "raise", "promise" or a Fill, in its place. device: None for where the arrays are; "cpu", "cuda", "cuda:N"
-    or "reference" to run there, wherever they are. stream: of a GPU, as of a compiled operator.
+    The result has shape [i…], with the window's sizes inserted at offset_dims, and operand's array type. Indices are compared at
+    full width: 2^32 + 1 is out of bounds, while JAX's fill mode reads element 1. Negative indices never count from the end.
 
-    Raises TypeError for shapes that do not go together, in JAX's order, and for other types; ValueError for another mode, for
-    indices that are no integers, and for an `out` of another shape or over an input; IndexError for a bad index under "raise".
+    `out`: an array of NumPy, CuPy or PyTorch that is written and returned; None for a new array. `out_of_bounds`: None for the
+    mode's policy; "clamp", "raise", "promise" or a Fill override it. `device`: None for the arrays' device; "cpu", "cuda",
+    "cuda:N" or "reference" to run there. `stream`: a stream of the GPU, as for compiled operators.
+
+    Raises TypeError for shapes that do not fit together, with the same checks as JAX, and for other types; ValueError for another
+    mode, for indices that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad
+    index under "raise".
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> dg.lax.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, slice_sizes=(1, 2)).tolist()
@@ -71,40 +73,40 @@ def to_directml(
     fill_value: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> OperatorDesc | Descriptors | Report:
-    """The DirectML descriptor for a lax.gather, or a report of why there is none.
+    """Return the DirectML descriptor of a lax.gather, or a report of why it has none.
 
-    operand, start_indices: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). dimension_numbers, slice_sizes,
-    mode, fill_value: as for `gather`. level: the feature level to write for. constants: {"start_indices": array} where their
-    values are known when the descriptor is made; `start_indices` may then be None.
+    `operand`, `start_indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `dimension_numbers`,
+    `slice_sizes`, `mode`, `fill_value`: see `gather`. `level`: the feature level. `constants`: {"start_indices": array} if the
+    values are known; `start_indices` may then be None.
 
-    Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say which
-    rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`). The descriptors:
+    Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose findings
+    name a broken rule of the operator or a limit of the level (`docs/expressing.md`). The descriptors are:
 
-    - index vectors of one component, without batching dimensions: GATHER along that axis. Trailing components that can only be 0,
-      since their windows are whole, do not count.
-    - one component, batching dimensions, and at most one other dimension of index vectors: GATHER_ELEMENTS.
-    - otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
-      batching dimensions to the front, and the windows of the output to offset_dims.
-    - windows that are neither one element nor whole: one of these, after a SLICE1 or SLICE that repeats operand, so that windows
-      lie apart. EXP110 says where that takes too many elements.
-    - one window whose start is a constant: SLICE1, or SLICE before level 2_1, without start_indices.
+    - GATHER for index vectors of one component without batching dimensions. Trailing components that can only be 0, as their
+      windows are whole, are not counted.
+    - GATHER_ELEMENTS for one component with batching dimensions and at most one other dimension of index vectors.
+    - GATHER_ND1, or GATHER_ND before level 3_0, otherwise. Strides bring operand's dimensions into the order of start_index_map,
+      batching dimensions to the front, and the output's windows to offset_dims.
+    - A SLICE1 or SLICE, then one of these, for windows that are neither single elements nor whole. The slice repeats operand, so
+      that windows do not overlap. EXP110 reports a copy with too many elements.
+    - SLICE1, or SLICE before level 2_1, without start_indices, for one window with a constant start.
 
-    To run it, bind operand to InputTensor, start_indices to IndicesTensor and a fresh buffer to OutputTensor, as for
-    `dmlgather.onnx.to_directml`: packed and padded to TotalTensorSizeInBytes, indices converted to the described type, bool and
-    the 8-bit floats as UINT8, bfloat16 as UINT16, complex64 as UINT64, complex128 as two UINT64. Windows inside operand then have
-    JAX's elements; `differences` says which other windows do not.
+    To run it, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor, as for
+    `dmlgather.onnx.to_directml`: packed, padded to TotalTensorSizeInBytes, indices converted to the described type, bool and
+    8-bit floats as UINT8, bfloat16 as UINT16, complex64 as UINT64, complex128 as two UINT64. Windows in bounds give JAX's
+    elements; `differences` lists the other windows.
 
-    Raises ValueError for an unknown level, for other constants, and for one whose shape or type is not that of start_indices;
-    TypeError for what has no shape and type, and for constants on a GPU.
+    Raises ValueError for an unknown level, for other constants, and for a constant whose shape or type differs from
+    start_indices; TypeError for an argument without shape and type, and for constants on a GPU.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> desc = dg.lax.to_directml(((5, 2), "float32"), ((3, 1), "int32"), rows, (1, 2))
     >>> desc.operator.name, desc.output_tensor.sizes
     ('GATHER', (3, 2))
     """
-    at = FeatureLevel.parse(level)
-    call, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
-    return export.EXPORTER.to_directml(lambda: export.with_known_starts(call(), starts), at, "JAX", "lax.gather")
+    feature_level = FeatureLevel.parse(level)
+    problem, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
+    return export.EXPORTER.to_directml(lambda: export.with_known_starts(problem(), starts), feature_level, "JAX", "lax.gather")
 
 
 def differences(
@@ -117,28 +119,29 @@ def differences(
     fill_value: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
-    """The starts for which the descriptors of `to_directml` give other elements than JAX, and what to do about them.
+    """Return warnings about the starts for which the descriptors of `to_directml` give other elements than JAX.
 
-    Arguments as for `to_directml`. Returns findings of severity warning: EXP201 for starts out of bounds under mode "fill", and
-    EXP202 for negative starts of a signed type, which JAX never counts from the end. None under "promise_in_bounds" and None,
-    and none for constants that lie in bounds or become a slice.
+    The arguments are those of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
+    type, which never count from the end in JAX. There are no findings for the modes "promise_in_bounds" and None, for constants
+    in bounds, and for a gather that becomes a slice.
 
-    Raises TypeError and ValueError as `gather` does, and as `to_directml` does for constants.
+    Raises TypeError and ValueError like `gather`, and like `to_directml` for constants.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> [finding.code for finding in dg.lax.differences(((5, 2), "float32"), ((3, 1), "int32"), rows, (1, 2), mode="fill")]
     ['EXP201', 'EXP202']
     """
-    call, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
-    return export.EXPORTER.differences(call(), starts)
+    problem, starts = _call(operand, start_indices, constants, dimension_numbers, slice_sizes, mode=mode, fill_value=fill_value)
+    return export.EXPORTER.differences(problem(), starts)
 
 
 def _call(
     operand: Any, start_indices: Any, constants: Mapping[str, Any] | None, *attributes: Any, **keywords: Any
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
-    """What makes the problem, and the values of start_indices where they are known. Other arguments: of `LaxGather.from_call`.
+    """Return a function that makes the problem, and the values of start_indices if they are known.
 
-    Arguments of the wrong kind raise here; those that break the operator's rules raise when the problem is made.
+    `attributes`, `keywords`: the other arguments of `LaxGather.from_call`. Arguments of the wrong kind raise at once; broken
+    rules of the operator raise in the returned function.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -1,4 +1,4 @@
-"""NumPy's index expressions, x[:, ids, ::-1], as functions on any array, plans and DirectML descriptors."""
+"""NumPy's index expressions, such as x[:, ids, ::-1], as functions on arrays, as plans and as DirectML descriptors."""
 
 from __future__ import annotations
 

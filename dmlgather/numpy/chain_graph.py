@@ -1,4 +1,4 @@
-"""The steps of an index expression as a graph, and why those with a mode have no descriptor."""
+"""Graphs of index expressions; reports about steps with a mode, which have no descriptors."""
 
 from __future__ import annotations
 
@@ -19,57 +19,63 @@ from dmlgather.numpy.problems.links import Link, TakenByMode
 from dmlgather.plan import OutOfBounds
 
 Policy: TypeAlias = tuple[OutOfBounds, bytes]
-"""What an index out of bounds does, and the bytes of a fill."""
+"""Policy for an index out of bounds, and the bytes of the fill value."""
 
 
 def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> IndexGraph:
-    """The steps for data of a type. policy: None for what each step says of indices out of bounds.
+    """Return the graph of an expression for data of a type. `policy`: None for the steps' own policies.
 
-    Raises IndexError, ValueError and TypeError as NumPy does for such data.
+    Raises IndexError, ValueError and TypeError like NumPy.
     """
-    found = list[Problem]()
+    problems = list[Problem]()
     for link in links:
-        own = found[-1].output if found else data
-        found.append(with_policy(link.clipped(own) if isinstance(link, TakenByMode) else link.problem(own), policy))
-    graph = chain(found)
-    for number, link in reversed([*enumerate(links)]):  # from the end, since steps are added before
+        step_data = problems[-1].output if problems else data
+        problem = link.clipped(step_data) if isinstance(link, TakenByMode) else link.problem(step_data)
+        problems.append(with_policy(problem, policy))
+    graph = chain(problems)
+    for number, link in reversed([*enumerate(links)]):  # backwards: inserted steps shift the numbers of later steps
         if isinstance(link, TakenByMode) and link.mode == "wrap":
             graph = _with_remainders(graph, number, link)
     first, *indices = graph.inputs
-    shown = ["indices"] if len(indices) == 1 else [name.replace("indices", "indices of step ") for name in indices]
-    return replace(graph, labels={first: "x", **dict(zip(indices, shown, strict=True)), graph.outputs[0]: OUT})
+    labels = ["indices"] if len(indices) == 1 else [name.replace("indices", "indices of step ") for name in indices]
+    return replace(graph, labels={first: "x", **dict(zip(indices, labels, strict=True)), graph.outputs[0]: OUT})
 
 
 def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> IndexGraph:
-    """The graph whose step of this number takes the remainders of its indices by the size of its axis."""
-    taking = graph.steps[number]
-    data, indices = taking.inputs
-    wide, size, remainders = (f"{indices} {what}" for what in ("as int64", "size", "remainders"))
-    own = graph.types[data]
-    sizes = np.array(own.shape[check_axis("axis", link.axis, own.rank, "data")] or 1, POSITIONS)
-    assert isinstance(link.written.entry, TensorType)
+    """Return the graph with steps before step `number` that take its indices modulo the size of the axis."""
+    step = graph.steps[number]
+    data, indices = step.inputs
+    int64_indices, size, remainders = (f"{indices} {suffix}" for suffix in ("as int64", "size", "remainders"))
+    tensor = graph.types[data]
+    axis_size = np.array(tensor.shape[check_axis("axis", link.axis, tensor.rank, "data")] or 1, POSITIONS)
+    assert isinstance(link.indices_entry.entry, TensorType)
     positions = graph.types[indices]
     steps = (
-        Step(f"{taking.name}: as int64", Elementwise("cast", POSITIONS), (indices,), (wide,)),
-        Step(f"{taking.name}: remainders", Elementwise("remainder", POSITIONS), (wide, size), (remainders,)),
-        replace(taking, inputs=(data, remainders)),
+        Step(f"{step.name}: as int64", Elementwise("cast", POSITIONS), (indices,), (int64_indices,)),
+        Step(f"{step.name}: remainders", Elementwise("remainder", POSITIONS), (int64_indices, size), (remainders,)),
+        replace(step, inputs=(data, remainders)),
     )
-    types = {indices: link.written.entry, wide: positions, size: TensorType((), POSITIONS), remainders: positions}
+    types = {
+        indices: link.indices_entry.entry,
+        int64_indices: positions,
+        size: TensorType((), POSITIONS),
+        remainders: positions,
+    }
     return replace(
         graph,
         steps=(*graph.steps[:number], *steps, *graph.steps[number + 1 :]),
         types={**graph.types, **types},
-        constants={**graph.constants, size: sizes},
+        constants={**graph.constants, size: axis_size},
     )
 
 
-def moded(links: Sequence[Link]) -> TakenByMode | None:
-    """The first step with a mode; None where there is none."""
+def first_with_mode(links: Sequence[Link]) -> TakenByMode | None:
+    """Return the first step with a mode, or None."""
     return next((link for link in links if isinstance(link, TakenByMode)), None)
 
 
 def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
-    """Why there is no descriptor for a step with a mode."""
+    """Return the report that a step with a mode has no descriptor."""
     instead = "clip them (numpy.clip)" if link.mode == "clip" else "take their remainders by the size of the axis"
     finding = CODES["EXP106"].finding(
         "indices",
@@ -81,5 +87,5 @@ def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
 
 
 def with_policy(problem: Problem, policy: Policy | None) -> Problem:
-    """A problem under a policy; as it is under None."""
+    """Return the problem with a policy; unchanged for None."""
     return problem if policy is None else under(problem, *policy)

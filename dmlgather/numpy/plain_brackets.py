@@ -1,4 +1,4 @@
-"""Brackets of plain entries: a call of a known key runs again, without a look at what the entries mean."""
+"""Fast path for brackets of plain entries: a repeated call is found by a key, without interpreting the entries."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from dmlgather.dialects.problem import Problem, TensorType
 
 _NDARRAY = np.ndarray
 _INDICES = frozenset(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")))
-"""Types of index arrays that are read as they are."""
+"""Types of index arrays that need no conversion."""
 _BOUNDS = (int, type(None))
 
 
 def is_plain(items: Sequence[Any]) -> bool:
-    """Whether entries between brackets are what any array may be asked for, and mean what a key of `read` says: 64-bit integers,
-    slices, ..., None, and at most one array of integers, of NumPy's or CuPy's own class. Nothing is wrong with them then, as long
-    as the array that they index is not known, and no values of theirs have to be read now.
+    """Return True if the entries are plain: 64-bit integers, slices, `...`, None, and at most one integer array.
+
+    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries are valid for some data, need no values of
+    arrays now, and are fully described by a key of `call_key`.
     """
-    taken = False
+    has_array = False
     for item in items:
         kind = type(item)
         if kind is _NDARRAY:
-            if taken or item.dtype not in _INDICES or not item.ndim:
+            if has_array or item.dtype not in _INDICES or not item.ndim:
                 return False
-            taken = True
+            has_array = True
         elif kind is slice:
             if not (type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS):
                 return False
@@ -41,74 +42,76 @@ def is_plain(items: Sequence[Any]) -> bool:
             if not -(2**63) <= item < 2**63:
                 return False
         elif item is not None and kind is not EllipsisType:
-            if taken or signed_by(kind) is not CUPY or item.dtype not in _INDICES or not item.ndim:
+            if has_array or signed_by(kind) is not CUPY or item.dtype not in _INDICES or not item.ndim:
                 return False
-            taken = True
+            has_array = True
     return True
 
 
-def read(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
-    """The key of a call with plain entries, and its arrays: the data, the index array, and `out` or None. Equal keys mean the
-    same, whatever the addresses and elements of arrays. None where an array has no signature.
+def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
+    """Return the key of a call with plain entries, and its arrays: the data, the index array if any, and `out` or None.
+
+    Calls with equal keys have equal problems; addresses and elements of arrays are not part of the key. Returns None if an array
+    has no signature.
     """
     key: list[Any]
-    given = [x]
+    call_arrays = [x]
     if type(x) is _NDARRAY:
         key = [x.dtype, x.shape, x.strides]
-    elif (found := signature(x)) is not None:
-        key = [found]
+    elif (array_signature := signature(x)) is not None:
+        key = [array_signature]
     else:
         return None
-    for item in items:  # each begins with something else, so that no two calls have one key
+    for item in items:  # entries of each kind start with another type, so that keys are unambiguous
         kind = type(item)
         if kind is _NDARRAY:
             key += (item.dtype, item.shape, item.strides)
-            given.append(item)
+            call_arrays.append(item)
         elif kind is slice:
             key += (slice, item.start, item.stop, item.step)
         elif kind is int or item is None or kind is EllipsisType:
             key.append(item)
-        elif (found := signature(item)) is not None:
-            key.append(found)
-            given.append(item)
+        elif (array_signature := signature(item)) is not None:
+            key.append(array_signature)
+            call_arrays.append(item)
         else:
             return None
-    given.append(out)
+    call_arrays.append(out)
     if out is not None:
-        if (found := signature(out)) is None:
+        if (array_signature := signature(out)) is None:
             return None
-        key += ("out", found)
-    return tuple(key), given
+        key += ("out", array_signature)
+    return tuple(key), call_arrays
 
 
-def prepared_for(problem: Callable[[TensorType], Problem], given: Sequence[Any]) -> PreparedCall | None:
-    """What runs a call with plain entries on arrays like the given ones, those of `read`. None where something is wrong with
-    them, with an index array that was changed after the problem was made, and where no plan can say how to walk over them; for
-    arrays on a GPU that are no views, whose streams have to be ordered; and for strings and objects.
+def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
+    """Return the prepared call for arrays of `call_key`, or None if only the slow path can run them or raise the error.
 
-    problem: from the type of the data.
+    `problem`: makes the problem from data's type. Returns None for arrays that do not fit the problem, such as an index array
+    that was changed since; for layouts that no plan can express; for arrays on a GPU whose streams need ordering; for strings and
+    objects.
     """
     try:
-        adopted = [adopt(array) for array in given if array is not None]
+        adopted = [adopt(array) for array in call_arrays if array is not None]
     except TypeError:
         return None
     devices = {device for _, device in adopted}
     views = [view for view, _ in adopted]
     x, (device,) = views[0], devices if len(devices) == 1 else (None,)
-    if device is None or (device.on_gpu and None in view_signatures([array for array in given if array is not None])):
+    if device is None or (device.on_gpu and None in view_signatures([array for array in call_arrays if array is not None])):
         return None
-    if x.dtype.hasobject or x.dtype.kind in STRING_KINDS:  # the long way makes objects of strings
+    if x.dtype.hasobject or x.dtype.kind in STRING_KINDS:  # the slow path converts strings to objects
         return None
-    made = problem(TensorType(x.shape, x.dtype))
-    result = made.output
-    expected = [*made.tensors[:-1], *([result] if given[-1] is not None else [])]
-    if [(view.shape, view.dtype) for view in views] != [(each.shape, each.dtype) for each in expected]:
+    data_problem = problem(TensorType(x.shape, x.dtype))
+    result = data_problem.output
+    expected = [*data_problem.tensors[:-1], *([result] if call_arrays[-1] is not None else [])]
+    if [(view.shape, view.dtype) for view in views] != [(tensor.shape, tensor.dtype) for tensor in expected]:
         return None
-    found = [signature_on(device, view) for view in views]
-    if given[-1] is None:
-        found.append(packed_signature(x.dtype, result.shape, new_place(device)))
+    signatures = [signature_on(device, view) for view in views]
+    if call_arrays[-1] is None:
+        signatures.append(packed_signature(x.dtype, result.shape, new_place(device)))
     try:
         check_size(result.shape, result.dtype)
-        return prepared(made, (made.out_of_bounds, made.fill), device, *found)
+        return prepared(data_problem, (data_problem.out_of_bounds, data_problem.fill), device, *signatures)
     except ValueError:
         return None

@@ -1,17 +1,16 @@
-"""ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, by every opset's rules.
+"""ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, for every opset.
 
-Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs on the device that they are on. Strings
-(NumPy's string types, or objects) run on the CPU. `opset` is the opset in force, as in a model: each operator has its newest
-version at or below it.
+The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
+string types, or objects) run on the CPU. `opset` selects the operator's version, as in a model: the newest at or below it.
 
-out_of_bounds: None for ONNX's own rule, an IndexError for a bad index, on a GPU as well; else "clamp", "raise", "promise" or a
-Fill. device: None for the device of the arrays; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are. out: an
-array that is written and returned. TypeError for one of another type or on another device, ValueError for one of another shape,
-that is read-only, or that shares memory with an input or between its elements.
+`out_of_bounds`: None for ONNX's rule, which is an IndexError for a bad index, also on a GPU; else "clamp", "raise", "promise" or
+a Fill. `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array that is
+written and returned. Raises TypeError for an `out` of another type or device; ValueError for an `out` that has another shape, is
+read-only, overlaps an input, or overlaps itself.
 
-`gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs in the place of arrays and returns the IndexPlan.
+`gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of arrays. The other functions have `plan`, too.
 
-`to_directml` returns the descriptors of DirectML for a node. `Backend` is ONNX's interface, for models of these operators; it
+`to_directml` returns the DirectML descriptors of a node. `Backend` is ONNX's backend interface, for models of these operators; it
 needs the package onnx.
 """
 

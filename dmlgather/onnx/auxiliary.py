@@ -1,7 +1,7 @@
-"""Auxiliary operators, which prepare the inputs of gathers and slices in models and pass their outputs on: Identity, Constant,
-Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast, in every version that ONNX has of them, on NumPy's arrays.
+"""Operators around gathers and slices in models, on NumPy arrays: Identity, Constant, Shape, Squeeze, Unsqueeze, Reshape,
+Transpose and Cast, in all versions.
 
-Only Cast changes the bits of a tensor. Results are views where they can be. Source: the operators' pages in ONNX's documentation.
+Only Cast changes the bits of a tensor. Results are views if possible. Source: the operators' pages in ONNX's documentation.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ CASTABLE = (
     *("uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float", "double"),
 )
-"""The element types that Cast converts between here; versions list more."""
+"""The element types that `cast` supports; ONNX's versions of Cast list more."""
 
 EXTERNAL = 1  # TensorProto.EXTERNAL
 
 _ELEMENTS: Mapping[str, Any] = {"float": np.float32, "int": np.int64, "string": object}
-"""NumPy's types of the values of Constant that are no tensors."""
+"""NumPy's types for the attributes value_float, value_ints, … of Constant."""
 
 
 def identity(_: ParsedNode, data: Any) -> Any:
-    """Data itself, not a copy."""
+    """Return data, without a copy."""
     return data
 
 
 def constant(node: ParsedNode) -> Any:
-    """The value of the attribute."""
+    """Return the value of Constant's only attribute."""
     if len(node.attributes) != 1:
         names = ", ".join(node.attributes) or "none"
         raise ValueError(f"{node.version} takes exactly one of {', '.join(node.version.attributes)}; the node has {names}")
@@ -50,7 +50,7 @@ def constant(node: ParsedNode) -> Any:
 
 
 def tensor(proto: Any) -> Any:
-    """A TensorProto as a NumPy array, strings as objects. ValueError when its data lies in a file that was not loaded."""
+    """Return a TensorProto as a NumPy array, strings as objects. Raises ValueError for external data that is not loaded."""
     if proto.data_location == EXTERNAL:
         raise ValueError(f"its data lies outside the model and is not loaded ({location(proto)}); onnx.load(path) loads it")
     from onnx import numpy_helper
@@ -59,7 +59,7 @@ def tensor(proto: Any) -> Any:
 
 
 def initializer(proto: Any) -> Any:
-    """An initializer as a NumPy array. ValueError, naming it, as `tensor`, and where its data do not fit its shape or type."""
+    """Return an initializer as a NumPy array. Raises ValueError like `tensor`, and if its data do not fit its shape or type."""
     try:
         return tensor(proto)
     except (TypeError, ValueError) as error:
@@ -67,26 +67,26 @@ def initializer(proto: Any) -> Any:
 
 
 def location(proto: Any) -> str:
-    """The file that a TensorProto with external data names."""
+    """Return the file of a TensorProto with external data."""
     return next((entry.value for entry in proto.external_data if entry.key == "location"), "an unnamed file")
 
 
 def cast(node: ParsedNode, data: Any) -> Any:
-    """The elements of data converted to the type `to`; data itself where it has that type.
+    """Return data converted to the type `to`; data itself if it has this type.
 
-    Floating point to bool is != 0; integers to integers keep the low bits. Floating point to integers is undefined in ONNX
-    where a value does not fit, and is then what the processor makes of it.
+    A conversion to bool is != 0. A conversion between integers keeps the low bits. ONNX does not define the conversion of a
+    floating-point number that does not fit the integer type; its result depends on the processor.
     """
     dtype = _target(node)
     _check_castable("from", type_name(data.dtype))
     if data.dtype == dtype:
         return data
-    with np.errstate(all="ignore"):  # of values that do not fit, which ONNX leaves undefined
+    with np.errstate(all="ignore"):  # for values that do not fit: undefined in ONNX
         return data.astype(dtype)
 
 
 def _target(node: ParsedNode) -> np.dtype[Any]:
-    """The type that Cast converts to. TypeError for one that its version does not list, or that is not supported."""
+    """Return the target type of Cast. Raise TypeError if its version does not list the type, or `cast` does not support it."""
     to = node.attributes["to"]
     dtype = data_type(to)
     if dtype is None:
@@ -103,26 +103,26 @@ def _check_castable(direction: str, element: str) -> None:
 
 
 def shape(node: ParsedNode, data: Any) -> Any:
-    """The sizes of data as int64, shape [rank], or those from `start` to `end`, both clamped to 0 … rank."""
+    """Return the sizes of the dimensions `start` to `end` as int64, by default of all. The bounds are clamped to 0 … rank."""
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return np.array(data.shape[start:end], np.int64)
 
 
 def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Data without the dimensions `axes`, each of size 1; without all dimensions of size 1 where axes are left out."""
+    """Return data without the dimensions `axes`, which have size 1; by default, without all dimensions of size 1."""
     sizes = tuple(data.shape)
     axes = node.attributes.get("axes", axes)
-    dropped = {axis for axis, size in enumerate(sizes) if size == 1}
+    removed = {axis for axis, size in enumerate(sizes) if size == 1}
     if axes is not None:
-        dropped = _axes(node, _integers(node, "axes", axes), len(sizes), "data")
-    for axis in sorted(dropped):
+        removed = _axes(node, _integers(node, "axes", axes), len(sizes), "data")
+    for axis in sorted(removed):
         if sizes[axis] != 1:
             raise ValueError(f"axes names dimension {axis} of data, shape {list(sizes)}: its size is {sizes[axis]}, not 1")
-    return data.reshape(tuple(size for axis, size in enumerate(sizes) if axis not in dropped))
+    return data.reshape(tuple(size for axis, size in enumerate(sizes) if axis not in removed))
 
 
 def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Data with new dimensions of size 1, which are the result's `axes`."""
+    """Return data with new dimensions of size 1 at the positions `axes` of the result."""
     values = _integers(node, "axes", axes, scalar=True)
     rank = len(data.shape) + len(values)
     new, sizes = _axes(node, values, rank, "the result"), iter(data.shape)
@@ -130,15 +130,13 @@ def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
 
 
 def reshape(node: ParsedNode, data: Any, shape: Any = None) -> Any:
-    """The elements of data in row-major order under another shape. In `shape`, 0 takes the size from data (it is the size 0 under
-    `allowzero`), and one -1 is the size that follows from the others.
-    """
+    """Return data in another shape. In `shape`, a 0 copies data's size, unless `allowzero` is set; one -1 is inferred."""
     allow_zero = bool(node.attributes.get("allowzero", 0))
     return data.reshape(_resolved(_integers(node, "shape", shape), tuple(data.shape), allow_zero))
 
 
 def transpose(node: ParsedNode, data: Any) -> Any:
-    """Data with dimension perm[i] as its i-th; all dimensions reversed by default."""
+    """Return data with its dimensions permuted by `perm`; reversed by default."""
     rank = len(data.shape)
     perm = node.attributes.get("perm", tuple(reversed(range(rank))))
     if sorted(perm) != list(range(rank)):
@@ -147,7 +145,7 @@ def transpose(node: ParsedNode, data: Any) -> Any:
 
 
 def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False) -> tuple[int, ...]:
-    """The attribute `name`, or an input in its place. scalar: whether an array without dimensions is one entry."""
+    """Return the integers of attribute or input `name`. `values`: the input. `scalar`: allow an array of rank 0."""
     values = node.attributes.get(name, values)
     if isinstance(values, tuple):
         return values
@@ -158,14 +156,14 @@ def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False)
     return tuple(int(value) for value in array.reshape(-1))
 
 
-def _axes(node: ParsedNode, values: Sequence[int], rank: int, what: str) -> set[int]:
-    """The axes counted from the front. ValueError for one out of range or named twice."""
+def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set[int]:
+    """Return the axes counted from the front. Raise ValueError for an axis that is out of range or repeated."""
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:
             raise ValueError(
                 f"axes[{number}] is {value}, but {node.version} counts from the front only; opset 11 brought negative axes"
             )
-    return set(check_axes("axes", values, rank, what))
+    return set(check_axes("axes", values, rank, array))
 
 
 def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
@@ -176,16 +174,16 @@ def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) ->
         if size == 0 and not allow_zero and position >= len(sizes):
             raise ValueError(f"shape[{position}] is 0, which takes data's size there, but data has shape {list(sizes)}")
         result.append(sizes[position] if size == 0 and not allow_zero else size)
-    total, known = math.prod(sizes), math.prod(size for size in result if size != -1)
+    total, stated = math.prod(sizes), math.prod(size for size in result if size != -1)
     message = f"data has shape {list(sizes)}, {counted(total, 'element')}, and shape is {list(shape)}"
     if result.count(-1) > 1:
         raise ValueError(f"{message}: at most one entry may be -1")
     if -1 in result:
-        if not known:
+        if not stated:
             raise ValueError(f"{message}: the size for -1 cannot be known beside a size of 0")
-        if total % known:
-            raise ValueError(f"{message}: the others have {counted(known, 'element')}, which does not divide {total}")
-        result[result.index(-1)] = total // known
-    elif known != total:
-        raise ValueError(f"{message}, which has {counted(known, 'element')}")
+        if total % stated:
+            raise ValueError(f"{message}: the others have {counted(stated, 'element')}, which does not divide {total}")
+        result[result.index(-1)] = total // stated
+    elif stated != total:
+        raise ValueError(f"{message}, which has {counted(stated, 'element')}")
     return tuple(result)

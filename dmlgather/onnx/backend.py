@@ -1,4 +1,4 @@
-"""The interface of onnx.backend.base.Backend: models made of the operators of the family, node after node."""
+"""Implementation of onnx.backend.base.Backend for models of the family's operators, which run node after node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dmlgather.onnx.problems.subgraphs import label, naming, operator_name
 
 
 class PreparedModel(onnx.backend.base.BackendRep):
-    """A model on a device. Threads may share it."""
+    """A model prepared on a device. Thread-safe."""
 
     def __init__(self, model: ModelProto, device: Device) -> None:
         self._model, self._device, self._opset = ModelProto(), device, own_opset(model.opset_import)
@@ -32,17 +32,17 @@ class PreparedModel(onnx.backend.base.BackendRep):
         graph, memory = self._model.graph, device.memory
         self._inputs = {value.name: type_of_value(value) for value in graph.input}
         self._outputs = [value.name for value in graph.output]
-        self._constants = {each.name: arrays.move(initializer(each), CPU, memory) for each in graph.initializer}
-        known = {*self._inputs, *self._constants}
+        self._constants = {proto.name: arrays.move(initializer(proto), CPU, memory) for proto in graph.initializer}
+        defined = {*self._inputs, *self._constants}
         for node in graph.node:
             with naming(node):
                 parse_node(node, self._opset)
-                if missing := {*filter(None, node.input)} - known:
+                if missing := {*filter(None, node.input)} - defined:
                     raise ValueError(f"no input, dense initializer or node before it gives {sorted(missing)}")
-                if again := known & {*node.output}:
-                    raise ValueError(f"its output {again.pop()!r} is also an input, an initializer, or given by another node")
-            known.update(filter(None, node.output))
-        if missing := {*self._outputs} - known:
+                if redefined := defined & {*node.output}:
+                    raise ValueError(f"its output {redefined.pop()!r} is also an input, an initializer, or given by another node")
+            defined.update(filter(None, node.output))
+        if missing := {*self._outputs} - defined:
             raise ValueError(f"no node gives the outputs {sorted(missing)}")
         self._as_tuple = onnx.backend.base.namedtupledict("Outputs", self._outputs)
 
@@ -50,45 +50,45 @@ class PreparedModel(onnx.backend.base.BackendRep):
         return PreparedModel, (self._model, self._device)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs: a tuple, which can be indexed by name as well.
+        """Return the outputs as a tuple that can also be indexed by name.
 
-        inputs: arrays in the order of the model's inputs, with or without those that have a default; or arrays by name. They may
-        be NumPy or CuPy arrays or anything with `__dlpack__`; outputs are the same kind of array as the first input and share no
-        memory with any input. On a GPU, inputs are copied there, and bounds of Slice back to the host.
+        `inputs`: a list of arrays in the order of the model's inputs, with or without the inputs that have a default; or arrays
+        by name. Arrays are of NumPy or CuPy, or have `__dlpack__`. The outputs have the first input's array type, and share no
+        memory with inputs. On a GPU, inputs are copied to it, and bounds of Slice back to the host.
 
-        Raises TypeError and ValueError for inputs that contradict the model; and, naming the node, IndexError for a bad index,
-        TypeError and ValueError for inputs that break a rule of an operator.
+        Raises TypeError and ValueError for inputs that contradict the model. Raises IndexError for a bad index, and TypeError
+        and ValueError for inputs that break a rule of an operator; these messages name the node.
         """
         _no_options("run", kwargs)
         named = self._named(inputs)
-        memory, given, sizes = self._device.memory, dict(self._constants), dict[str, int]()
+        memory, not_computed, sizes = self._device.memory, dict(self._constants), dict[str, int]()
         like = next(iter(named.values()), np.empty(0))
         with self._device.current(), arrays.in_order([*named.values()]):
-            for name, each in named.items():
-                given[name] = arrays.move(*_adopted(name, each, self._inputs[name], sizes), memory)
-            values = dict(given)
+            for name, array in named.items():
+                not_computed[name] = arrays.move(*_adopted(name, array, self._inputs[name], sizes), memory)
+            values = dict(not_computed)
             for node in self._model.graph.node:
                 with naming(node):
                     values[node.output[0]] = self._result(node, values)
             home = arrays.home_of(like)
-            found = [values[name].copy() if name in given else values[name] for name in self._outputs]
-            return self._as_tuple(*(arrays.hand_back(arrays.move(array, memory, home), like) for array in found))
+            outputs = [values[name].copy() if name in not_computed else values[name] for name in self._outputs]
+            return self._as_tuple(*(arrays.hand_back(arrays.move(array, memory, home), like) for array in outputs))
 
-    def _named(self, given: Any) -> dict[str, Any]:
-        """The arrays by the inputs' names, in the model's order. TypeError and ValueError for what does not fit the names."""
-        every = list(self._inputs)
-        required = [name for name in every if name not in self._constants]
-        if isinstance(given, list | tuple):
-            names = every if len(given) == len(every) else required
-            given = dict(zip(names, given, strict=True) if len(given) == len(names) else enumerate(given))
-        elif not isinstance(given, Mapping):
-            raise TypeError(f"inputs is of type {type(given).__name__}, expected a list of arrays, or a dict of arrays by name")
-        if not {*required} <= {*given} <= {*every}:
-            raise ValueError(f"the inputs are {every}, of which {required} have no default, and {[*given]} were given")
-        return {name: given[name] for name in every if name in given}
+    def _named(self, inputs: Any) -> dict[str, Any]:
+        """Return the arrays by name, in the model's order. Raise TypeError or ValueError if they do not fit the names."""
+        names = list(self._inputs)
+        required = [name for name in names if name not in self._constants]
+        if isinstance(inputs, list | tuple):
+            matching = names if len(inputs) == len(names) else required
+            inputs = dict(zip(matching, inputs, strict=True) if len(inputs) == len(matching) else enumerate(inputs))
+        elif not isinstance(inputs, Mapping):
+            raise TypeError(f"inputs is of type {type(inputs).__name__}, expected a list of arrays, or a dict of arrays by name")
+        if not {*required} <= {*inputs} <= {*names}:
+            raise ValueError(f"the inputs are {names}, of which {required} have no default, and {[*inputs]} were given")
+        return {name: inputs[name] for name in names if name in inputs}
 
     def _result(self, node: NodeProto, values: Mapping[str, Any]) -> Any:
-        """The output of a node, in the memory of the device."""
+        """Return the output of a node, in the device's memory."""
         count, memory = len(ARRAYS[node.op_type]), self._device.memory
         data = [values[name] for name in node.input[:count]]
         bounds = [arrays.move(values[name], memory, CPU) if name else None for name in node.input[count:]]
@@ -98,14 +98,15 @@ class PreparedModel(onnx.backend.base.BackendRep):
 
 
 class Backend(onnx.backend.base.Backend):
-    """Runs models of Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth of every opset, node after node.
+    """ONNX backend for models of Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth of every opset.
 
-    device: "CPU", "CUDA" (the first GPU), "CUDA:N", or "REFERENCE" (the reference in host memory). All give the same bits.
+    Devices are "CPU", "CUDA" (the first GPU), "CUDA:N", and "REFERENCE" (the reference backend, on the host). All give the same
+    bits.
     """
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether `prepare` would take the model and the device."""
+        """Return True if `prepare` takes the model and the device."""
         try:
             cls.prepare(model, device, **kwargs)
         except (DeviceError, NotImplementedError, TypeError, ValueError):
@@ -114,10 +115,10 @@ class Backend(onnx.backend.base.Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """The model prepared for any number of runs.
+        """Return the model prepared for any number of runs.
 
-        Raises NotImplementedError for other operators; ValueError for an invalid model, data that is not loaded and an unknown
-        device; TypeError for constants that the device does not take; DeviceError for a GPU that cannot be used.
+        Raises NotImplementedError for other operators; ValueError for an invalid model, for external data that is not loaded, and
+        for an unknown device; TypeError for constants that the device does not take; DeviceError for an unusable GPU.
         """
         _no_options("prepare", kwargs)
         if not isinstance(model, ModelProto):
@@ -136,26 +137,26 @@ class Backend(onnx.backend.base.Backend):
         outputs_info: Any = None,  # noqa: ARG003 - the interface's
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of one node.
+        """Return the outputs of one node.
 
-        inputs: one array per input that the node names. outputs_info: not needed, since types and shapes follow from the inputs.
-        opset_version, or opset_imports (versions by domain, or OperatorSetIdProtos): default the newest that onnx knows.
+        `inputs`: one array per input name of the node. `outputs_info`: ignored; types and shapes follow from the inputs.
+        `opset_version`, or `opset_imports` (versions by domain, or OperatorSetIdProtos): by default, the newest opset of onnx.
 
-        Raises as `prepare` and `PreparedModel.run` do.
+        Raises like `prepare` and `PreparedModel.run`.
         """
         imports, default = kwargs.pop("opset_imports", {}), kwargs.pop("opset_version", defs.onnx_opset_version())
-        pairs = imports.items() if isinstance(imports, Mapping) else [(each.domain, each.version) for each in imports]
+        pairs = imports.items() if isinstance(imports, Mapping) else [(entry.domain, entry.version) for entry in imports]
         opset = next((version for domain, version in pairs if domain in DOMAINS), default)
         _no_options("run_node", kwargs)
         if not isinstance(node, NodeProto):
             raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
-        given = [ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, node.input))]
-        graph = helper.make_graph([node], "node", given, [ValueInfoProto(name=name) for name in node.output])
+        declared = [ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, node.input))]
+        graph = helper.make_graph([node], "node", declared, [ValueInfoProto(name=name) for name in node.output])
         return cls.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), device).run(inputs)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether the device exists: "CPU" always, "CUDA" and "CUDA:N" where CuPy finds a usable GPU. Never raises."""
+        """Return True for "CPU" and "REFERENCE", and for "CUDA" and "CUDA:N" if CuPy finds a usable GPU. Never raises."""
         try:
             return bool(_usable(device))
         except (DeviceError, ValueError):
@@ -163,7 +164,7 @@ class Backend(onnx.backend.base.Backend):
 
 
 def _usable(name: Any) -> Device:
-    """The device of a name. ValueError for anything else, DeviceError for a GPU that cannot be used."""
+    """Return the device of a name. Raise ValueError for anything else, DeviceError for an unusable GPU."""
     try:
         device = Device.parse(name.lower().removesuffix(":0") if isinstance(name, str) else "")
     except ValueError:
@@ -178,23 +179,24 @@ def _no_options(method: str, options: Mapping[str, Any]) -> None:
         raise TypeError(f"{method} has no option {', '.join(map(repr, options))}")
 
 
-def _adopted(name: str, given: Any, declared: PartialType, sizes: dict[str, int]) -> tuple[Any, Device]:
-    """The NumPy or CuPy array of an input, and where it lies. sizes: of the model's symbols, which are added.
+def _adopted(name: str, source: Any, declared: PartialType, sizes: dict[str, int]) -> tuple[Any, Device]:
+    """Return the NumPy or CuPy array of an input, and its device. Add the sizes of the model's symbols to `sizes`.
 
-    Raises TypeError for what is no array and for another type than the model's, ValueError for another shape.
+    Raises TypeError if `source` is not an array or its type differs from the model's, ValueError if its shape differs.
     """
     try:
-        array, home = arrays.adopt(given)
+        array, home = arrays.adopt(source)
     except TypeError as error:
         raise TypeError(f"input {name!r}: {error}") from None
     array = array.astype(object, copy=False) if array.dtype.kind in STRING_KINDS else array
     if declared.dtype not in (None, array.dtype):
         raise TypeError(f"input {name!r} has type {type_name(array.dtype)}, but the model declares {declared}")
-    stated = array.shape if declared.shape is None else declared.shape
+    shape = array.shape if declared.shape is None else declared.shape
     expected = [
-        sizes.setdefault(one, found) if isinstance(one, str) else one for one, found in zip(stated, array.shape, strict=False)
+        sizes.setdefault(size, actual) if isinstance(size, str) else size
+        for size, actual in zip(shape, array.shape, strict=False)
     ]
-    if len(stated) != array.ndim or any(one not in (None, found) for one, found in zip(expected, array.shape, strict=True)):
-        known = "".join(f", {symbol} = {size}" for symbol, size in sizes.items())
-        raise ValueError(f"input {name!r} has shape {list(array.shape)}, but the model declares {declared}{known}")
+    if len(shape) != array.ndim or any(size not in (None, actual) for size, actual in zip(expected, array.shape, strict=True)):
+        symbols = "".join(f", {symbol} = {size}" for symbol, size in sizes.items())
+        raise ValueError(f"input {name!r} has shape {list(array.shape)}, but the model declares {declared}{symbols}")
     return array, home

@@ -1,4 +1,4 @@
-"""ONNX's operators of the family as functions on arrays."""
+"""The family's ONNX operators as functions on arrays."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def gather(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
+    """Return ONNX's Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-    data: shape [lead…, axis, trail…], rank at least 1. indices: int32 or int64, shape [i…], which may be []; from opset 11 on,
-    negative ones count from the end. Returns shape [lead…, i…, trail…].
+    `data`: shape [lead…, n, trail…], where n is the size of `axis`. `indices`: int32 or int64, shape [i…], also []; from opset 11
+    on, negative indices count from the end. The result has shape [lead…, i…, trail…].
 
-    Raises IndexError for an index out of range, also where the result is empty; TypeError for a type that the version does not
-    list; ValueError for an axis out of range or a scalar `data`.
+    Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
+    list; ValueError for an axis out of range and for a scalar `data`.
 
     >>> dg.onnx.gather(np.array([[10, 20], [30, 40]]), np.array([1, 0, -1])).tolist()
     [[30, 40], [10, 20], [30, 40]]
@@ -53,13 +53,13 @@ def gather_elements(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """GatherElements: output[c…] = data[c…, where the coordinate along `axis` is indices[c…]].
+    """Return ONNX's GatherElements: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    data: shape [n…]. indices: int32 or int64, same rank, off the axis no larger than data; negative ones count from the end.
-    Returns the shape of indices.
+    `data`: shape [n…]. `indices`: int32 or int64, of data's rank, and at most data's sizes along other axes than `axis`; negative
+    indices count from the end. The result has the shape of `indices`.
 
     Raises IndexError for an index out of range; TypeError for a type that the version does not list; ValueError for different
-    ranks, an axis out of range, or indices larger than data off the axis.
+    ranks, an axis out of range, or sizes of `indices` that are too large.
 
     >>> dg.onnx.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0], [0, 0]]), axis=1).tolist()
     [[20, 10], [30, 30]]
@@ -86,14 +86,14 @@ def gather_nd(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+    """Return ONNX's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    data: shape [b…, n…, trail…]. indices: int64, shape [b…, i…, t], tuples of t positions in the dimensions n…; negative ones
-    count from the end; t = 0 copies all of data[b…] for each tuple. batch_dims: the number of b… dimensions; from opset 12 on.
-    Returns shape [b…, i…, trail…].
+    `data`: shape [b…, n…, trail…]. `indices`: int64, shape [b…, i…, t]: tuples of t indices into the dimensions n…; negative
+    indices count from the end. An empty tuple copies data[b…]. `batch_dims`: the number of dimensions b…; from opset 12 on. The
+    result has shape [b…, i…, trail…].
 
-    Raises IndexError for an index out of range, also where the result is empty; TypeError for a type that the version does not
-    list; ValueError for scalars, unequal batch dimensions, too many of them, or tuples longer than data has dimensions.
+    Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
+    list; ValueError for scalars, unequal or too many batch dimensions, and tuples longer than the dimensions of data.
 
     >>> dg.onnx.gather_nd(np.array([[10, 20], [30, 40]]), np.array([[0, 1], [1, 0]])).tolist()
     [20, 30]
@@ -116,14 +116,14 @@ def slice(  # noqa: A001 - the operator's name
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Slice: output[c…] = data[start + step · c…], per dimension, with ONNX's clamping of starts and ends.
+    """Return ONNX's Slice: output[c] = data[start + step · c] in each dimension, with starts and ends clamped to data's sizes.
 
-    data: shape [n…]. starts, ends, axes, steps: sequences of integers, or one-dimensional int32 or int64 arrays in host memory,
-    all of one type. axes: default 0, 1, …; negative ones count from the end. steps: default 1, negative to walk backwards; from
-    opset 10 on. `out_of_bounds` changes nothing: there are no indices.
+    `data`: shape [n…]. `starts`, `ends`, `axes`, `steps`: sequences of integers, or one-dimensional int32 or int64 arrays in host
+    memory, all of one type. `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; may be negative; from
+    opset 10 on. `out_of_bounds` has no effect, as there are no indices.
 
-    Raises TypeError for a type that the version does not list and for bounds on a GPU; ValueError for different lengths, axes
-    out of range or named twice, and a step of 0.
+    Raises TypeError for a type that the version does not list and for bounds on a GPU; ValueError for different lengths, for axes
+    out of range or repeated, and for a step of 0.
 
     >>> dg.onnx.slice(np.arange(10), starts=[8], ends=[2], steps=[-3]).tolist()
     [8, 5]
@@ -147,14 +147,14 @@ def depth_to_space(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """DepthToSpace: output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
+    """Return ONNX's DepthToSpace: output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
 
-    data: shape [n, c · blocksize², h, w]. blocksize: rows and columns of a block, at least 1. mode: how channels are counted,
-    "DCR" for (i, j, c), or "CRD" for (c, i, j), from opset 11 on. Returns shape [n, c, h · blocksize, w · blocksize]. There is
-    no index to be out of bounds.
+    `data`: shape [n, c · blocksize², h, w]. `blocksize`: rows and columns of a block, at least 1. `mode`: the order of data's
+    channels, "DCR" for (i, j, c), or, from opset 11 on, "CRD" for (c, i, j). The result has shape
+    [n, c, h · blocksize, w · blocksize]. `out_of_bounds` has no effect, as there are no indices.
 
-    Raises TypeError for a type that the version does not list; ValueError for another rank, for channels that are no multiple of
-    blocksize², and for a mode that the version does not have.
+    Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of channels that is not
+    a multiple of blocksize², and for a mode that the version does not have.
 
     >>> dg.onnx.depth_to_space(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
     [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
@@ -181,14 +181,14 @@ def space_to_depth(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """SpaceToDepth: output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
+    """Return ONNX's SpaceToDepth: output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
 
-    data: shape [n, c, h · blocksize, w · blocksize]. blocksize: rows and columns of a block, at least 1. mode: how channels are
-    counted, "DCR" for (i, j, c), or "CRD" for (c, i, j), from opset 28 on. Returns shape [n, c · blocksize², h, w]. There is no
-    index to be out of bounds.
+    `data`: shape [n, c, h · blocksize, w · blocksize]. `blocksize`: rows and columns of a block, at least 1. `mode`: the order of
+    the output's channels, "DCR" for (i, j, c), or, from opset 28 on, "CRD" for (c, i, j). The result has shape
+    [n, c · blocksize², h, w]. `out_of_bounds` has no effect, as there are no indices.
 
-    Raises TypeError for a type that the version does not list; ValueError for another rank, for rows or columns that are no
-    multiple of blocksize, and for a mode that the version does not have.
+    Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of rows or columns that
+    is not a multiple of blocksize, and for a mode that the version does not have.
 
     >>> dg.onnx.space_to_depth(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
     [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]

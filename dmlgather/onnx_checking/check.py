@@ -1,4 +1,4 @@
-"""Check an ONNX model file: every node of the family is judged, and nothing is run."""
+"""The check of an ONNX model file: every node of the family is judged. Nothing runs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNo
 from dmlgather.onnx_checking.provider.kernels import check_level
 from dmlgather.onnx_checking.provider.verdicts import Provided, provided
 from dmlgather.onnx_checking.reading.file import read_model
-from dmlgather.onnx_checking.related_operators import relatives_among
+from dmlgather.onnx_checking.related_operators import related_among
 from dmlgather.onnx_checking.unknown_inputs import undefined_name
-from dmlgather.onnx_checking.verdicts import WRONG, Judged, judge, of_host
+from dmlgather.onnx_checking.verdicts import WRONG, Judgement, for_shape_computation, judge
 from dmlgather.package import missing_extra
 from dmlgather.wording import printable
 
@@ -46,44 +46,50 @@ def check_model(
 ) -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.
 
-    include_host: whether nodes that are the host's arithmetic are judged as if DirectML had to take them. provider: a program of
-    which is said what it does with each node.
-    A file that cannot be understood has one problem. ValueError for an unknown level or provider, and for a level that is too low
-    for the provider.
+    `include_host`: also judge shape computations, as if DirectML had to run them. `provider`: a program; the result then says
+    what it does with each node.
+
+    For a file that is no valid model, the result has one problem and nothing else. ValueError for an unknown level or provider,
+    and for a level that is too low for the provider.
     """
     level = FeatureLevel.parse(level)
-    wanted = None if provider is None else Provider(provider)
-    if wanted is not None:
+    if provider is not None:
+        provider = Provider(provider)
         check_level(level)
     try:
         file = read_model(path)
         contents = find_nodes(file)
         sizes, origins = contents.sizes, contents.origins
-        judged = [(site, judge(site, level, sizes, origins)) for site in contents.sites]
+        judgements = [(node, judge(node, level, sizes, origins)) for node in contents.nodes]
         if not include_host:
-            judged = [(site, of_host(each) if site.host else each) for site, each in judged]
-        judged = reconciled(judged, sizes, lambda site: judge(site, level, sizes, origins, cut=True))
-        found = None if wanted is None else provided(file, contents, judged, level)
+            judgements = [(node, for_shape_computation(own) if node.is_shape_computation else own) for node, own in judgements]
+        judgements = reconciled(judgements, sizes, lambda node: judge(node, level, sizes, origins, clamped=True))
+        from_provider = None if provider is None else provided(file, contents, judgements, level)
     except (FileError, ImportError) as error:
         message = str(missing_extra("an ONNX model", "onnx", error) if isinstance(error, ImportError) else error)
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=message),))
     findings = [
         *_graph_findings(contents),
-        *((site.place, _of_provider(finding, found, site.place)) for site, each in judged for finding in each.findings),
-        *conflicts(judged, sizes),
-        *(found.findings if found else ()),
+        *(
+            (node.place, _of_provider(finding, from_provider, node.place))
+            for node, judgement in judgements
+            for finding in judgement.findings
+        ),
+        *conflicts(judgements, sizes),
+        *(from_provider.findings if from_provider else ()),
     ]
     return CheckedModel(
         str(path),
         opsets=contents.opsets,
         nodes=tuple(
-            _checked(site, each, contents.makers, found.nodes.get(site.place) if found else None) for site, each in judged
+            _checked(node, judgement, contents.makers, from_provider.nodes.get(node.place) if from_provider else None)
+            for node, judgement in judgements
         ),
         others=dict(sorted(contents.others.items())),
-        relatives=relatives_among(contents.others),
+        relatives=related_among(contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
-        calls={site.place: each.call for site, each in judged if each.call is not None},
-        provider=found.summary if found else None,
+        calls={node.place: judgement.call for node, judgement in judgements if judgement.call is not None},
+        provider=from_provider.summary if from_provider else None,
     )
 
 
@@ -100,10 +106,10 @@ def _of_provider(finding: Finding, found: Provided | None, place: str) -> Findin
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Findings with the places of graphs whose shapes are missing, and of other nodes that read names that are not defined or
-    do not have the form of their operator.
+    """Yield findings that are not about judged nodes, each with its place: graphs without inferred shapes, undefined names,
+    nodes that break their operator's schema, contradictory types.
     """
-    for graph, reason in contents.remarks.items() if contents.sites else ():
+    for graph, reason in contents.remarks.items() if contents.nodes else ():
         yield (
             graph,
             CODES["EXP303"].finding(
@@ -127,50 +133,50 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
         )
     for place, name, reason in contents.undefined:
         yield place, undefined_name("", name, reason)
-    for place, node, opset, reason in contents.malformed:
-        yield place, broken_rule(node, opset, printable(reason))
-    for each in contents.contradictions:
-        yield each.place, finding_of(each, contents.sizes)
+    for place, proto, opset, reason in contents.malformed:
+        yield place, broken_rule(proto, opset, printable(reason))
+    for contradiction in contents.contradictions:
+        yield contradiction.place, finding_of(contradiction, contents.sizes)
 
 
 def _checked(
-    site: ModelNode, judged: Judged, makers: Mapping[str, SizeMaker | None], provider: ProviderNode | None
+    node: ModelNode, judgement: Judgement, makers: Mapping[str, SizeMaker | None], provider: ProviderNode | None
 ) -> CheckedNode:
     return CheckedNode(
-        place=site.place,
-        graph=site.graph,
-        name=site.node.name,
-        index=site.index,
-        operator=site.node.op_type,
-        opset=site.opset,
-        version=since_of(site.node.op_type, site.opset),
-        inputs=tuple(_inputs(site)),
-        attributes=site.integers,
-        outputs=tuple(_tensor("output", value) for value in site.outputs),
-        verdict=judged.verdict,
-        taken=judged.taken,
-        lowest=judged.lowest,
-        missing=tuple(finding.path for finding in judged.findings) if judged.verdict is Verdict.UNKNOWN else (),
-        provided=judged.provided,
-        conditions=tuple(_with_makers(each, makers) for each in judged.conditions),
-        reason=site.unreached if judged.verdict is Verdict.UNREACHED else None,
+        place=node.place,
+        graph=node.graph,
+        name=node.proto.name,
+        index=node.index,
+        operator=node.proto.op_type,
+        opset=node.opset,
+        version=since_of(node.proto.op_type, node.opset),
+        inputs=tuple(_inputs(node)),
+        attributes=node.integers,
+        outputs=tuple(_tensor("output", value) for value in node.outputs),
+        verdict=judgement.verdict,
+        taken=judgement.taken,
+        lowest=judgement.lowest,
+        missing=tuple(finding.path for finding in judgement.findings) if judgement.verdict is Verdict.UNKNOWN else (),
+        provided=judgement.provided,
+        conditions=tuple(_with_makers(condition, makers) for condition in judgement.conditions),
+        reason=node.unreached if judgement.verdict is Verdict.UNREACHED else None,
         provider=provider,
     )
 
 
 def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None]) -> SizeCondition:
-    """The condition with the nodes that give its sizes. makers: of the symbols of the model."""
+    """Return the condition with the nodes that make its sizes. `makers`: by symbol of the model."""
     return condition.model_copy(
         update={"makers": {name: maker for name in condition.symbols if (maker := makers.get(name)) is not None}}
     )
 
 
-def _inputs(site: ModelNode) -> Iterator[CheckedTensor]:
-    roles = INPUTS[site.node.op_type]
-    for number, value in enumerate(site.inputs):
+def _inputs(node: ModelNode) -> Iterator[CheckedTensor]:
+    roles = INPUTS[node.proto.op_type]
+    for number, value in enumerate(node.inputs):
         if value.name:
             yield _tensor(roles[number] if number < len(roles) else f"input {number}", value)
-    for attribute in site.node.attribute:
+    for attribute in node.proto.attribute:
         if attribute.name in BOUNDS and not attribute.ref_attr_name:
             values = tuple(attribute.ints)
             yield CheckedTensor(role=attribute.name, name="", type="int64", shape=(len(values),), values=values)
@@ -179,5 +185,5 @@ def _inputs(site: ModelNode) -> Iterator[CheckedTensor]:
 def _tensor(role: str, value: NodeValue) -> CheckedTensor:
     values = None
     if role in BOUNDS and isinstance(value.elements, np.ndarray) and value.elements.dtype.kind in "iuO":
-        values = tuple(each if isinstance(each, str) else int(each) for each in value.elements.flat)
+        values = tuple(element if isinstance(element, str) else int(element) for element in value.elements.flat)
     return CheckedTensor(role=role, name=value.name, type=value.type.name, shape=value.type.shape, values=values)

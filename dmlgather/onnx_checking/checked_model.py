@@ -22,67 +22,69 @@ if TYPE_CHECKING:
 
 
 def left_out(value: object) -> bool:
-    """Whether a field is left out of JSON: it is about a provider, and the check is not."""
+    """Return True for a field about a provider that is left out of JSON, because the check names no provider."""
     return value is None
 
 
 class Verdict(enum.StrEnum):
-    """Whether DirectML takes a node at the feature level of the check."""
+    """DirectML's verdict on a node, at the feature level of the check."""
 
     TAKEN = "taken"
-    """DirectML takes it as `taken` says; where sizes are unknown, under the conditions in `provided`."""
+    """DirectML takes it as `taken` says. Where sizes are unknown, it does so under the conditions in `provided`."""
     REFUSED = "refused"
-    """DirectML does not take it: the node's findings of severity error say why."""
+    """DirectML does not take it. The node's findings of severity error say why."""
     UNKNOWN = "unknown"
-    """The model does not say enough: the node's findings of severity warning say what is missing."""
+    """The model does not say enough. The node's findings of severity warning say what is missing."""
     HOST = "host"
-    """DirectML's caller computes it on the CPU: its result reaches only shapes, bounds and conditions."""
+    """A shape computation: its result is used only for shapes, bounds and conditions, so DirectML's caller computes it on the
+    CPU.
+    """
     UNREACHED = "unreached"
     """No run of the model reaches it."""
 
 
 class Provider(enum.StrEnum):
-    """A program that runs ONNX models on DirectML, and prepares their nodes in its own way."""
+    """A program that runs ONNX models on DirectML, with its own rules for nodes."""
 
     ONNXRUNTIME_DIRECTML = "onnxruntime-directml"
 
 
 class ProviderVerdict(enum.StrEnum):
-    """What a provider does with a node."""
+    """The provider's treatment of a node."""
 
     FUSED = "fused"
     """It runs on DirectML, fused with its neighbours."""
     SINGLE = "single"
-    """It runs on DirectML by itself, which cuts the graph."""
+    """It runs on DirectML alone, not fused, which cuts the graph."""
     ADAPTER = "adapter"
     """It runs on DirectML if the adapter has its data types, else on the CPU."""
     TYPE = "type"
     """It runs on the CPU: the provider has no kernel for its data type or version."""
     SHAPE = "shape"
-    """It runs on the CPU on purpose, as part of the arithmetic of shapes."""
+    """It runs on the CPU on purpose, as part of a shape computation."""
     FOLDED = "folded"
-    """It is computed before nodes are placed: all that it reads is known."""
+    """It is constant-folded before nodes are placed."""
     FAILS = "fails"
     """The session cannot be created, or the run fails."""
     NO_KERNEL = "no kernel"
     """Nothing runs it, so that the session cannot be created."""
     DIFFERS = "differs"
-    """It runs on DirectML, and gives something else than on the CPU."""
+    """It runs on DirectML, and its result differs from the CPU's."""
     UNCLEAR = "unclear"
-    """What is known of it contradicts itself."""
+    """The sources on it contradict each other."""
     UNKNOWN = "unknown"
     """The model does not say enough."""
 
 
 class Certainty(enum.StrEnum):
-    """How certain it is what a provider does."""
+    """The certainty of a provider's verdict."""
 
     READ = "read"
-    """It is written in the provider's source, or in its tests."""
+    """The provider's source, or one of its tests, says so."""
     INFERRED = "inferred"
-    """It follows from these by reasoning."""
+    """It is concluded from the source."""
     UNKNOWN = "unknown"
-    """Only a run on Windows can tell."""
+    """Only a run on Windows would show it."""
 
 
 class CheckedTensor(Record):
@@ -95,119 +97,119 @@ class CheckedTensor(Record):
     """The model's name for it; empty for an attribute."""
 
     type: str | None
-    """ONNX's name of the data type: "float", "int64"; none where it is not known."""
+    """ONNX's name of the data type: "float", "int64". None if it is not known."""
 
     shape: tuple[int | str | None, ...] | None
-    """Size of each dimension: a number, a symbolic name, or none where it is not known. None where the rank is not known."""
+    """Size of each dimension: a number, a symbolic name, or None if it is not known. None if the rank is not known."""
 
     values: tuple[int | str, ...] | None = None
-    """The values, where they determine the shape of the output and are known: numbers, or names of sizes."""
+    """The known elements of a tensor that determines the output's shape: numbers, or names of sizes."""
 
 
 class DirectMLForm(Record):
-    """How DirectML takes a node."""
+    """DirectML's operators for a node."""
 
     level: FeatureLevelField
     """The feature level."""
 
     operators: tuple[str, ...]
-    """The DirectML operators, in the order in which they run: "SLICE1"."""
+    """The DirectML operators, in execution order: "SLICE1"."""
 
     types: dict[str, str] = Field({})
-    """The described data type of each tensor whose type in the model differs, by role: {"indices": "UINT32"}. The caller
-    converts indices; data keep their bits.
+    """The described data type of each tensor whose data type in the model differs, by role: {"indices": "UINT32"}. The caller
+    converts indices; the bits of data are kept.
     """
 
 
 class SizeMaker(Record):
-    """The node that gives a size which no input of the model states."""
+    """The node that makes a size. No input of the model has this size."""
 
     place: str
-    """Its place, as that of a node that is judged."""
+    """Its place, in the form of `CheckedNode.place`."""
 
     operator: str
     """Its operator."""
 
     text: str
-    """What the size is: "the number of elements that NonZero 'found' finds"."""
+    """The meaning of the size: "the number of elements that NonZero 'found' finds"."""
 
     from_data: bool
-    """Whether the size depends on data, so that only a run shows it: the node counts elements, or takes a shape or a size that
+    """Whether the size depends on data and is known only in a run: the node counts elements, or reads a shape or a size that
     depends on data.
     """
 
 
 class SizeCondition(Record):
-    """A condition on unknown sizes: that a size, or a sum of sizes, lies in a range."""
+    """A condition on unknown sizes: a size, or a sum of sizes, must lie in a range."""
 
     text: str
-    """The condition in words, as `provided` has it: "past + seq >= 7"."""
+    """The condition in words, as in `provided`: "past + seq >= 7"."""
 
     size: str
-    """The size: the name of a symbol as the model has it, or an expression of several: "N", "past + seq"."""
+    """The size: a symbol's name in the model, or an expression of several symbols: "N", "past + seq"."""
 
     at_least: int
-    """The least that it may be."""
+    """Its minimum."""
 
     at_most: int | None = None
-    """The most that it may be; none where nothing limits it."""
+    """Its maximum. None if it has no upper limit."""
 
     symbols: tuple[str, ...]
-    """The names of the unknown sizes in it, as the model has them."""
+    """The model's names of the unknown sizes in it."""
 
     terms: dict[str, int] | None
-    """By the name of each unknown size, its factor in the sum; none where the size is no such sum."""
+    """The factor of each unknown size in the sum, by name. None if the size is not a linear sum."""
 
     makers: dict[str, SizeMaker] = Field({})
-    """By the name of an unknown size that no input of the model states, the node that gives it."""
+    """The node that makes each unknown size, by name, without the sizes of the model's inputs."""
 
     @property
     def from_data(self) -> bool:
-        """Whether a size in it depends on data."""
+        """Return True if a size in it depends on data."""
         return any(maker.from_data for maker in self.makers.values())
 
 
 class ProviderNode(Record):
-    """What a provider does with a node."""
+    """A provider's treatment of a node."""
 
     verdict: ProviderVerdict
-    """What it does, in one word."""
+    """The treatment in one word."""
 
     text: str
-    """What it does, in words, and why."""
+    """The treatment in words, with its reason."""
 
     certainty: Certainty
-    """How certain that is."""
+    """The certainty of the verdict."""
 
     source: str
-    """Where to look, with keys that `dmlgather rule` explains for the codes of the provider: "[ORT-PARTITION]"."""
+    """Keys of the sources: "[ORT-PARTITION]". `dmlgather rule` explains them for the provider's codes."""
 
     part: int | None = None
-    """The number of the part of the graph that it belongs to on DirectML, from 1: nodes of one part are fused. None where it is
-    not known to run there.
+    """The number, from 1, of its part of the graph on DirectML. Nodes of one part are fused. None if the node is not known to
+    run on DirectML.
     """
 
     codes: tuple[str, ...] = ()
-    """The codes of the node's findings that the verdict follows from."""
+    """The codes of the findings that decide the verdict."""
 
 
 class ProviderSummary(Record):
-    """How many nodes of a model a provider runs where."""
+    """Counts of a model's nodes by the provider's treatment."""
 
     provider: Provider
     """The provider."""
 
     text: str
-    """All of it in a line."""
+    """The counts as one line."""
 
     directml: int
     """Nodes on DirectML."""
 
     parts: int
-    """Parts of the graph that these are in, at least: nodes outside the family may cut it further."""
+    """The least number of graph parts of the nodes on DirectML. Nodes outside the family may cut the graph further."""
 
     either: int
-    """Nodes that the adapter decides about."""
+    """Nodes whose device depends on the adapter."""
 
     converted: int = 0
     """Those of them that would be on DirectML with int32 indices, whatever the adapter."""
@@ -216,22 +218,22 @@ class ProviderSummary(Record):
     """Nodes on the CPU."""
 
     shapes: int
-    """Those of them that are there on purpose, as part of the arithmetic of shapes."""
+    """Nodes on the CPU on purpose, as part of shape computations. `cpu` counts them too."""
 
     folded: int
-    """Nodes that are computed before nodes are placed."""
+    """Nodes that are constant-folded before nodes are placed."""
 
     fails: int
-    """Nodes at which the session or the run fails."""
+    """Nodes at which creating the session, or the run, fails."""
 
     differs: int
-    """Nodes on DirectML that give something else than on the CPU."""
+    """Nodes on DirectML whose results differ from the CPU's."""
 
     unclear: int
-    """Nodes on DirectML of which what is known contradicts itself."""
+    """Nodes on DirectML on which the sources contradict each other."""
 
     unknown: int
-    """Nodes of which the model does not say enough."""
+    """Nodes about which the model does not say enough."""
 
     @classmethod
     def of(cls, provider: Provider, counts: Mapping[str, int]) -> ProviderSummary:
@@ -267,16 +269,16 @@ class CheckedNode(Record):
     """One gather or slice in a model."""
 
     place: str
-    """Its place, unique in its file: "If_0.then_branch/If_3.else_branch/Slice_7". It is the subject of the node's findings."""
+    """Its place, unique in the file: "If_0.then_branch/If_3.else_branch/Slice_7". The node's findings have it as subject."""
 
     graph: str
-    """The graph that it is in: "If_0.then_branch/If_3.else_branch", "domain:Function"; empty for the main graph."""
+    """The path of its graph: "If_0.then_branch/If_3.else_branch", "domain:Function". Empty for the main graph."""
 
     name: str
-    """Its name in the model; empty where it has none."""
+    """Its name in the model. Empty if it has none."""
 
     index: int
-    """Its position in the graph, counted from 0."""
+    """Its position in the graph, from 0."""
 
     operator: str
     """ONNX's operator: "Slice"."""
@@ -285,49 +287,49 @@ class CheckedNode(Record):
     """The version of the operator set."""
 
     version: int | None
-    """The operator's version in that operator set; none where the set does not have the operator."""
+    """The operator's version in the operator set. None if the operator set does not have the operator."""
 
     inputs: tuple[CheckedTensor, ...]
-    """Its inputs, without optional inputs that it does not have."""
+    """Its inputs, without omitted optional inputs."""
 
     attributes: dict[str, int | tuple[int, ...]] = Field({})
-    """Its attributes that are known integers, or lists of them: {"axis": 1}."""
+    """Its attributes with a known integer, or a list of integers: {"axis": 1}."""
 
     outputs: tuple[CheckedTensor, ...]
     """Its outputs."""
 
     verdict: Verdict
-    """Whether DirectML takes it at the feature level of the check."""
+    """DirectML's verdict at the feature level of the check."""
 
     taken: DirectMLForm | None = None
-    """How DirectML takes it at that level; none unless it does."""
+    """DirectML's operators for it at that level. None if DirectML does not take it."""
 
     lowest: DirectMLForm | None = None
-    """How DirectML takes it at the lowest level that takes it; none where no level does, or it is not known."""
+    """DirectML's operators for it at the lowest possible level. None if no level takes it, or it is not known."""
 
     missing: tuple[str, ...] = ()
-    """Where the verdict is unknown: the inputs that are not known well enough: "data", "ends"."""
+    """For the verdict `unknown`: the inputs that are not known well enough: "data", "ends"."""
 
     provided: tuple[str, ...] = ()
-    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". Otherwise a tensor would be empty, which no level takes, or a
-    bound that is an unknown size would lie outside of its axis.
+    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". For other sizes a tensor is empty, which no level takes, or a
+    bound that is an unknown size lies outside its axis.
     """
 
     conditions: tuple[SizeCondition, ...] = ()
-    """Those of `provided` that are about sizes, with the names of the sizes apart: a name may have any characters."""
+    """The conditions in `provided` as data. The names of sizes are separate, because a name may have any characters."""
 
     reason: str | None = None
-    """Where the verdict is unreached: why no run of the model reaches it."""
+    """For the verdict `unreached`: why no run of the model reaches the node."""
 
     provider: ProviderNode | None = Field(None, exclude_if=left_out)
-    """What the provider that the check is about does with it; left out without one, and where no run reaches the node or it reads
-    what is not defined.
+    """The treatment by the provider of the check. Left out without a provider, for a node that no run reaches, and for a node
+    that reads an undefined name.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class KnownCall:
-    """What a node computes, where all its types and sizes are known. values: the inputs whose elements are known, by role."""
+    """A node whose types and sizes are all known, as a problem. `values`: the inputs with known elements, by role."""
 
     problem: Problem
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -335,11 +337,9 @@ class KnownCall:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """The content of a model file, and what is wrong with it.
-
-    opsets: the version of each operator set that it imports, by domain ("" is ONNX's own). others: the number of nodes of
-    each other operator, which are not judged. relatives: those of the others that are close to the family. calls: what the nodes
-    compute that are known well enough, by place. provider: what the provider does that the check is about.
+    """The content of a model file, with findings. `opsets`: the imported version of each operator set, by domain ("" is ONNX's
+    own). `others`: the number of nodes of each operator that is not judged. `relatives`: related operators among them. `calls`:
+    sufficiently known nodes as problems, by place. `provider`: the summary for the provider of the check.
     """
 
     file: str

@@ -1,49 +1,48 @@
-"""Conditions that several nodes of a model state, and that no sizes meet together."""
+"""Conflicts between nodes: conditions on one symbol that no size meets together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.onnx_checking.checked_model import Verdict
+from dmlgather.onnx_checking.following.control_flow import BRANCHES
 from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.ranges import Range
-from dmlgather.onnx_checking.verdicts import Judged
+from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
 MOST_COMPARED = 16
-"""How many of the conditions on a symbol that leave the fewest sizes are compared."""
+"""The most conditions on a symbol that are compared: those that leave the fewest sizes."""
 
-BRANCHES = {"then_branch", "else_branch"}
-
-Verdicts = list[tuple[ModelNode, Judged]]
-"""The nodes of a model, each with its verdict."""
+Verdicts = list[tuple[ModelNode, Judgement]]
+"""The nodes of a model, each with its judgement."""
 
 Claim = tuple[str, Range]
-"""The place of a node, and what it states of a symbol."""
+"""The place of a node, and the range that it requires of a symbol."""
 
 
-def reconciled(verdicts: Verdicts, sizes: Sizes, wider: Callable[[ModelNode], Judged]) -> Verdicts:
-    """The verdicts without conflicts, as far as that can be. wider: the verdict on a node of which bounds may be cut off, as ONNX
-    does; it replaces that on a node in a conflict which DirectML takes so.
+def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelNode], Judgement]) -> Verdicts:
+    """Return the verdicts with as few conflicts as possible. `judge_clamped`: judges a node whose bounds may lie outside their
+    axes, where ONNX clamps them. Its judgement replaces that of a conflicting node if DirectML then takes the node.
     """
-    cut: set[str] = set()
-    while more := {place for _, pairs in _pairs(verdicts, sizes) for pair in pairs for place, _ in pair} - cut:
-        cut |= more
-        again = {site.place: wider(site) for site, _ in verdicts if site.place in more}
-        taken = {place: each for place, each in again.items() if each.verdict is Verdict.TAKEN}
-        verdicts = [(site, taken.get(site.place, each)) for site, each in verdicts]
+    clamped: set[str] = set()
+    while conflicting := {place for _, pairs in _pairs(verdicts, sizes) for pair in pairs for place, _ in pair} - clamped:
+        clamped |= conflicting
+        rejudged = {node.place: judge_clamped(node) for node, _ in verdicts if node.place in conflicting}
+        taken = {place: judgement for place, judgement in rejudged.items() if judgement.verdict is Verdict.TAKEN}
+        verdicts = [(node, taken.get(node.place, judgement)) for node, judgement in verdicts]
     return verdicts
 
 
 def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]:
-    """A finding, with its place, for each symbol of which two nodes state what cannot be both."""
+    """Yield a finding, with its place, for each symbol with contradictory conditions of two nodes."""
     for symbol, pairs in _pairs(verdicts, sizes):
-        (here, one), (there, two) = pairs[0]
-        own, other = printable(one.condition(symbol)), printable(two.condition(symbol))
+        (here, own_range), (there, other_range) = pairs[0]
+        own, other = printable(own_range.condition(symbol)), printable(other_range.condition(symbol))
         finding = CODES["EXP305"].finding(
             "data",
             expected="sizes for which no tensor of the model is empty and each bound that depends on sizes has one sign",
@@ -54,34 +53,31 @@ def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]
 
 
 def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[Claim, Claim]]]]:
-    """The symbols of which nodes state what cannot be both, with pairs of such nodes."""
+    """Yield each symbol with contradictory conditions, with pairs of nodes that contradict each other."""
     of_symbol: dict[str, list[Claim]] = {}
     for symbol, claim in _claims(verdicts, sizes):
         of_symbol.setdefault(symbol, []).append(claim)
     for symbol, claims in of_symbol.items():
-        bounded = [(place, known) for place, known in claims if known.high is not None]
-        least = sorted(claims, key=lambda each: -each[1].low)[:MOST_COMPARED]
-        most = sorted(bounded, key=lambda each: each[1].high or 0)[:MOST_COMPARED]
+        bounded = [(place, allowed) for place, allowed in claims if allowed.high is not None]
+        least = sorted(claims, key=lambda claim: -claim[1].low)[:MOST_COMPARED]
+        most = sorted(bounded, key=lambda claim: claim[1].high or 0)[:MOST_COMPARED]
         pairs = [(one, two) for one in least for two in most if one[1].both(two[1]).empty and not exclusive(one[0], two[0])]
         if pairs:
             yield symbol, pairs
 
 
 def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
-    """What the nodes that are taken state of each symbol of the model; their conditions may have symbols of their own."""
-    for site, each in verdicts:
-        if each.verdict is Verdict.TAKEN and each.within is not None and each.conditions:
-            named = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in site.inputs)
-            symbols = _symbols((size for size in named if isinstance(size, str)), sizes)
-            yield from ((symbol, (site.place, known)) for symbol, known in each.within.ranges.items() if symbol in symbols)
+    """Yield the conditions of taken nodes on symbols of the model. Conditions on a node's own symbols are left out."""
+    for node, judgement in verdicts:
+        if judgement.verdict is Verdict.TAKEN and judgement.within is not None and judgement.conditions:
+            names = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in node.inputs)
+            symbols = set(chain.from_iterable(map(sizes.symbols, names)))
+            ranges = judgement.within.ranges
+            yield from ((symbol, (node.place, ranges[symbol])) for symbol in ranges if symbol in symbols)
 
 
-def _symbols(named: Iterable[str], sizes: Sizes) -> set[str]:
-    return set(chain.from_iterable(map(sizes.symbols, named)))
-
-
-def exclusive(one: str, two: str) -> bool:
-    """Whether two places are in different branches of one If, so that only one of them is run."""
-    differing = ((a, b) for a, b in zip(one.split("/"), two.split("/"), strict=False) if a != b)
+def exclusive(first: str, second: str) -> bool:
+    """Return True if two places are in different branches of one If: only one of them runs."""
+    differing = ((one, two) for one, two in zip(first.split("/"), second.split("/"), strict=False) if one != two)
     (node, _, branch), (other, _, other_branch) = (each.rpartition(".") for each in next(differing, ("", "")))
-    return node == other and {branch, other_branch} == BRANCHES
+    return node == other and {branch, other_branch} == set(BRANCHES)

@@ -1,11 +1,10 @@
-"""What a model states of a tensor, where that contradicts what follows from the inputs of the node that gives it."""
+"""Contradictions between the declared type of a tensor and the type that is inferred from the inputs of its node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
@@ -20,136 +19,132 @@ Shape = tuple[Size, ...]
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two types of one tensor.
-
-    place: of the node that gives it. graph: the path of the graph around it. tensor: its name. operator: of the node, with its
-    domain. stated: the type in the model's value_info or outputs. follows: the type by the node's inputs. kept: the type that
-    onnxruntime goes on with once it has merged both. first: the one that it goes on with before it folds constants and inlines
-    functions. refused: whether it does not load the model instead.
+    """Two types of one tensor. `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the
+    node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type by the node's
+    inputs. `runtime`: the type that onnxruntime keeps after it has merged both. `first_runtime`: the type that it keeps before
+    it folds constants and inlines functions. `refused`: whether it refuses to load the model instead.
     """
 
     place: str
     graph: str
     tensor: str
     operator: str
-    stated: PartialType
-    follows: PartialType
-    kept: PartialType
-    first: PartialType
+    declared: PartialType
+    inferred: PartialType
+    runtime: PartialType
+    first_runtime: PartialType
     refused: bool = False
 
 
-def uncontradicted(stated: PartialType, follows: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
-    """Return what of a stated type may be true beside what follows. may_be: whether a stated size may be one that follows."""
-    if not same_type(stated, follows):
+def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
+    """Return the part of a declared type that may be true. `may_be`: whether a declared size may equal an inferred one."""
+    if not same_type(declared, inferred):
         return NOTHING
-    if stated.shape is None or follows.shape is None:
-        return stated
-    if len(stated.shape) != len(follows.shape):
-        return stated.sized(None)
-    return stated.sized([one if may_be(one, two) else None for one, two in zip(stated.shape, follows.shape, strict=True)])
+    if declared.shape is None or inferred.shape is None:
+        return declared
+    if len(declared.shape) != len(inferred.shape):
+        return declared.sized(None)
+    return declared.sized([pair[0] if may_be(*pair) else None for pair in _pairs(declared, inferred)])
 
 
-def same_type(stated: PartialType, follows: PartialType) -> bool:
-    """Return whether a stated data type may be the one that follows."""
-    return None in (stated.name, follows.name) or stated.name == follows.name
+def same_type(declared: PartialType, inferred: PartialType) -> bool:
+    """Return True if a declared data type may be the inferred one."""
+    return None in (declared.name, inferred.name) or declared.name == inferred.name
 
 
-def numbers_may_be(stated: Size, follows: Size) -> bool:
-    """Return whether a stated size may be one that follows, of which only a number is known."""
-    return not isinstance(stated, int) or not isinstance(follows, int) or stated == follows
+def numbers_may_be(declared: Size, inferred: Size) -> bool:
+    """Return True if a declared size may equal an inferred one. Only numbers are compared."""
+    return not isinstance(declared, int) or not isinstance(inferred, int) or declared == inferred
 
 
-def sure_part(known: PartialType, follows: PartialType) -> PartialType:
-    """Return a type with only those numbers, that rank and that data type that follow. Its other sizes stay."""
-    if known.kind is not None or known.excessive:
-        return known if follows.kind == known.kind else NOTHING
-    dtype = None if follows.dtype is None else known.dtype
-    if known.shape is None or follows.shape is None or len(known.shape) != len(follows.shape):
-        return PartialType(dtype, None if known.shape is None else follows.shape)
-    return PartialType(
-        dtype, tuple(two if isinstance(one, int) else one for one, two in zip(known.shape, follows.shape, strict=True))
-    )
+def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
+    """Return the part of a type that the inferred type confirms: data type, rank and numbers. Other sizes are kept."""
+    if type_.kind is not None or type_.excessive:
+        return type_ if inferred.kind == type_.kind else NOTHING
+    dtype = None if inferred.dtype is None else type_.dtype
+    if type_.shape is None or inferred.shape is None or len(type_.shape) != len(inferred.shape):
+        return PartialType(dtype, None if type_.shape is None else inferred.shape)
+    return PartialType(dtype, tuple(sure if isinstance(size, int) else size for size, sure in _pairs(type_, inferred)))
 
 
-def lenient(stated: PartialType, inferred: PartialType) -> PartialType:
-    """Return what onnxruntime keeps of a stated type and one that it infers: of sizes that differ none, of two ranks no shape."""
-    known = inferred if stated.name is None else stated
-    if stated.shape is None or inferred.shape is None:
-        return known.sized(inferred.shape if stated.shape is None else stated.shape)
-    if len(stated.shape) != len(inferred.shape):
-        return known.sized(None)
-    pairs = _pairs(stated, inferred)
-    first = next((at for at, (one, two) in enumerate(pairs) if _numbers(one, two) and one != two), None)
-    if first is None:
-        return known.sized([_filled(*pair) for pair in pairs])
-    # Sizes before the first one that differs are filled before it is met; then only what is equal stays.
-    merged = [_filled(*pair) if at < first else pair[0] for at, pair in enumerate(pairs)]
-    return known.sized([one if one == two else None for one, (_, two) in zip(merged, pairs, strict=True)])
+def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
+    """Return the type that onnxruntime keeps of a declared and an inferred type: none of two sizes that differ, and no shape if
+    the ranks differ.
+    """
+    typed = inferred if declared.name is None else declared
+    if declared.shape is None or inferred.shape is None:
+        return typed.sized(inferred.shape if declared.shape is None else declared.shape)
+    if len(declared.shape) != len(inferred.shape):
+        return typed.sized(None)
+    pairs = _pairs(declared, inferred)
+    difference = next((position for position, pair in enumerate(pairs) if not numbers_may_be(*pair)), None)
+    if difference is None:
+        return typed.sized([_filled(*pair) for pair in pairs])
+    # onnxruntime merges sizes in order. It stops at the first difference, and then keeps only sizes that are equal.
+    # [?, 2, ?] and [N, 3, M]: the first size becomes N, the second is dropped, the third stays unknown.
+    merged = [_filled(*pair) if position < difference else pair[0] for position, pair in enumerate(pairs)]
+    return typed.sized([left if left == right else None for left, (_, right) in zip(merged, pairs, strict=True)])
 
 
-def _numbers(*sizes: Size) -> bool:
-    return all(isinstance(size, int) for size in sizes)
-
-
-def _filled(stated: Size, inferred: Size) -> Size:
-    return inferred if stated is None or isinstance(inferred, int) else stated
+def _filled(declared: Size, inferred: Size) -> Size:
+    return inferred if declared is None or isinstance(inferred, int) else declared
 
 
 UNNOTICED = (
     "what follows from it may be refused or fail, and the DirectML provider ends with 0x80070057 if it runs the node, because it "
     "compares the model's sizes with its own"
 )
-"""What becomes of a stated size that is wrong and that onnxruntime does not notice."""
+"""The consequences of a wrong declared size that onnxruntime does not notice."""
 
 
-def finding_of(found: Contradiction, sizes: Sizes) -> Finding:
-    """Return the finding about a contradiction. sizes: of its model."""
-    stated, follows, name = found.stated, found.follows, printable(found.tensor)
-    mend = f"remove the type of {name!r} from the model's value_info or outputs"
-    if found.refused:
-        code, outcome, mend = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
-    elif _never(stated, follows, sizes):
-        code, outcome = "EXP306", _outcome(found)
+def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
+    """Return the finding about a contradiction. `sizes`: those of its model."""
+    declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
+    advice = f"remove the type of {name!r} from the model's value_info or outputs"
+    if contradiction.refused:
+        code, outcome, advice = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
+    elif _always_wrong(declared, inferred, sizes):
+        code, outcome = "EXP306", _outcome(contradiction)
     else:
         code = "EXP308"
-        held = [f"{two} = {one}" for one, two in _pairs(stated, follows) if isinstance(two, str) and isinstance(one, int)]
-        outcome = (
-            f"right for {printable(' and '.join(dict.fromkeys(held)))} only; onnxruntime does not notice others: {UNNOTICED}"
-        )
+        numbers = [(number, size) for number, size in _pairs(declared, inferred) if isinstance(number, int)]
+        needed = printable(" and ".join(dict.fromkeys(f"{size} = {number}" for number, size in numbers if isinstance(size, str))))
+        outcome = f"right for {needed} only; onnxruntime does not notice others: {UNNOTICED}"
     return CODES[code].finding(
         "",
-        expected=f"{name!r} of type {follows}, which follows from the inputs of its node",
-        got=f"{stated}, as the model states it; {outcome}",
-        remedy=f"{mend}, or mend the exporter that wrote it",
+        expected=f"{name!r} of type {inferred}, which follows from the inputs of its node",
+        got=f"{declared}, as the model states it; {outcome}",
+        remedy=f"{advice}, or mend the exporter that wrote it",
     )
 
 
-def _outcome(found: Contradiction) -> str:
-    """What onnxruntime does with a tensor of which it keeps some sizes."""
-    if _wrong(found.kept.shape, found.follows.shape):
-        return f"onnxruntime does not notice, and goes on with {found.kept}: {UNNOTICED}"
-    if _wrong(found.first.shape, found.follows.shape):
-        before = f"before, it may refuse what follows from {found.first}"
-        return f"onnxruntime goes on with {found.kept} once it has folded constants and inlined functions; {before}"
-    return f"onnxruntime goes on with {found.kept}, and computes the right one"
+def _outcome(contradiction: Contradiction) -> str:
+    """Return the end of a message about the type that onnxruntime keeps."""
+    if _contradicts(contradiction.runtime.shape, contradiction.inferred.shape):
+        return f"onnxruntime does not notice, and goes on with {contradiction.runtime}: {UNNOTICED}"
+    if _contradicts(contradiction.first_runtime.shape, contradiction.inferred.shape):
+        before = f"before, it may refuse what follows from {contradiction.first_runtime}"
+        return f"onnxruntime goes on with {contradiction.runtime} once it has folded constants and inlined functions; {before}"
+    return f"onnxruntime goes on with {contradiction.runtime}, and computes the right one"
 
 
-def _wrong(kept: Shape | None, follows: Shape | None) -> bool:
-    """Whether a shape has a number, or a rank, that does not follow."""
-    if kept is None or follows is None or len(kept) != len(follows):
-        return kept is not None
-    return any(isinstance(one, int) and one != two for one, two in zip(kept, follows, strict=True))
+def _contradicts(shape: Shape | None, inferred: Shape | None) -> bool:
+    """Return True if a shape has another rank than the inferred one, or a number that differs from the inferred size."""
+    if shape is None or inferred is None or len(shape) != len(inferred):
+        return shape is not None
+    return any(isinstance(size, int) and size != expected for size, expected in zip(shape, inferred, strict=True))
 
 
-def _never(stated: PartialType, follows: PartialType, sizes: Sizes) -> bool:
-    """Whether a stated type is the one that follows for no sizes of the inputs."""
-    if not same_type(stated, follows) or stated.shape is None or follows.shape is None or len(stated.shape) != len(follows.shape):
+def _always_wrong(declared: PartialType, inferred: PartialType, sizes: Sizes) -> bool:
+    """Return True if a declared type is wrong for all sizes of the inputs."""
+    ranks = [None if type_.shape is None else len(type_.shape) for type_ in (declared, inferred)]
+    if not same_type(declared, inferred) or None in ranks or ranks[0] != ranks[1]:
         return True
-    pairs = [(one, two) for one, two in _pairs(stated, follows) if isinstance(one, int) and two is not None]
-    symbols = sorted(frozenset().union(*(sizes.symbols(two) for _, two in pairs)))
+    pairs = [(number, size) for number, size in _pairs(declared, inferred) if isinstance(number, int) and size is not None]
+    symbols = sorted(frozenset().union(*(sizes.symbols(size) for _, size in pairs)))
     constraints = [
-        Constraint(sizes.symbols(two), partial(_is, sizes, two, one), (Crossing((two,), (), one),)) for one, two in pairs
+        Constraint(sizes.symbols(size), partial(_is, sizes, size, number), (Crossing((size,), (), number),))
+        for number, size in pairs
     ]
     return SizeSearch(sizes, symbols, {}, ELEMENT_LIMIT).first(constraints) is None
 
@@ -158,5 +153,5 @@ def _is(sizes: Sizes, size: KnownSize, number: int, values: Values) -> bool:
     return sizes.at(size, values) == number
 
 
-def _pairs(stated: PartialType, follows: PartialType) -> list[tuple[Size, Size]]:
-    return list(zip_longest(stated.shape or (), follows.shape or ()))
+def _pairs(declared: PartialType, inferred: PartialType) -> list[tuple[Size, Size]]:
+    return list(zip(declared.shape or (), inferred.shape or (), strict=True))

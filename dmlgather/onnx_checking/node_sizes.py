@@ -1,4 +1,4 @@
-"""What is known of the sizes of a node: its shapes, the axes that it slices, and what its operator requires of sizes."""
+"""The sizes of a node: its shapes, its sliced axes, and its operator's constraints on sizes."""
 
 from __future__ import annotations
 
@@ -20,97 +20,98 @@ from dmlgather.onnx_checking.sizes.unknown_sizes import Named, NodeSizes, named
 from dmlgather.onnx_checking.sizes.values import is_known, is_partly, with_numbers
 
 NUMBERS = ("axes", "steps")
-"""The inputs of Slice that must be numbers; its bounds may be sizes."""
+"""The inputs of Slice that must be numbers. Its bounds may be expressions of sizes."""
 
 
-def shape_of(site: ModelNode, role: str, value: NodeValue) -> Named | None:
-    """The shape with names for unknown sizes; None where too little is known."""
+def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
+    """Return the input's shape with names for unknown sizes; None if too little is known."""
     shape = value.type.shape
     if shape is None or value.type.dtype is None:
         return None
-    if site.node.op_type == "GatherND" and role == "indices" and shape and not isinstance(shape[-1], int):
+    if node.proto.op_type == "GatherND" and role == "indices" and shape and not isinstance(shape[-1], int):
         return None
     return named(role, shape)
 
 
-def node_sizes(site: ModelNode, sizes: Sizes) -> NodeSizes:
-    """What is known of a node's sizes. sizes: of its model. TypeError and ValueError as `problem_of`."""
-    shapes = {role: shape for role, value in site.arrays.items() if (shape := shape_of(site, role, value)) is not None}
-    axes = tuple(_sliced_axes(site, shapes["data"])) if site.node.op_type == "Slice" and "data" in shapes else ()
-    units = _block_units(site, shapes.get("data", ()))
-    return NodeSizes(sizes, shapes, axes, tuple(_orders(site, shapes)), units, _least(site, shapes, sizes))
+def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
+    """Return the sizes of a node. `sizes`: the model's. TypeError and ValueError as from `problem_of`."""
+    shapes = {role: shape for role, value in node.arrays.items() if (shape := shape_of(node, role, value)) is not None}
+    axes = tuple(_sliced_axes(node, shapes["data"])) if node.proto.op_type == "Slice" and "data" in shapes else ()
+    units = _block_units(node, shapes.get("data", ()))
+    return NodeSizes(sizes, shapes, axes, tuple(_orders(node, shapes)), units, _least(node, shapes, sizes))
 
 
-def problem_with(site: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
-    """The node's problem with those shapes of its arrays, by role. number: makes a number of each bound. TypeError and ValueError
-    as `problem_of`.
+def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
+    """Return the node's problem for these shapes of its arrays, by role. `number`: converts an element of a bound to an
+    integer. TypeError and ValueError as from `problem_of`.
     """
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
-    typed = shapes.keys() >= site.arrays.keys()  # else symbols of bounds may have no value, and problem_of reads no bound
-    for role, value in site.roles.items():
-        is_array = role in site.arrays
+    typed = shapes.keys() >= node.arrays.keys()  # else symbols of bounds may have no value, and problem_of reads no bound
+    for role, value in node.roles.items():
+        is_array = role in node.arrays
         if is_array and role not in shapes and value.type.kind is not None:
             raise TypeError(f"{role} is a {value.type.kind}, not a tensor")
-        known = role in shapes and value.type.dtype is not None
-        tensors.append(TensorType(shapes[role], value.type.dtype) if known else None)  # type: ignore[arg-type] # it is known
+        is_known_array = role in shapes and value.type.dtype is not None
+        tensors.append(TensorType(shapes[role], value.type.dtype) if is_known_array else None)  # type: ignore[arg-type] # it is known
         bounds.append(_numbers(value, number) if typed and not is_array else None)
-    return problem_of(site.node, site.opset, tensors, bounds)
+    return problem_of(node.proto, node.opset, tensors, bounds)
 
 
 def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[Any] | None:
-    """The elements of a bound, with numbers for their names; None where they are not known."""
+    """Return the elements of a bound as integers; None if they are not known."""
     if is_partly(value.elements):
         return with_numbers(value.elements, number, value.type.dtype or np.int64)
     return value.elements if is_known(value.elements) else None
 
 
-def _sliced_axes(site: ModelNode, data: Named) -> Iterator[SlicedAxis]:
-    """The axes that a Slice has bounds for."""
-    named_bounds = {role: value.elements.flat for role, value in site.roles.items() if is_partly(value.elements)}
+def _sliced_axes(node: ModelNode, data: Named) -> Iterator[SlicedAxis]:
+    named_bounds = {role: value.elements.flat for role, value in node.roles.items() if is_partly(value.elements)}
     for role in NUMBERS:
         if role in named_bounds:
-            raise UnknownValueError(role, site.roles[role].name, f"{role} is computed from sizes that are not known")
-    problem = problem_with(site, {"data": (1,) * len(data)}, lambda size: size if isinstance(size, int) else 0)
+            raise UnknownValueError(role, node.roles[role].name, f"{role} is computed from sizes that are not known")
+    problem = problem_with(node, {"data": (1,) * len(data)}, lambda size: size if isinstance(size, int) else 0)
     assert isinstance(problem, Slice)
     starts, ends = (named_bounds.get(role, getattr(problem, role)) for role in ("starts", "ends"))
     for axis, start, end, step in zip(problem.axes or (), starts, ends, problem.steps or (), strict=True):
         yield SlicedAxis(data[axis], start, max(TO_THE_FRONT) if step < 0 and end in TO_THE_FRONT else end, step)
 
 
-def _orders(site: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
-    """Pairs of sizes of which the operator requires that the first is at most the second."""
+def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
+    """Yield pairs of sizes; the operator requires that the first is at most the second."""
     if "data" not in shapes or "indices" not in shapes:
         return
     pairs = list(zip(shapes["indices"], shapes["data"], strict=False))
-    if site.node.op_type == "GatherElements":
-        axis = site.integers.get("axis", 0)
-        yield from (pair for at, pair in enumerate(pairs) if at not in (axis, axis + len(shapes["data"])))
-    elif site.node.op_type == "GatherND":
-        for small, large in pairs[: max(0, site.integers.get("batch_dims", 0))]:
+    if node.proto.op_type == "GatherElements":
+        axis = node.integers.get("axis", 0)
+        yield from (pair for dimension, pair in enumerate(pairs) if dimension not in (axis, axis + len(shapes["data"])))
+    elif node.proto.op_type == "GatherND":
+        for small, large in pairs[: max(0, node.integers.get("batch_dims", 0))]:
             yield from ((small, large), (large, small))
 
 
-def _least(site: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
-    """How large the unknown sizes of data must be, so that constant indices are in range, unless they cannot be so large."""
-    indices = site.numbers.get("indices")
+def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
+    """Return the minimum of each unknown size of data for which the constant indices are in range. A size that cannot be so
+    large is left out.
+    """
+    indices = node.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
         return {}
     data = shapes["data"]
     fitting = tuple(indices.shape[axis] if axis < indices.ndim else 1 for axis in range(len(data)))
-    problem = problem_with(site, {"data": fitting, "indices": indices.shape}, int)
+    problem = problem_with(node, {"data": fitting, "indices": indices.shape}, int)
     least: dict[KnownSize, int] = {}
-    for at, axis in enumerate(problem.lookup_axes):
-        along = indices.reshape(-1, len(problem.lookup_axes))[:, at]
-        needed = max(int(along.max()) + 1, -int(along.min()) if problem.wraps else 1)
+    for column, axis in enumerate(problem.lookup_axes):
+        lookups = indices.reshape(-1, len(problem.lookup_axes))[:, column]
+        needed = max(int(lookups.max()) + 1, -int(lookups.min()) if problem.wraps else 1)
         if isinstance(data[axis], str):
             least[data[axis]] = max(needed, least.get(data[axis], 1))
     return {size: needed for size, needed in least.items() if (most := sizes.most(size)) is None or needed <= most}
 
 
-def _block_units(site: ModelNode, data: Named) -> dict[KnownSize, int]:
-    """What the unknown sizes of data must be multiples of, where the operator moves blocks."""
-    operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(site.node.op_type)
-    blocksize = site.integers.get("blocksize", 0)
+def _block_units(node: ModelNode, data: Named) -> dict[KnownSize, int]:
+    """Return units by size: an unknown size of data must be a multiple of its unit, because the operator moves blocks."""
+    operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(node.proto.op_type)
+    blocksize = node.integers.get("blocksize", 0)
     units = operator.units(blocksize) if operator and blocksize > 0 else {}
     return {size: unit for axis, unit in units.items() for size in data[axis : axis + 1] if isinstance(size, str)}

@@ -1,4 +1,4 @@
-"""Operators of ONNX that are not of the family and close to it: what DirectML has or lacks for them."""
+"""ONNX operators outside the family that are related to it, with DirectML's support for them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ SOURCES = {
     "SC": f"DML_SCATTER_OPERATOR_DESC, {_API}ns-directml-dml_scatter_operator_desc",
     "SCN": f"DML_SCATTER_ND_OPERATOR_DESC, {_API}ns-directml-dml_scatter_nd_operator_desc",
 }
-"""The documents that the keys in brackets stand for, besides those of `dmlgather.directml.SOURCES`."""
+"""The documents behind the keys in brackets, in addition to `dmlgather.directml.SOURCES`."""
 
 
 class Relative(Record):
-    """An operator of a model that is not judged and close to the family."""
+    """A related operator in a model. Its nodes are not judged."""
 
     operator: str
-    """The operator, with its domain where it is not ONNX's own: "com.microsoft.GatherND"."""
+    """The operator, with its domain if it is not ONNX's own: "com.microsoft.GatherND"."""
 
     count: int
-    """How many nodes have it; `others` counts them as well."""
+    """Number of its nodes. `others` counts them too."""
 
     directml: str
-    """What DirectML has or lacks for it."""
+    """DirectML's support for it, or what DirectML lacks."""
 
     source: str
-    """Where that comes from, with a key of `SOURCES`."""
+    """The source of that statement, as a key of `SOURCES`."""
 
 
 _NO_REDUCTION = "; it has no reduction (add, mul, max, min)"
 _NO_KEYS = "DirectML looks up by position (GATHER), not by key"
 
-ONNX_RELATIVES = {
+RELATED_OPERATORS = {
     "ScatterElements": (f"DirectML has SCATTER from 2_0{_NO_REDUCTION}", "[SC], [FLH]"),
     "Scatter": ("DirectML has SCATTER from 2_0", "[SC], [FLH]"),
     "ScatterND": (f"DirectML has SCATTER_ND from 2_1{_NO_REDUCTION}", "[SCN], [FLH]"),
@@ -77,13 +77,13 @@ ONNX_RELATIVES = {
     ),
     "com.microsoft.CropAndResize": ("DirectML has ROI_ALIGN1 from 4_0, with AlignRegionsToCorners and channels first", "[RA1]"),
 }
-"""By operator, as `CheckedModel.others` calls it: what DirectML has or lacks, with feature levels; and keys of `SOURCES`."""
+"""DirectML's support with feature levels, and keys of `SOURCES`, by the operator's name in `CheckedModel.others`."""
 
 
-def relatives_among(others: Mapping[str, int]) -> tuple[Relative, ...]:
-    """The relatives among the other operators of a model, in the order of the table. others: the number of nodes of each."""
+def related_among(others: Mapping[str, int]) -> tuple[Relative, ...]:
+    """Return the related operators of a model, in the order of the table. `others`: number of nodes by operator."""
     return tuple(
         Relative(operator=operator, count=others[operator], directml=directml, source=source)
-        for operator, (directml, source) in ONNX_RELATIVES.items()
+        for operator, (directml, source) in RELATED_OPERATORS.items()
         if operator in others
     )

@@ -1,6 +1,6 @@
-"""The host's arithmetic: the nodes of a model whose results reach only shapes, bounds, axes, repeats, sizes and conditions.
+"""Shape computations: nodes whose results are used only for shapes, bounds, axes, repeats, sizes and conditions.
 
-DirectML has these as fields of its descriptors, so that its caller computes them on the CPU.
+In DirectML these are fields of descriptors, so DirectML's caller computes them on the CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dmlgather.onnx.problems.partial_types import type_of_value
 from dmlgather.onnx.problems.subgraphs import element_count, integers_of, operator_name, subgraphs
-from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.reading.local_functions import Functions, Key
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS
 
@@ -21,53 +21,52 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 
-class _Reach(IntEnum):
-    """Where the elements of a value end up; the greatest, where they end up in several places."""
+class _Use(IntEnum):
+    """Uses of a value's elements, ordered; a value with several uses has the largest."""
 
-    NOWHERE = 0
+    NONE = 0
     HOST = 1
-    """In what DirectML's caller has to know: shapes, bounds, axes, repeats, sizes and conditions."""
+    """In shapes, bounds, axes, repeats, sizes and conditions, which DirectML's caller has to know."""
     DEVICE = 2
     """In outputs of the model, or in the device's work."""
 
 
 class _FlowValue:
-    """A value of the model. few: whether it is known to have at most KEPT_ELEMENTS. bulk: whether it has more, or comes from the
-    device and has perhaps more.
+    """A value of the model. `few`: whether it is known to have at most KEPT_ELEMENTS elements. `bulk`: whether it is too large
+    for a shape: it has more, or comes from the device and may have more.
     """
 
-    __slots__ = ("bulk", "few", "makers", "reach", "readers")
+    __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """elements: their number, where it is known. outside: whether no node makes them."""
+        """`elements`: their number, if known. `outside`: whether no node makes the value."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
-        self.reach = _Reach.NOWHERE
+        self.use = _Use.NONE
         self.makers: list[_Step] = []
         self.readers: list[_Step] = []
 
-    def reaches(self, end: _Reach) -> bool:
-        """Note where elements end up. Whether it was not known."""
-        news = end > self.reach
-        self.reach = max(end, self.reach)
-        return news
+    def add_use(self, use: _Use) -> bool:
+        """Record a use; return True if it is larger than the recorded ones."""
+        is_larger = use > self.use
+        self.use = max(use, self.use)
+        return is_larger
 
 
 class _Step:
-    """The elements of values go into others: through a node, or, where that is None, into a graph or out of one.
-
-    bulk: whether some that are read are bulk. reach: where the results end up.
+    """A flow of elements from some values into others: through a node or, if that is None, into a graph or out of one. `bulk`:
+    whether an input is bulk. `use`: the use of the results.
     """
 
-    __slots__ = ("bulk", "made", "node", "reach", "read")
+    __slots__ = ("bulk", "inputs", "node", "outputs", "use")
 
-    def __init__(self, node: NodeProto | None, read: Sequence[_FlowValue], made: Sequence[_FlowValue]) -> None:
-        self.node, self.read, self.made = node, read, made
+    def __init__(self, node: NodeProto | None, inputs: Sequence[_FlowValue], outputs: Sequence[_FlowValue]) -> None:
+        self.node, self.inputs, self.outputs = node, inputs, outputs
         self.bulk = False
-        self.reach = _Reach.NOWHERE
-        for value in read:
+        self.use = _Use.NONE
+        for value in inputs:
             value.readers.append(self)
-        for value in made:
+        for value in outputs:
             value.makers.append(self)
 
 
@@ -79,7 +78,7 @@ _Names = ChainMap[str, _FlowValue]
 
 
 class DataFlow:
-    """Which elements of a model go where. Its graphs are added one by one: the main graph, and each local function."""
+    """The flow of elements in a model. Its graphs are added one by one: the main graph, and each local function."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -91,51 +90,53 @@ class DataFlow:
     def add_main(self, graph: GraphProto) -> None:
         """Add the main graph, with inferred types."""
         sizes = _sizes(graph)
-        names = {each.name: self._value(sizes.get(each.name), outside=True) for each in graph.input}
-        self._end(self._graph(graph, _Names(names), sizes), _Reach.DEVICE)
+        names = {value.name: self._value(sizes.get(value.name), outside=True) for value in graph.input}
+        self._add_uses(self._graph(graph, _Names(names), sizes), _Use.DEVICE)
 
     def add_function(self, key: Key, graph: GraphProto) -> None:
-        """Add a local function: the graph of its nodes, with what all its calls have in common."""
+        """Add a local function as a graph, with the facts that hold for all its calls."""
         names = dict(zip(self._functions[key].input, self._inputs[key], strict=True))
         self._pass(self._graph(graph, _Names(names), _sizes(graph)), self._outputs[key])
 
-    def host_nodes(self) -> list[NodeProto]:
-        """The nodes that are the host's arithmetic. Control flow and calls of functions are not listed: they only pass values."""
+    def shape_computations(self) -> list[NodeProto]:
+        """Return the shape computations. Control flow and calls of functions are not among them: they only pass values."""
         self._find_bulk()
         self._follow_back()
-        return [step.node for step in self._steps if step.node is not None and step.reach is _Reach.HOST]
+        return [step.node for step in self._steps if step.node is not None and step.use is _Use.HOST]
 
     def _find_bulk(self) -> None:
-        """What is made of bulk is bulk as well, where it is not known to be little."""
+        """Mark each value that is made from a bulk one as bulk, unless it is known to be small."""
         waiting = deque(value for value in self._values if value.bulk)
         while waiting:
             for step in waiting.popleft().readers:
                 if not step.bulk:
                     step.bulk = True
-                    fresh = [value for value in step.made if not (value.bulk or value.few)]
-                    for value in fresh:
+                    new_bulk = [value for value in step.outputs if not (value.bulk or value.few)]
+                    for value in new_bulk:
                         value.bulk = True
-                    waiting += fresh
+                    waiting += new_bulk
 
     def _follow_back(self) -> None:
-        """Where a result ends up, what it is made of ends up as well. A node that reads or makes bulk is the device's work."""
+        """Carry uses from results back to inputs. A node that reads or makes bulk is the device's work."""
         for step in self._steps:
-            step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.made))
-        waiting = deque(value for value in self._values if value.reach)
+            step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.outputs))
+        waiting = deque(value for value in self._values if value.use)
         while waiting:
             value = waiting.popleft()
             for step in value.makers:
-                reach = _Reach.DEVICE if step.bulk else value.reach
-                if reach > step.reach:
-                    step.reach = reach
-                    waiting += [source for source in step.read if source.reaches(reach)]
+                use = _Use.DEVICE if step.bulk else value.use
+                if use > step.use:
+                    step.use = use
+                    waiting += [source for source in step.inputs if source.add_use(use)]
 
     def _value(self, elements: int | None = None, outside: bool = False) -> _FlowValue:
         self._values.append(_FlowValue(elements, outside))
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """The outputs of a graph. names: those of its inputs; those that it defines are added. sizes: as of `_sizes`."""
+        """Add a graph; return its outputs. `names`: those of its inputs; the names that it defines are added. `sizes`: number
+        of elements by name.
+        """
         own = names.maps[0]
         for tensor in graph.initializer:
             own.setdefault(tensor.name, self._value(element_count(tensor)))
@@ -150,7 +151,7 @@ class DataFlow:
         return [names.get(value.name) for value in graph.output]
 
     def _body(self, graph: GraphProto, names: _Names) -> tuple[_Values, _Values]:
-        """The inputs and outputs of a graph inside a node."""
+        """Add a graph inside a node; return its inputs and outputs."""
         sizes = _sizes(graph)
         inputs = {value.name: self._value(sizes.get(value.name)) for value in graph.input}
         outputs = self._graph(graph, names.new_child(dict(inputs)), sizes)
@@ -163,8 +164,8 @@ class DataFlow:
             self._pass(self._outputs[key], outputs)
             self._unknown([], [], bodies)
             return
-        row = row_of(node)
-        self._end([value for at, value in enumerate(inputs) if at in row.host], _Reach.HOST)
+        entry = entry_of(node)
+        self._add_uses([value for number, value in enumerate(inputs) if number in entry.host], _Use.HOST)
         if operator == "If":
             for _, results in bodies:
                 self._pass(results, outputs)
@@ -179,50 +180,50 @@ class DataFlow:
         elif bodies:
             self._unknown(inputs, outputs, bodies)
         else:
-            other = (*row.host, *row.unread)
-            self._step(node, [value for at, value in enumerate(inputs) if at not in other], outputs)
+            not_data = (*entry.host, *entry.unread)
+            self._step(node, [value for number, value in enumerate(inputs) if number not in not_data], outputs)
 
-    def _loop(self, states: _Values, outputs: _Values, taken: _Values, given: _Values) -> None:
-        """taken: what the body takes: the number of the iteration, a condition, states. given: what it gives: a condition,
-        states, and parts of the other outputs of the node.
+    def _loop(self, states: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
+        """Add the flow of a Loop. `body_inputs`: the number of the iteration, a condition, states. `body_outputs`: a condition,
+        states, and parts of the node's other outputs.
         """
-        self._end(given[:1], _Reach.HOST)
-        self._pass(states, taken[2:])
+        self._add_uses(body_outputs[:1], _Use.HOST)
+        self._pass(states, body_inputs[2:])
         self._pass(states, outputs)  # of no iteration
-        self._pass(given[1 : 1 + len(states)], taken[2:])
-        self._pass(given[1:], outputs)
+        self._pass(body_outputs[1 : 1 + len(states)], body_inputs[2:])
+        self._pass(body_outputs[1:], outputs)
 
-    def _scan(self, states: int, inputs: _Values, outputs: _Values, taken: _Values, given: _Values) -> None:
-        """states: the number of inputs, and of outputs, that are states."""
-        self._pass(inputs, taken)
+    def _scan(self, states: int, inputs: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
+        """Add the flow of a Scan. `states`: the number of state variables, which are the first inputs and outputs."""
+        self._pass(inputs, body_inputs)
         self._pass(inputs[:states], outputs)
-        self._pass(given[:states], taken)
-        self._pass(given, outputs)
+        self._pass(body_outputs[:states], body_inputs)
+        self._pass(body_outputs, outputs)
 
     def _unknown(self, inputs: _Values, outputs: _Values, bodies: Sequence[tuple[_Values, _Values]]) -> None:
-        """A node does with its graphs what its operator alone knows."""
-        made = [*outputs, *(value for taken, _ in bodies for value in taken)]
-        for value in made:
+        """Add a node with graphs whose flow is not known."""
+        unknown = [*outputs, *(value for body_inputs, _ in bodies for value in body_inputs)]
+        for value in unknown:
             if value is not None:
                 value.bulk = not value.few
-        self._end([*inputs, *(value for _, given in bodies for value in given)], _Reach.DEVICE)
+        self._add_uses([*inputs, *(value for _, body_outputs in bodies for value in body_outputs)], _Use.DEVICE)
 
-    def _end(self, values: _Values, reach: _Reach) -> None:
+    def _add_uses(self, values: _Values, use: _Use) -> None:
         for value in values:
             if value is not None:
-                value.reaches(reach)
+                value.add_use(use)
 
-    def _step(self, node: NodeProto | None, read: _Values, made: _Values) -> None:
-        step = _Step(node, [each for each in read if each is not None], [each for each in made if each is not None])
+    def _step(self, node: NodeProto | None, inputs: _Values, outputs: _Values) -> None:
+        step = _Step(node, [value for value in inputs if value is not None], [value for value in outputs if value is not None])
         self._steps.append(step)
 
-    def _pass(self, values: _Values, others: _Values) -> None:
-        """Values become others one by one, as far as there are both."""
-        for one, other in zip(values, others, strict=False):
-            self._step(None, [one], [other])
+    def _pass(self, sources: _Values, targets: _Values) -> None:
+        """Add the flow of each value into the other at its position, as far as there are both."""
+        for source, target in zip(sources, targets, strict=False):
+            self._step(None, [source], [target])
 
 
 def _sizes(graph: GraphProto) -> dict[str, int]:
-    """The numbers of elements that are known, by name."""
+    """Return the known numbers of elements, by name."""
     types = {value.name: type_of_value(value) for value in (*graph.value_info, *graph.output, *graph.input)}
-    return {name: math.prod(known.numbers) for name, known in types.items() if known.numbers is not None}
+    return {name: math.prod(type_.numbers) for name, type_ in types.items() if type_.numbers is not None}

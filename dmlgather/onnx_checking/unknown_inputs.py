@@ -1,4 +1,4 @@
-"""What a model does not say about the inputs of a node, as findings."""
+"""Findings about missing information on a node's inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dmlgather.wording import printable
 
 
 def undefined_name(role: str, name: str, reason: str) -> Finding:
-    """The finding that a node reads a name that is not defined before it."""
+    """Return the finding that a node reads a name that is not defined before it."""
     return CODES["EXP304"].finding(
         role,
         expected="an input or initializer of the graph or of one around it, or an output of an earlier node",
@@ -27,8 +27,8 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
     )
 
 
-def no_sizes(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
-    """The finding that no sizes were found for which the node has a meaning."""
+def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
+    """Return the finding that no valid sizes of the node were found."""
     names = ", ".join(map(printable, symbols))
     return CODES["EXP302"].finding(
         "data",
@@ -38,10 +38,10 @@ def no_sizes(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
     )
 
 
-def missing(site: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
-    """What the model does not say about a node's inputs."""
-    for role, value in site.roles.items():
-        name, is_array, origin = printable(value.name), role in site.arrays, _origin(value)
+def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each input of a node that is not known well enough."""
+    for role, value in node.roles.items():
+        name, is_array, origin = printable(value.name), role in node.arrays, _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
             yield CODES["EXP301"].finding(
                 role,
@@ -49,7 +49,7 @@ def missing(site: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterat
                 got=f"{name!r} of type {value.type}{origin}",
                 remedy=f"declare the type of {name!r} in the model's value_info, or the types of what it is computed from",
             )
-        elif is_array and shape_of(site, role, value) is None:
+        elif is_array and shape_of(node, role, value) is None:
             yield CODES["EXP302"].finding(
                 role,
                 expected="a known size of the last dimension, which is how many axes are indexed",
@@ -57,7 +57,7 @@ def missing(site: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterat
                 remedy=f"declare that size of {name!r} in the model, as a number",
             )
         elif role in NUMBERS and value.names:
-            symbols = list(dict.fromkeys(symbol for each in value.names for symbol in sorted(sizes.symbols(each))))
+            symbols = list(dict.fromkeys(symbol for size in value.names for symbol in sorted(sizes.symbols(size))))
             yield CODES["EXP302"].finding(
                 role,
                 expected="numbers, as DirectML's slices have their axes and steps in the descriptor",
@@ -65,23 +65,23 @@ def missing(site: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterat
                 remedy=f"declare {printable(', '.join(symbols))} in the model, as numbers",
             )
         elif not is_array and name and origin:
-            change = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer that is no input"
+            advice = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer that is no input"
             yield CODES["EXP302"].finding(
                 role,
                 expected="constants, as DirectML's slices have their bounds in the descriptor",
                 got=f"{name!r}{origin}",
-                remedy=f"{change}, or build a descriptor for each value it takes",
+                remedy=f"{advice}, or build a descriptor for each value it takes",
             )
 
 
 def _deciding_inputs(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
-    """The inputs of the model that decide symbols; empty where none is known."""
+    """Return the end of a message about the model inputs that decide symbols; empty if none is known."""
     names = dict.fromkeys(repr(printable(origins[symbol])) for symbol in symbols if symbol in origins)
     return f"; they depend on the model's input{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
 
 
 def _origin(value: NodeValue) -> str:
-    """Why an input's elements are not known; else empty."""
+    """Return the end of a message that says why the input's elements are not known; empty if they are."""
     if not isinstance(value.elements, Unknown):
         return ""
     decided_by = value.elements.decided_by
@@ -89,8 +89,8 @@ def _origin(value: NodeValue) -> str:
     return f", {printable(value.elements.reason)}{depends}"
 
 
-def reference(error: UnknownTypeError | UnknownValueError) -> Finding:
-    """The finding that an attribute refers to one of the function."""
+def function_attribute(error: UnknownTypeError | UnknownValueError) -> Finding:
+    """Return the finding that an attribute refers to an attribute of the local function."""
     return CODES["EXP302"].finding(
         error.input,
         expected="one value for all calls of the function",

@@ -1,4 +1,4 @@
-"""Whether DirectML takes a node of a model at a feature level. Its sizes need not all be known."""
+"""DirectML's verdict on a node of a model at a feature level. Some sizes of the node may be unknown."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dmlgather.onnx_checking.node_sizes import node_sizes, problem_with
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.unknown_sizes import NodeSizes, TrialSizes, trial_sizes
-from dmlgather.onnx_checking.unknown_inputs import missing, no_sizes, reference, undefined_name
+from dmlgather.onnx_checking.unknown_inputs import function_attribute, missing_facts, no_sizes_found, undefined_name
 from dmlgather.wording import printable
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A verdict with its reasons. findings: why it is refused, or what is missing. taken, lowest: how DirectML takes the node at
-    the level, and at the lowest one. within: the conditions on sizes under which the lowest one does. call: what the node
-    computes; None where not all is known.
+class Judgement:
+    """A verdict with its reasons. `findings`: why DirectML refuses the node, or what is missing. `taken`, `lowest`: DirectML's
+    operators for the node at the level of the check, and at the lowest possible level. `within`: the conditions on sizes for
+    `lowest`. `call`: the node as a problem; None if not all of it is known.
     """
 
     verdict: Verdict
@@ -38,71 +38,72 @@ class Judged:
 
     @cached_property
     def conditions(self) -> tuple[SizeCondition, ...]:
-        """The conditions that a report states."""
+        """Return the conditions as a report states them."""
         return self.within.stated() if self.within else ()
 
     @property
     def provided(self) -> tuple[str, ...]:
-        """These in words."""
+        """Return the conditions in words."""
         return tuple(each.text for each in self.conditions)
 
 
 WRONG = ("EXP101", "EXP111", "EXP304")
-"""The codes of what is wrong with a node wherever it is computed."""
+"""Codes of errors that hold on every device."""
 
 
-def of_host(judged: Judged) -> Judged:
-    """The verdict on a node that is the host's arithmetic; a node that is wrong wherever it is computed stays refused."""
-    return judged if any(finding.code in WRONG for finding in judged.findings) else Judged(Verdict.HOST, call=judged.call)
+def for_shape_computation(judgement: Judgement) -> Judgement:
+    """Return the verdict on a shape computation. A node with an error that holds on every device stays refused."""
+    is_wrong = any(finding.code in WRONG for finding in judgement.findings)
+    return judgement if is_wrong else Judgement(Verdict.HOST, call=judgement.call)
 
 
-def judge(site: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, cut: bool = False) -> Judged:
-    """Whether DirectML takes the node at a feature level, and why not. sizes: of the node's model. origins: the input of the
-    model that decides a symbol of these. cut: as of `trial_sizes`.
+def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, clamped: bool = False) -> Judgement:
+    """Return DirectML's verdict on a node at a feature level. `sizes`: the model's. `origins`: the model input that decides
+    each symbol. `clamped`: as for `trial_sizes`.
     """
-    undefined = tuple(undefined_name(role, each.name, each.undefined) for role, each in site.roles.items() if each.undefined)
+    undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in node.roles.items() if value.undefined)
     if undefined:
-        return Judged(Verdict.REFUSED, undefined)
-    if site.unreached is not None:
-        return Judged(Verdict.UNREACHED)
+        return Judgement(Verdict.REFUSED, undefined)
+    if node.unreached is not None:
+        return Judgement(Verdict.UNREACHED)
     try:
-        node = node_sizes(site, sizes)
-        found = trial_sizes(node, cut)
-        apart = found.possible is False and bool(node.least)
-        if apart:
-            found = trial_sizes(replace(node, least={}), cut)
-        if found.possible is None:
-            return Judged(Verdict.UNKNOWN, (no_sizes(node.symbols, origins),))
-        trials = list(_trials(site, node, found))
+        own_sizes = node_sizes(node, sizes)
+        trial = trial_sizes(own_sizes, clamped)
+        only_separately = trial.possible is False and bool(own_sizes.least)
+        if only_separately:
+            trial = trial_sizes(replace(own_sizes, least={}), clamped)
+        if trial.possible is None:
+            return Judgement(Verdict.UNKNOWN, (no_sizes_found(own_sizes.symbols, origins),))
+        trials = list(_trials(node, own_sizes, trial))
     except (UnknownTypeError, UnknownValueError) as error:
-        return Judged(Verdict.UNKNOWN, tuple(missing(site, sizes, origins)) or (reference(error),))
+        return Judgement(Verdict.UNKNOWN, tuple(missing_facts(node, sizes, origins)) or (function_attribute(error),))
     except (TypeError, ValueError) as error:
-        return Judged(Verdict.REFUSED, (broken_rule(site.node, site.opset, printable(str(error))),))
-    judged = _judged(trials, found.provided, level)
-    call = None if node.symbols else KnownCall(trials[0][1], site.numbers)
-    wrong = _index_out_of_range(site, node, *trials[0], apart=apart)
-    return replace(judged, call=call) if wrong is None else Judged(Verdict.REFUSED, (wrong, *judged.findings), call=call)
+        return Judgement(Verdict.REFUSED, (broken_rule(node.proto, node.opset, printable(str(error))),))
+    judgement = _judgement(trials, trial.provided, level)
+    call = None if own_sizes.symbols else KnownCall(trials[0][1], node.numbers)
+    wrong = _index_out_of_range(node, own_sizes, *trials[0], only_separately=only_separately)
+    return replace(judgement, call=call) if wrong is None else Judgement(Verdict.REFUSED, (wrong, *judgement.findings), call=call)
 
 
 Trial = tuple[Mapping[str, int], Problem]
-"""Values of the symbols in a node's sizes, and the node's problem with them."""
+"""Values of the symbols in a node's sizes, and the node's problem for these values."""
 
 
-def _trials(site: ModelNode, node: NodeSizes, found: TrialSizes) -> Iterator[Trial]:
-    """The node's trials. TypeError and ValueError as `problem_of`; those about sizes name them."""
-    for values in found.values:
-        shapes = {role: node.concrete(shape, values) for role, shape in node.shapes.items()}
+def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterator[Trial]:
+    """Yield the node's trials. TypeError and ValueError as from `problem_of`; messages about sizes give the values."""
+    for values in trial.values:
+        shapes = {role: own_sizes.concrete(shape, values) for role, shape in own_sizes.shapes.items()}
         try:
-            yield values, problem_with(site, shapes, partial(node.sizes.at, values=values))
+            yield values, problem_with(node, shapes, partial(own_sizes.sizes.at, values=values))
         except (UnknownTypeError, UnknownValueError):
             raise
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error}{_with_sizes(values) if len(found.values) == 1 else ''}") from error
+            raise type(error)(f"{error}{_with_sizes(values) if len(trial.values) == 1 else ''}") from error
 
 
-def _judged(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judged:
-    """Whether DirectML takes a node at a level. It does if it takes the problem of each trial; so does the lowest level that is
-    reported. trials: ordinary sizes first. conditions: those under which no tensor is empty.
+def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
+    """Return the judgement of a node from its trials. DirectML takes the node at a level that takes the problem of each trial.
+    `trials`: ordinary sizes first. `conditions`: those under which no tensor is empty.
     """
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
@@ -111,9 +112,9 @@ def _judged(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel
     for (sizes, _), result in zip(trials, results, strict=True):
         if isinstance(result, Report):
             same = all(result == other for other in results)
-            return Judged(Verdict.REFUSED, _for_sizes(result.findings, {} if same else sizes), **known)
+            return Judgement(Verdict.REFUSED, _for_sizes(result.findings, {} if same else sizes), **known)
     ordinary = next(result for result in results if not isinstance(result, Report))
-    return Judged(Verdict.TAKEN, taken=_form(trials[0][1], level, ordinary), **known)
+    return Judgement(Verdict.TAKEN, taken=_form(trials[0][1], level, ordinary), **known)
 
 
 def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]) -> DirectMLForm:
@@ -127,7 +128,9 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """The findings with the sizes that they were found with. A finding about the data's type is not repeated for the output."""
+    """Return the findings with the sizes of their trial. A finding about the output's data type is dropped if one about the
+    data type of the input has the same code and text.
+    """
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
         finding.model_copy(update={"got": f"{finding.got}{_with_sizes(sizes)}"})
@@ -137,7 +140,7 @@ def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple
 
 
 def _with_sizes(sizes: Mapping[str, int]) -> str:
-    """The end of a message that holds for these sizes: " (with N = 2)"."""
+    """Return the end of a message about these sizes: " (with N = 2)"."""
     shown = ", ".join(f"{printable(name)} = {size}" for name, size in sizes.items())
     return f" (with {shown})" if shown else ""
 
@@ -154,17 +157,18 @@ def _lowest(problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
 
 
 def _index_out_of_range(
-    site: ModelNode, node: NodeSizes, values: Mapping[str, int], problem: Problem, *, apart: bool
+    node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
-    """The first constant index that is out of range whatever the unknown sizes are. values: of the symbols in these, with which
-    `problem` is the node's. apart: whether the indices are in range for some sizes each, but not together.
+    """Return a finding about the first constant index that is out of range for all values of the unknown sizes; None without
+    one. `values`: the symbols' values of `problem`. `only_separately`: whether each index is in range for some sizes, but no
+    sizes suit all of them.
     """
-    indices = site.numbers.get("indices")
+    indices = node.numbers.get("indices")
     if indices is None:
         return None
-    unknown = {axis: size for axis, size in enumerate(node.shapes["data"]) if isinstance(size, str)}
-    found = index_out_of_range(problem, indices, {axis: node.sizes.most(size) for axis, size in unknown.items()})
-    if found is None and apart:
-        found = index_out_of_range(problem, indices)
-        return found and found.model_copy(update={"got": f"{found.got}{_with_sizes(values)}"})
-    return found
+    unknown = {axis: size for axis, size in enumerate(own_sizes.shapes["data"]) if isinstance(size, str)}
+    finding = index_out_of_range(problem, indices, {axis: own_sizes.sizes.most(size) for axis, size in unknown.items()})
+    if finding is None and only_separately:
+        finding = index_out_of_range(problem, indices)
+        return finding and finding.model_copy(update={"got": f"{finding.got}{_with_sizes(values)}"})
+    return finding

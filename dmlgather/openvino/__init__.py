@@ -1,16 +1,15 @@
-"""OpenVINO's Gather, GatherElements, GatherND, Slice and StridedSlice, in all their versions, as functions on arrays.
+"""OpenVINO's Gather, GatherElements, GatherND, Slice and StridedSlice as functions on arrays, in all versions.
 
-Each function takes NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and runs where they are. Strings (NumPy's string
-types, or objects) run on the CPU. An index out of range gives 0 in Gather, and is an error in the others.
+The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
+string types, or objects) run on the CPU. An index out of range gives 0 in Gather, and is an error in the other operations.
 
-out_of_bounds: None for OpenVINO's own rule; else "clamp", "raise", "promise" or a Fill. device: None for where the arrays are;
-"cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are. out: an array that is written and returned. TypeError for
-one of another type or on another device, ValueError for one of another shape, that is read-only, or that shares memory with an
-input or between its elements.
+`out_of_bounds`: None for OpenVINO's rule; else "clamp", "raise", "promise" or a Fill. `device`: None for the arrays' device;
+"cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array that is written and returned. Raises TypeError for an `out`
+of another type or device; ValueError for an `out` that has another shape, is read-only, overlaps an input, or overlaps itself.
 
-`gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs instead of arrays and returns the IndexPlan.
-`gather.to_directml(…)` returns the DirectML descriptors of a call, and `gather.differences(…)` lists the indices that give other
-results there. `to_directml` and `differences` are those of Gather.
+`gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of arrays. `gather.to_directml(…)` returns the
+DirectML descriptors of a call. `gather.differences(…)` lists the indices that give other results in DirectML. The other functions
+have these methods, too. `to_directml` and `differences` are the methods of `gather`.
 
 `run_layer` runs a layer of an IR file.
 """

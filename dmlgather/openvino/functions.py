@@ -1,4 +1,4 @@
-"""OpenVINO's operations as functions: run them, describe them for DirectML, tell where the two differ."""
+"""OpenVINO's operations as functions on arrays, with their DirectML descriptors and the differences between the two."""
 
 from __future__ import annotations
 
@@ -16,51 +16,49 @@ from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherEle
 from dmlgather.openvino.problems.operation_versions import VERSIONS, OpenVINOProblem
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 
-# Functions that also describe their calls for DirectML.
-
 P = ParamSpec("P")
 
 
 class DescribedFunction(EagerFunction[P], Generic[P]):
-    """A function on arrays. Like `plan`, its methods `to_directml` and `differences` need only the arrays' shapes and types."""
+    """An eager function with the methods `to_directml` and `differences`, which need only the arrays' shapes and types."""
 
     def __init__(self, problem: type[OpenVINOProblem], request: Callable[P, Request]) -> None:
         super().__init__(request)
         self._operation = problem.name
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
-        """The DirectML descriptor for a call, or a report of why there is none.
+        """Return the DirectML descriptor of a call, or a report of why it has none.
 
-        Arguments as for the call, without `out`, `out_of_bounds` and `device`. An array may be replaced by anything with `shape`
-        and `dtype`, or by a pair (shape, dtype). level: the feature level to write for.
+        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
+        pair (shape, dtype), can replace an array. `level`: the feature level.
 
-        Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say
-        which rule of the operation the call breaks, or what the level does not take (`docs/expressing.md`, which also says how to
-        bind arrays). Raises ValueError for an unknown level, TypeError for what has no shape and type, and for an axis or bounds
-        on a GPU.
+        Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose
+        findings name a broken rule of the operation or a limit of the level. `docs/expressing.md` explains them, and how to bind
+        arrays. Raises ValueError for an unknown level; TypeError for an argument without shape and type, and for an axis or
+        bounds on a GPU.
 
         >>> desc = dg.openvino.gather_nd.to_directml(((5, 4), "float32"), ((3, 2), "int64"), level="3_0")
         >>> desc.operator.name, desc.output_tensor.sizes
         ('GATHER_ND1', (1, 3))
         """
-        at = FeatureLevel.parse(level)
+        feature_level = FeatureLevel.parse(level)
         version = kwargs.get("version", max(VERSIONS[self._operation]))
-        return export.EXPORTER.to_directml(self._call(args, kwargs), at, "OpenVINO", f"{self._operation}-{version}")
+        operation = f"{self._operation}-{version}"
+        return export.EXPORTER.to_directml(self._problem_maker(args, kwargs), feature_level, "OpenVINO", operation)
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """The indices for which the descriptors of `to_directml` give other elements than OpenVINO, and how to mask them.
+        """Return warnings about the indices for which the descriptors of `to_directml` give other elements than OpenVINO.
 
-        Arguments as for `to_directml`. Returns findings of severity warning, EXP201 and EXP202 of Gather. The other operations
-        have none: an index out of range is an error there, and slices have no indices. Raises TypeError and ValueError as the
-        function itself.
+        The arguments are those of `to_directml`. The findings are EXP201 and EXP202, for Gather only: an index out of range is an
+        error in the other operations, and slices have no indices. Raises TypeError and ValueError like the function.
 
         >>> [finding.expected for finding in dg.openvino.gather.differences(((5, 2), "float32"), ((3,), "uint8"), axis=0)]
         ['indices from 0 to 4']
         """
-        return export.EXPORTER.differences(self._call(args, kwargs)())
+        return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
-    def _call(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
-        """What makes the problem. Arguments of the wrong kind raise here; those that break the operation's rules raise there."""
+    def _problem_maker(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
+        """Return a function that makes the problem, and raises for broken rules. Arguments of the wrong kind raise at once."""
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:
@@ -70,7 +68,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
 
 
 def described(problem: type[OpenVINOProblem]) -> Callable[[Callable[P, Request]], DescribedFunction[P]]:
-    """Decorator that makes a `DescribedFunction` of what turns the arguments of a call into a request for such a problem."""
+    """Return a decorator that makes a `DescribedFunction`. `problem`: the class of the problems that the function requests."""
     return lambda request: DescribedFunction(problem, request)
 
 
@@ -87,15 +85,16 @@ def gather(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
+    """Return OpenVINO's Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 if out of range.
 
-    data: shape [b…, lead…, axis, trail…], any type of whole bytes, or strings, whose 0 is the empty string. indices: shape
-    [b…, i…], any integer type. axis: an integer, or an array of one integer in host memory. batch_dims: the number of b…, at
-    most `axis`; a negative one counts from the rank of indices; 0 in version 1. version: 1, 7 or 8; in 8 a negative index counts
-    from the end, in 1 and 7 it is out of range. Returns shape [b…, lead…, i…, trail…].
+    `data`: shape [b…, lead…, n, trail…], any type of whole bytes, or strings, whose 0 is the empty string. `indices`: shape
+    [b…, i…], any integer type. `axis`: the dimension n, as an integer or an array of one integer in host memory. `batch_dims`:
+    the number of dimensions b…, at most `axis`; a negative number is added to the rank of indices; 0 in version 1. `version`:
+    1, 7 or 8; a negative index counts from the end in 8, and is out of range in 1 and 7. The result has shape [b…, lead…, i…,
+    trail…].
 
-    Raises TypeError for another type, for an axis on a GPU and for strings there; ValueError for an axis or batch_dims out of
-    range, unequal batch dimensions, a scalar `data`, or another version.
+    Raises TypeError for another type, and for an axis or strings on a GPU; ValueError for an axis or batch_dims out of range,
+    unequal batch dimensions, a scalar `data`, or another version.
 
     >>> dg.openvino.gather(np.array([10, 20, 30]), np.array([2, -1, 5]), axis=0).tolist()
     [30, 30, 0]
@@ -115,13 +114,13 @@ def gather_elements(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """GatherElements-6: output[c…] = data[c…, where the coordinate along `axis` is indices[c…]].
+    """Return OpenVINO's GatherElements-6: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    data: shape [n…], any type of whole bytes, or strings. indices: int32 or int64, with data's sizes off the axis; negative ones
-    count from the end. axis: an integer, a negative one counts from the end. Returns the shape of indices.
+    `data`: shape [n…], any type of whole bytes, or strings. `indices`: int32 or int64, with data's sizes except along the axis;
+    negative indices count from the end. `axis`: negative axes count from the end. The result has the shape of `indices`.
 
     Raises IndexError for an index out of range; TypeError for another type, and for strings on a GPU; ValueError for different
-    ranks, other sizes off the axis, an axis out of range or a scalar `data`.
+    ranks or sizes, an axis out of range or a scalar `data`.
 
     >>> dg.openvino.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0, -1], [0, 0, 1]]), axis=1).tolist()
     [[20, 10, 20], [30, 30, 40]]
@@ -143,14 +142,14 @@ def gather_nd(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """GatherND: output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+    """Return OpenVINO's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    data: shape [b…, n…, trail…], any type of whole bytes, or strings. indices: shape [b…, i…, t], any integer type, tuples of t
-    positions in the dimensions n…; negative ones count from the end; t = 0 copies all of data[b…] for each tuple. batch_dims:
-    the number of b…. version: 5 or 8. Returns shape [b…, i…, trail…]; in version 5 with one dimension in the place of b….
+    `data`: shape [b…, n…, trail…], any type of whole bytes, or strings. `indices`: shape [b…, i…, t], any integer type: tuples of
+    t indices into the dimensions n…; negative indices count from the end. An empty tuple copies data[b…]. `batch_dims`: the
+    number of dimensions b…. `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5 merges b… into one dimension.
 
-    Raises IndexError for an index out of range, also where the result is empty; TypeError for another type, and for strings on a
-    GPU; ValueError for scalars, unequal batch dimensions, too many of them, tuples longer than data has dimensions, or another
+    Raises IndexError for an index out of range, also if the result is empty; TypeError for another type, and for strings on a
+    GPU; ValueError for scalars, unequal or too many batch dimensions, tuples longer than the dimensions of data, or another
     version.
 
     >>> data, tuples = np.arange(8).reshape(2, 2, 2), np.array([[[1], [0]], [[0], [-1]]])
@@ -176,14 +175,14 @@ def slice(  # noqa: A001 - the operation's name
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Slice-8: output[c…] = data[start + step · c…], per dimension, with start and stop clamped.
+    """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension, with start and stop clamped.
 
-    data: shape [n…], any type of whole bytes, or strings. start, stop, step, axes: sequences of integers, or one-dimensional
-    arrays of any integer types in host memory. axes: default 0, 1, …; negative ones count from the end. step: negative to walk
-    backwards. `out_of_bounds` changes nothing: there are no indices.
+    `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`, `step`, `axes`: sequences of integers, or
+    one-dimensional arrays of any integer types in host memory. `axes`: default 0, 1, …; negative axes count from the end. `step`:
+    may be negative. `out_of_bounds` has no effect, as there are no indices.
 
-    Raises TypeError for another type, for bounds on a GPU and for strings there; ValueError for different lengths, axes out of
-    range or named twice, a step of 0, or a scalar `data`.
+    Raises TypeError for another type, and for bounds or strings on a GPU; ValueError for different lengths, for axes out of range
+    or repeated, for a step of 0, and for a scalar `data`.
 
     >>> dg.openvino.slice(np.arange(10), start=[8], stop=[2], step=[-3]).tolist()
     [8, 5]
@@ -209,22 +208,23 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """StridedSlice-1: data[begin[0] : end[0] : strides[0], begin[1] : end[1] : strides[1], …], with begin and end clamped.
+    """Return OpenVINO's StridedSlice-1: data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …], with bounds clamped.
 
-    data: of any shape, of any type of whole bytes, or strings. begin, end, strides: sequences of integers, or one-dimensional
-    arrays of any integer types in host memory, all of one length; strides: default 1, …; negative to walk backwards. Entry k is
-    for the next dimension of data, unless a mask has a 1 at k. Of several, the first of these counts:
+    `data`: any shape; any type of whole bytes, or strings. `begin`, `end`, `strides`: sequences of integers, or one-dimensional
+    arrays of any integer types in host memory, all of one length. `strides`: default 1, …; may be negative. Entry k slices the
+    next dimension of data, unless a mask has a 1 at k. If several masks have a 1, the first in this list applies:
 
-    - ellipsis_mask: the entry stands for all dimensions that no other entry is for, which are taken whole. At most one entry.
-    - new_axis_mask: for a new dimension of size 1.
-    - shrink_axis_mask: for the element begin[k], which must exist; the dimension is dropped.
-    - begin_mask, end_mask: from the first element on, up to the last element, in the direction of the stride.
+    - ellipsis_mask: the entry covers all dimensions without an entry of their own, without slicing them. At most one entry.
+    - new_axis_mask: the entry adds a dimension of size 1.
+    - shrink_axis_mask: the entry takes the element begin[k], which must exist, and removes the dimension.
+    - begin_mask: the slice starts at the dimension's first element, or at the last if the stride is negative.
+    - end_mask: the slice ends after the last element, or before the first if the stride is negative.
 
-    Masks are sequences of 0 and 1, of any lengths; None stands for zeros. What one lacks is zeros, and what it has more than
-    begin is ignored. `out_of_bounds` changes nothing: there are no indices.
+    Masks are sequences of 0 and 1; None means zeros. Missing entries are 0; entries beyond the length of `begin` are ignored.
+    `out_of_bounds` has no effect, as there are no indices.
 
-    Raises TypeError for another type, for bounds on a GPU and for strings there; ValueError for different lengths, more entries
-    than data has dimensions, a stride of 0, an element that does not exist, two ellipses, or a mask of other numbers.
+    Raises TypeError for another type, and for bounds or strings on a GPU; ValueError for different lengths, more entries than
+    dimensions of data, a stride of 0, an element that does not exist, two ellipses, or a mask with other numbers.
 
     >>> x = np.arange(12).reshape(3, 4)
     >>> dg.openvino.strided_slice(x, begin=[1, 0], end=[2, 4], strides=[1, -2], begin_mask=[0, 1], end_mask=[1, 1]).tolist()
@@ -240,8 +240,9 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
         "shrink_axis_mask": shrink_axis_mask,
         "ellipsis_mask": ellipsis_mask,
     }
-    given = host_bounds((), **{name: () if mask is None else mask for name, mask in masks.items()})
-    return Request(partial(OpenVINOStridedSlice, **bounds, **given), {"data": data}, out_of_bounds, device, out, stream=stream)
+    host_masks = host_bounds((), **{name: () if mask is None else mask for name, mask in masks.items()})
+    problem = partial(OpenVINOStridedSlice, **bounds, **host_masks)
+    return Request(problem, {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
 def to_directml(
@@ -253,22 +254,21 @@ def to_directml(
     *,
     version: int = 8,
 ) -> OperatorDesc | Descriptors | Report:
-    """The DirectML descriptor for a Gather, or a report of why there is none: `gather.to_directml`.
+    """Return the DirectML descriptor of a Gather, or a report of why it has none: `gather.to_directml`.
 
-    data, indices: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). axis, batch_dims, version: as for `gather`.
-    level: the feature level to write for.
+    `data`, `indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `axis`, `batch_dims`, `version`: see
+    `gather`. `level`: the feature level.
 
-    Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say which
-    rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`). Without batches the descriptor
-    is GATHER; with batches GATHER_ND1 where the axis follows the batch dimensions, else GATHER_ELEMENTS on
-    {batch, lead, axis, trail}, with indices that strides of 0 repeat along lead and trail.
+    Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose findings
+    name a broken rule of the operator or a limit of the level (`docs/expressing.md`). Without batches, the descriptor is GATHER.
+    With batches, it is GATHER_ND1 if the axis follows the batch dimensions; otherwise GATHER_ELEMENTS on {batch, lead, axis,
+    trail}, with indices that strides of 0 repeat along lead and trail.
 
-    To run it, bind data to InputTensor, indices to IndicesTensor and a fresh buffer to OutputTensor, as for
-    `dmlgather.onnx.to_directml`: packed and padded to TotalTensorSizeInBytes, indices converted to the described type, boolean
-    as UINT8, bf16 as UINT16 and the 8-bit floats as UINT8. Indices in range then give OpenVINO's elements; `differences` says
-    which other indices do not.
+    To run it, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor, as for
+    `dmlgather.onnx.to_directml`: packed, padded to TotalTensorSizeInBytes, indices converted to the described type, boolean and
+    8-bit floats as UINT8, bf16 as UINT16. Indices in range give OpenVINO's elements; `differences` lists the other indices.
 
-    Raises ValueError for an unknown level, TypeError for what has no shape and type, and for an axis on a GPU.
+    Raises ValueError for an unknown level; TypeError for an argument without shape and type, and for an axis on a GPU.
 
     >>> desc = dg.openvino.to_directml(((5, 2), "float32"), ((3,), "int64"), axis=0)
     >>> desc.operator.name, desc.output_tensor.sizes
@@ -279,14 +279,14 @@ def to_directml(
 
 
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
-    """The indices for which the descriptors of `to_directml` give other elements than OpenVINO: `gather.differences`.
+    """Return warnings about the indices for which DirectML gives other elements than OpenVINO: `gather.differences`.
 
-    Arguments as for `to_directml`. Returns findings of severity warning: EXP201 for indices out of range, where OpenVINO gives 0
-    and DirectML the nearest element; EXP202 for negative indices of a signed type in versions 1 and 7, which DirectML counts from
-    the end from level 3_0 on. To mask them, compare the indices with the first and the last valid one, and select 0 in the output
-    (ELEMENT_WISE_IF).
+    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0 and DirectML the nearest
+    element. EXP202: a negative index of a signed type in versions 1 and 7 is out of range in OpenVINO, and counts from the end in
+    DirectML, from level 3_0 on. To mask them, compare the indices with the first and the last valid index, and select 0 in the
+    output (ELEMENT_WISE_IF).
 
-    Raises TypeError and ValueError as `gather` does.
+    Raises TypeError and ValueError like `gather`.
 
     >>> [finding.expected for finding in dg.openvino.differences(((5, 2), "float32"), ((3,), "int64"), axis=0)]
     ['indices from -5 to 4']

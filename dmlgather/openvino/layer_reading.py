@@ -1,4 +1,4 @@
-"""Read a layer of an IR: its version, attributes and ports, checked against what its operation takes, and its problem."""
+"""Reading of layers of an IR: version, attributes and ports, with checks against the operation, and the problem."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ PRECISIONS = {
     "FP64": "f64",
     "UNSPECIFIED": None,
 }
-"""A port's `precision` -> the element type's name, where that is not the same in lower case. None: not known."""
+"""Element types by a port's `precision`, if they are not `precision` in lower case. None: unknown."""
 
 MOST_DIMENSIONS = 64
-"""The most dimensions of a tensor that are read; NumPy's arrays have no more, and DirectML's tensors have 8."""
+"""Largest rank that is read. NumPy has the same limit; DirectML's is 8."""
 
 OPSETS = range(1, NEWEST_OPSET + 1)
-"""The operation sets that are read."""
+"""The supported operation sets."""
 
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem
     for problem in (OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND, OpenVINOSlice, OpenVINOStridedSlice)
 }
-"""The operations of the family, by a layer's type. The fields of a problem have the names of inputs and attributes."""
+"""The family's problem classes, by a layer's type. A problem's fields have the names of inputs and attributes."""
 
 FAMILY = tuple(PROBLEMS)
 
@@ -49,8 +49,8 @@ FAMILY = tuple(PROBLEMS)
 class Port:
     """One input or output of a layer.
 
-    type: the element type by OpenVINO's name ("f32"); None where the port has none. shape: None where the port has no sizes: a
-    scalar or an unknown rank, which the format does not tell apart. In it, None is a size that is not known.
+    `type`: OpenVINO's name of the element type ("f32"); None if unknown. `shape`: None without sizes, which means a scalar or an
+    unknown rank; a size of None is unknown.
     """
 
     id: int
@@ -60,7 +60,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. id: None where it has none. opset: as in the text, "opset8". data: the attributes of its operation."""
+    """One layer. `id`: None if missing. `opset`: as in the text, "opset8". `data`: the operation's attributes."""
 
     id: int | None
     name: str
@@ -77,7 +77,7 @@ class Layer:
 
 
 def read_layer(element: Element) -> Layer:
-    """The layer that an element is. IRError for what breaks the format."""
+    """Return the layer of an element. Raises IRError if it breaks the format."""
     data = element.all("data")
     return Layer(
         id=_integer(element, "id") if element.get("id") is not None else None,
@@ -103,15 +103,15 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
 
 def _port(element: Element) -> Port:
     precision = element.get("precision")
-    kind = None if precision is None else PRECISIONS.get(precision.upper(), _element_type(precision))
+    element_type = None if precision is None else PRECISIONS.get(precision.upper(), _element_type(precision))
     dims = element.all("dim")
     if len(dims) > MOST_DIMENSIONS:
         raise IRError(f"<{element.tag}> has {len(dims)} dimensions, expected at most {MOST_DIMENSIONS}", element.line)
-    return Port(_integer(element, "id"), kind, tuple(map(_size, dims)) or None)
+    return Port(_integer(element, "id"), element_type, tuple(map(_size, dims)) or None)
 
 
 def _element_type(text: str) -> str | None:
-    """An element type by OpenVINO's name, printable; None for one that is not known before the model runs."""
+    """Return OpenVINO's name of an element type, printable; None for a type that is unknown until the model runs."""
     name = printable(text.strip().lower())
     return None if name in ("", "dynamic", "undefined") else name
 
@@ -128,19 +128,19 @@ def _integer(element: Element, name: str) -> int:
     return _number(text, f"{name} of <{element.tag}>", element.line)
 
 
-def _number(text: str, what: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """The number in a text: decimal digits, with a minus if `signed`. IRError, naming `what`, for anything else."""
+def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
+    """Return the decimal number in a text; negative only if `signed`. Raise IRError, with the name `label`, for other texts."""
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
-        raise IRError(f"{what} is {printable(text[:40])!r}, expected {expected}", line)
+        raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)
 
 
 def version_of(layer: Layer) -> OperationVersion:
-    """The version of the operation of a layer of the family. IRError where its operation set does not have it."""
+    """Return the operation's version for a layer of the family. Raises IRError if its operation set lacks the operation."""
     opset = next((number for number in OPSETS if layer.opset == f"opset{number}"), None)
     if opset is None:
-        known = f"expected opset{OPSETS[0]} … opset{OPSETS[-1]}, which are known"
-        raise IRError(f"{layer} has version {printable(layer.opset[:40])!r}, {known}", layer.line)
+        expected = f"expected opset{OPSETS[0]} … opset{OPSETS[-1]}, which are known"
+        raise IRError(f"{layer} has version {printable(layer.opset[:40])!r}, {expected}", layer.line)
     try:
         return version_in(layer.type, opset)
     except ValueError as error:
@@ -148,20 +148,21 @@ def version_of(layer: Layer) -> OperationVersion:
 
 
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
-    """The attributes that mean something in the version, by name; OpenVINO ignores others. IRError for a required one that is
-    missing, and for what is no integer, or no list of them.
+    """Return the attributes of the operation's version, by name; others are ignored, as in OpenVINO.
+
+    Raises IRError for a missing required attribute, and for a value that is not an integer or a list of integers.
     """
-    found: dict[str, int | tuple[int, ...]] = {}
+    values: dict[str, int | tuple[int, ...]] = {}
     for name, form in version.attributes.items():
         if name in layer.data:
-            found[name] = _integers(layer, name, form)
+            values[name] = _integers(layer, name, form)
         elif form.required:
             raise IRError(f"{layer} has no {name}, which {version} requires", layer.line)
-    return found
+    return values
 
 
 def ports_of(layer: Layer, version: OperationVersion) -> tuple[Mapping[str, Port], Port]:
-    """A layer's input ports by the operation's names for them, and its output port. IRError for another number of ports."""
+    """Return a layer's input ports, by input name, and its output port. Raises IRError for another number of ports."""
     least, most = version.required, len(version.inputs)
     if not least <= len(layer.inputs) <= most or len(layer.outputs) != 1:
         raise IRError(
@@ -188,11 +189,11 @@ def problem_of(
     bounds: Mapping[str, Any],
     attributes: Mapping[str, int | tuple[int, ...]],
 ) -> OpenVINOProblem:
-    """The problem of a layer.
+    """Return the problem of a layer.
 
-    types: of each of `version.arrays`. bounds: the elements of those of `version.bounds` that the layer has, as host arrays or
-    sequences of integers; the axis of Gather may be an integer. attributes: by name, of `version.attributes`. TypeError and
-    ValueError where they break a rule of the operation.
+    `types`: of the inputs `version.arrays`. `bounds`: values of the inputs `version.bounds`, as host arrays or sequences of
+    integers, or an integer for the axis of Gather; optional inputs may be missing. `attributes`: values of
+    `version.attributes`. Raises TypeError and ValueError if they break a rule of the operation.
     """
     problem: OpenVINOProblem = PROBLEMS[version.operation](**types, **bounds, **attributes, version=version.since)
     return problem

@@ -1,4 +1,4 @@
-"""Run one layer of an IR file."""
+"""Execution of single layers of an IR file."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def run_layer(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, by its own version and attributes.
+    """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, with its version and attributes.
 
-    xml_layer: the text of a <layer> element, or the element itself, of lxml or xml.etree. inputs: as for the function of the
-    operation, in the order of the layer's ports, with the shapes and types of these ports; each may also be given by its name
-    there (axis=0). A size of -1 allows any size; a port without sizes or without precision allows any shape or type; an axis that
-    is a number and no array, and bounds that are sequences, have no type. Attributes that the version does not have are ignored,
-    as batch_dims of Gather-1. out, out_of_bounds, device, stream: as for that function. Returns what the function does,
-    of the output port's shape.
+    `xml_layer`: the text of a <layer> element, or an element of lxml or xml.etree. `inputs`: the arguments of the operation's
+    function, by position in the order of the layer's ports, or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: see
+    the operation's function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
 
-    Raises ValueError for what is no layer of these or lacks a port, for a shape that a port does not allow, and as the function
-    does; TypeError for a type that a port does not allow, for an input too many or too few, and as the function does. Text is
-    read by lxml (the extra openvino, ImportError without it); a document type in it is refused.
+    Inputs and output must have the shapes and types of their ports. A size of -1 allows any size; a port without sizes or
+    precision allows any shape or type. The types of an integer axis and of bounds in sequences are not checked.
+
+    Raises ValueError for another layer, for a missing port, and for a shape that a port does not allow; TypeError for a type that
+    a port does not allow, and for a missing or extra input; and the errors of the operation's function. Text is parsed by lxml
+    (the extra openvino; ImportError without it); a document type is refused.
 
     >>> ports = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
     >>> layer = f"<layer type='Gather' version='opset7'>{ports}</layer>"
@@ -70,12 +70,13 @@ def run_layer(
     except ModuleNotFoundError as error:
         raise missing_extra("the text of a layer", "openvino", error) from None
     except IRError as error:
-        where = f" in line {error.line}" if error.line else ""
-        raise ValueError(f"xml_layer{where}: {error}") from None
-    by_name = {"data": data, "indices": indices, "axis": axis, "start": start, "stop": stop, "step": step, "axes": axes}
-    by_name |= {"begin": begin, "end": end, "strides": strides}
-    given = _all_inputs(layer, tuple(ports), inputs, {name: value for name, value in by_name.items() if value is not None})
-    bounds = {name: _bound(name, values, ports[name]) for name, values in given.items() if name in version.bounds}
+        place = f" in line {error.line}" if error.line else ""
+        raise ValueError(f"xml_layer{place}: {error}") from None
+    keywords = {"data": data, "indices": indices, "axis": axis, "start": start, "stop": stop, "step": step, "axes": axes}
+    keywords |= {"begin": begin, "end": end, "strides": strides}
+    named = {name: value for name, value in keywords.items() if value is not None}
+    values = _all_inputs(layer, tuple(ports), inputs, named)
+    bounds = {name: _bound(name, value, ports[name]) for name, value in values.items() if name in version.bounds}
 
     def problem(*types: TensorType) -> Problem:
         tensors = dict(zip(version.arrays, types, strict=True))
@@ -85,12 +86,13 @@ def run_layer(
         _check(result, "output", problem.output)
         return problem
 
-    arrays = {name: given[name] for name in version.arrays}  # which inputs these are depends on the layer
+    arrays = {name: values[name] for name in version.arrays}
+    # Not keyed: which arguments are arrays depends on the layer.
     return Request(problem, arrays, out_of_bounds, device, out, stream=stream, keyed=False)
 
 
 def _read(layer: Any) -> Layer:
-    """A layer of the family from its text or its element. IRError for another layer, TypeError for anything else."""
+    """Return the layer of a text or an element. Raise IRError for a layer outside the family, TypeError for other values."""
     if isinstance(layer, bytes):
         try:
             layer = layer.decode()
@@ -101,25 +103,25 @@ def _read(layer: Any) -> Layer:
     element = parse(layer) if isinstance(layer, str) else Element.of(layer)
     if element.tag != "layer":
         raise IRError(f"<{element.tag}> is no <layer>", element.line)
-    found = read_layer(element)
-    if found.type not in FAMILY:
-        raise IRError(f"{found} is no {alternatives(FAMILY)}", found.line)
-    return found
+    result = read_layer(element)
+    if result.type not in FAMILY:
+        raise IRError(f"{result} is no {alternatives(FAMILY)}", result.line)
+    return result
 
 
 def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a call by the operation's names. TypeError unless there is one for each of these names."""
-    first = dict(zip(names, inputs, strict=False))
+    """Return the inputs by the operation's names. Raise TypeError unless there is exactly one for each name."""
+    positional = dict(zip(names, inputs, strict=False))
     unknown = [name for name in named if name not in names]
-    missing = [name for name in names if name not in first and name not in named]
-    if len(inputs) > len(names) or unknown or missing or first.keys() & named.keys():
+    missing = [name for name in names if name not in positional and name not in named]
+    if len(inputs) > len(names) or unknown or missing or positional.keys() & named.keys():
         got = ", ".join(filter(None, (f"{len(inputs)} by position", *(f"{name}=" for name in named))))
         raise TypeError(f"{layer} has the inputs {', '.join(names)}, but got {got}: pass each once")
-    return {**first, **named}
+    return {**positional, **named}
 
 
 def _bound(name: str, values: Any, port: Port) -> Any:
-    """An input whose elements decide the shape, on the host; checked against its port as far as it has a shape and a type."""
+    """Return the axis or bounds on the host, after checking shape and type against the port if there are any."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         values = tuple(values)
         if port.shape is not None and port.shape not in ((len(values),), (None,)):
@@ -132,7 +134,7 @@ def _bound(name: str, values: Any, port: Port) -> Any:
 
 
 def _check(port: Port, role: str, tensor: TensorType) -> None:
-    """TypeError or ValueError unless a tensor has the type and the sizes of a port."""
+    """Raise TypeError or ValueError unless a tensor has the port's type and sizes."""
     name = TYPES.name_of(tensor.dtype)
     if port.type not in (None, name):
         raise TypeError(f"{role} has type {name}, but port {port.id} has {port.type}")

@@ -1,4 +1,4 @@
-"""Read the XML of a layer of an IR, which may be hostile: no document types, so no entities; no network; bounded depth."""
+"""Parser for the XML of layers. It is safe for hostile input: no document types or entities, no network, bounded depth."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from dmlgather.wording import printable
 
 DEEPEST = 256
-"""The most elements inside each other."""
+"""Limit of nested elements."""
 
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _ELLIPSIS = re.compile(r"<layer \.\.\. ")
 
 
 class IRError(Exception):
-    """The text of a layer is wrong. line: the place in it, counted from 1; None where it is not known."""
+    """Error in the text of a layer. `line`: counted from 1; None if unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class IRError(Exception):
 
 @dataclass(slots=True)
 class Element:
-    """One element. line: of the end of its start tag, counted from 1; None where it is not known. text: before its children."""
+    """An XML element. `line`: of the end of its start tag, counted from 1; None if unknown. `text`: before its children."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -36,34 +36,36 @@ class Element:
 
     @classmethod
     def of(cls, element: Any) -> Element:
-        """From an element of lxml or of xml.etree, with its children but without comments."""
+        """Return the copy of an element of lxml or xml.etree, with its children, without comments."""
         children = [cls.of(child) for child in element if isinstance(child.tag, str)]
         return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
 
     def get(self, name: str) -> str | None:
-        """The value of an attribute; None without it."""
+        """Return the value of an attribute; None if missing."""
         return self.attributes.get(name)
 
     def all(self, tag: str) -> list[Element]:
-        """The children with a tag."""
+        """Return the children with a tag."""
         return [child for child in self.children if child.tag == tag]
 
 
 def parse(text: str) -> Element:
-    """The outermost element of a text, without comments. The pages of operations write "<layer ..." for attributes left out.
+    """Return the root element of a text, without comments.
 
-    IRError for what is no XML, ModuleNotFoundError where lxml is missing.
+    The dots in "<layer ..." are removed: OpenVINO's documentation writes them for omitted attributes. Raises IRError for a text
+    that is not well-formed, ModuleNotFoundError if lxml is missing.
     """
     text = text.removeprefix("\ufeff")
     prolog = _PROLOG.match(text)
-    at = prolog.end() if prolog else 0
-    if text.startswith("<!DOCTYPE", at):  # the parser refuses one elsewhere
-        raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", text.count("\n", 0, at) + 1)
+    start = prolog.end() if prolog else 0
+    if text.startswith("<!DOCTYPE", start):  # the parser refuses it at other places
+        line = text.count("\n", 0, start) + 1
+        raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", line)
     return _tree(_ELLIPSIS.sub("<layer     ", text))
 
 
 class _Builder:
-    """The target of the parser: builds the elements. line: the one that the parser reads."""
+    """Parser target that builds the elements. `line`: the line that is being parsed."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -88,7 +90,7 @@ class _Builder:
             self.open[-1].text += text
 
     def close(self) -> None:
-        """The parser calls this at the end; there is nothing to do."""
+        """Do nothing; lxml requires the method."""
 
 
 def _tree(text: str) -> Element:
@@ -97,7 +99,7 @@ def _tree(text: str) -> Element:
     builder = _Builder()
     parser = etree.XMLParser(
         target=builder,
-        encoding="utf-8",  # whatever the XML declaration says
+        encoding="utf-8",  # overrides the XML declaration
         resolve_entities=False,
         load_dtd=False,
         no_network=True,

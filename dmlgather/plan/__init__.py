@@ -1,4 +1,4 @@
-"""The plan: one strided copy with looked-up indices. Knows no operator, no dialect and no array library."""
+"""The plan: one strided copy with looked-up indices. This room knows no operator, dialect or array library."""
 
 from dmlgather.plan.canonical import WIDEST, canonicalise, narrow, simplify
 from dmlgather.plan.index_plan import (

@@ -1,7 +1,7 @@
-"""The canonical form: two problems that mean the same become the same plan.
+"""The canonical form of a plan: equivalent plans become equal.
 
-Drop dimensions of size 1, walk the output forwards by falling stride, merge neighbours that move as one, sort lookups and
-drop those that cannot matter, widen elements, and state only the extents that are reached.
+Canonicalising drops dimensions of size 1, makes output strides positive and sorts dimensions by them, merges adjacent
+dimensions, sorts lookups, drops lookups without effect, widens elements, and reduces the extents to the addressed elements.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ WIDEST = 16
 
 
 def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
-    """The canonical form of `plan`, with elements of at most `widest` bytes (a pointer's alignment, or 16).
+    """Return the canonical form of `plan`, with elements of at most `widest` bytes.
 
-    Writes the same bits as `plan` and, under RAISE, names the same bad index. ValueError when the elements are wider than
-    `widest` and the fill value cannot be split.
+    `widest`: 16, or less where pointers are less aligned. The result writes the same bits as `plan` and, under RAISE, reports
+    the same bad index. ValueError if the elements are wider than `widest` and the fill value cannot be split.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
     >>> print(dg.canonicalise(rows))
@@ -37,24 +37,24 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
 
 
 def simplify(plan: IndexPlan) -> IndexPlan:
-    """The canonical form at the plan's own element size."""
+    """Return the canonical form with the element size of `plan`."""
     return _simplified(plan, plan.element_bytes)
 
 
 def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
-    """The canonical form with elements of at most `widest` bytes, which are at least as wide as the plan's."""
+    """Return the canonical form with elements of at most `widest` bytes, where `widest >= plan.element_bytes`."""
     if plan.empty:
-        return _checks_alone(plan)
+        return _canonical_empty(plan)
     if plan.constant:
         zeros = (0,) * plan.rank
-        nothing = Lookup(zeros, index_offset=0, limit=0, wrap=0, in_stride=0)
-        plan = replace(plan, in_strides=zeros, in_offset=0, lookups=(nothing,), index_type=IndexType.INT64)
-    plan = _without_idle_steps(plan)
+        invalid = Lookup(zeros, index_offset=0, limit=0, wrap=0, in_stride=0)
+        plan = replace(plan, in_strides=zeros, in_offset=0, lookups=(invalid,), index_type=IndexType.INT64)
+    plan = _zero_unused_strides(plan)
     if not plan.lookups or plan.out_of_bounds in (OutOfBounds.CLAMP, OutOfBounds.PROMISE):
-        plan = _without(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
+        plan = _drop_lookups(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
     index_strides = list(zip(*[lookup.index_strides for lookup in plan.lookups], strict=True)) or [()] * plan.rank
-    strides = zip(plan.shape, plan.out_strides, plan.in_strides, index_strides, strict=True)
-    dims = [_Dim(*moved) for moved in strides if moved[0] > 1]
+    columns = zip(plan.shape, plan.out_strides, plan.in_strides, index_strides, strict=True)
+    dims = [_Dim(*column) for column in columns if column[0] > 1]
     in_offset, out_offset = plan.in_offset, plan.out_offset
     index_offsets = [lookup.index_offset for lookup in plan.lookups]
     for position, dim in enumerate(dims):
@@ -65,30 +65,31 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
-    in_reach, index_reach = plan.in_reach, plan.index_reach  # it reaches the same addresses
+    in_reach, index_reach = plan.in_reach, plan.index_reach  # the new dimensions reach the same addresses
     out_end = out_offset + sum([(dim.size - 1) * dim.out_stride for dim in dims]) + 1
     steps = [in_offset, out_offset, *[lookup.in_stride for lookup in plan.lookups]]
-    dims, wide = _widen(dims, steps, widest // plan.element_bytes, reads=in_reach is not None)
+    dims, factor = _widen(dims, steps, widest // plan.element_bytes, reads=in_reach is not None)
     return IndexPlan(
         shape=tuple([dim.size for dim in dims]),
-        out_strides=tuple([dim.out_stride // wide for dim in dims]),
-        in_strides=tuple([dim.in_stride // wide for dim in dims]),
-        element_bytes=plan.element_bytes * wide,
-        in_extent=0 if in_reach is None else (in_reach[1] + 1) // wide,
-        out_extent=out_end // wide,
-        in_offset=in_offset // wide,
-        out_offset=out_offset // wide,
-        lookups=_lookups(plan, dims, index_offsets, wide),
+        out_strides=tuple([dim.out_stride // factor for dim in dims]),
+        in_strides=tuple([dim.in_stride // factor for dim in dims]),
+        element_bytes=plan.element_bytes * factor,
+        in_extent=0 if in_reach is None else (in_reach[1] + 1) // factor,
+        out_extent=out_end // factor,
+        in_offset=in_offset // factor,
+        out_offset=out_offset // factor,
+        lookups=_canonical_lookups(plan, dims, index_offsets, factor),
         index_type=plan.index_type,
         index_extent=0 if index_reach is None else index_reach[1] + 1,
         out_of_bounds=plan.out_of_bounds,
-        fill=plan.fill * wide,
+        fill=plan.fill * factor,
     )
 
 
 def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
-    """The same copy by elements of `element_bytes`, a divisor of the plan's own. ValueError when the fill value is not a
-    repetition of that many bytes.
+    """Return the plan with elements of `element_bytes`, a divisor of the plan's own element size.
+
+    ValueError if the fill value is not a repetition of its first `element_bytes` bytes.
     """
     factor = plan.element_bytes // element_bytes
     if factor == 1:
@@ -117,8 +118,6 @@ def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
 
 
 class _Dim:
-    """One output dimension with every stride that moves along it."""
-
     __slots__ = ("in_stride", "index_strides", "out_stride", "size")
 
     def __init__(self, size: int, out_stride: int, in_stride: int, index_strides: tuple[int, ...]) -> None:
@@ -127,8 +126,7 @@ class _Dim:
     def reversed(self) -> _Dim:
         return _Dim(self.size, -self.out_stride, -self.in_stride, tuple(-step for step in self.index_strides))
 
-    def absorbs(self, inner: _Dim) -> bool:
-        """Whether this dimension and the one inside it move as a single one."""
+    def merges_with(self, inner: _Dim) -> bool:
         size = inner.size
         return (
             self.out_stride == size * inner.out_stride
@@ -140,7 +138,7 @@ class _Dim:
 def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
     merged: list[_Dim] = []
     for dim in dims:
-        if merged and merged[-1].absorbs(dim):
+        if merged and merged[-1].merges_with(dim):
             merged[-1] = _Dim(merged[-1].size * dim.size, dim.out_stride, dim.in_stride, dim.index_strides)
         else:
             merged.append(dim)
@@ -148,31 +146,36 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
 
 
 def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
-    """Treat the innermost dimension's neighbours as one element as far as every size, stride and offset divides. Returns the
-    dimensions whose sizes count such elements, and how many elements make one. steps: offsets, and input strides of lookups.
-    most: elements that may become one. reads: whether any is read.
+    """Join contiguous elements into wider ones, as far as every size, stride and offset is a multiple of the factor.
+
+    Returns the dimensions, with sizes in wide elements and strides in narrow ones, and the factor. `steps`: offsets, and the
+    input strides of lookups. `most`: the largest factor. `reads`: False if no input element is read.
+
+    Example: sizes {5,12}, strides {12,1} in the input and the output, most 16: gcd(16, 12, 12) = 4, so the sizes become {5,3}.
     """
-    wide = 1
-    while dims and dims[-1].out_stride == wide and (dims[-1].in_stride == wide or not reads) and not any(dims[-1].index_strides):
+    factor = 1
+    while (
+        dims and dims[-1].out_stride == factor and (dims[-1].in_stride == factor or not reads) and not any(dims[-1].index_strides)
+    ):
         *outer, inner = dims
-        reached = wide * inner.size
-        wider = gcd(most, reached, *steps, *[step for dim in outer for step in (dim.out_stride, dim.in_stride)])
-        if wider < reached:
-            if wider > wide:
-                dims = [*outer, _Dim(reached // wider, wider, wider if reads else 0, inner.index_strides)]
+        contiguous = factor * inner.size
+        wider = gcd(most, contiguous, *steps, *[step for dim in outer for step in (dim.out_stride, dim.in_stride)])
+        if wider < contiguous:
+            if wider > factor:
+                dims = [*outer, _Dim(contiguous // wider, wider, wider if reads else 0, inner.index_strides)]
             return dims, wider
-        dims, wide = outer, wider
-    return dims, wide
+        dims, factor = outer, wider
+    return dims, factor
 
 
-def _checks_alone(plan: IndexPlan) -> IndexPlan:
-    """The canonical plan without output: nothing at all, or under RAISE the index checks behind a leading size of 0."""
+def _canonical_empty(plan: IndexPlan) -> IndexPlan:
+    """Return the canonical form of a plan without output. Under RAISE it keeps the index checks, behind a leading size of 0."""
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
     shape = plan.index_shape
-    # By what neither sorting nor merging dimensions changes, since those are sorted by the lookups. Ties keep the given order.
+    # The dimensions are sorted by the lookups below, so the key of the lookups must not depend on the order of dimensions.
     lookups = sorted(
-        (_forwards(lookup, shape) for lookup in plan.lookups),
+        (_check_only(lookup, shape) for lookup in plan.lookups),
         key=lambda item: (item.index_offset, reach(shape, item.index_strides)[1], item.limit, item.wrap),
     )
     dims = [_Dim(size, 0, 0, tuple(item.index_strides[axis] for item in lookups)) for axis, size in enumerate(shape) if size > 1]
@@ -195,8 +198,8 @@ def _checks_alone(plan: IndexPlan) -> IndexPlan:
     )
 
 
-def _forwards(lookup: Lookup, shape: Sequence[int]) -> Lookup:
-    """A lookup that only checks, which meets the same indices whichever way it walks: by steps that are not negative."""
+def _check_only(lookup: Lookup, shape: Sequence[int]) -> Lookup:
+    """Return a lookup that checks the same indices and reads nothing. No stride is negative, as the order does not matter."""
     return replace(
         lookup,
         index_strides=tuple(map(abs, lookup.index_strides)),
@@ -205,9 +208,9 @@ def _forwards(lookup: Lookup, shape: Sequence[int]) -> Lookup:
     )
 
 
-def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
-    """The plan without its idle lookups. A plan without any lookup has the policy CLAMP, since no policy can apply."""
-    lookups = tuple([lookup for lookup in plan.lookups if not idle(lookup)])
+def _drop_lookups(plan: IndexPlan, unneeded: Callable[[Lookup], bool]) -> IndexPlan:
+    """Return the plan without its unneeded lookups. Without any lookup the policy is CLAMP."""
+    lookups = tuple([lookup for lookup in plan.lookups if not unneeded(lookup)])
     if lookups:
         return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
     if not plan.lookups and plan.out_of_bounds is OutOfBounds.CLAMP and not plan.index_extent:
@@ -215,34 +218,30 @@ def _without(plan: IndexPlan, idle: Callable[[Lookup], bool]) -> IndexPlan:
     return replace(plan, lookups=(), index_type=None, index_extent=0, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
 
 
-def _without_idle_steps(plan: IndexPlan) -> IndexPlan:
-    """The plan with 0 for the steps and offsets of the input that no valid index can make, which may be of any size."""
+def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
+    """Return the plan with 0 for input strides and offsets that are never applied: no valid index, or 0 as the only one."""
     if not plan.lookups:
         return plan
     reads = all(lookup.limit for lookup in plan.lookups)
-    if any(one.in_stride and not (reads and one.limit > 1) for one in plan.lookups):
-        lookups = tuple(one if reads and one.limit > 1 else replace(one, in_stride=0) for one in plan.lookups)
+    if any(lookup.in_stride and not (reads and lookup.limit > 1) for lookup in plan.lookups):
+        lookups = tuple(lookup if reads and lookup.limit > 1 else replace(lookup, in_stride=0) for lookup in plan.lookups)
         plan = replace(plan, lookups=lookups)
     return plan if reads else replace(plan, in_strides=(0,) * plan.rank, in_offset=0)
 
 
-def _lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], wide: int) -> tuple[Lookup, ...]:
-    """The plan's lookups over new dimensions, in canonical order. wide: elements that make a new one."""
+def _canonical_lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], factor: int) -> tuple[Lookup, ...]:
+    """Return the plan's lookups over new dimensions, in canonical order. `factor`: old elements in a new one."""
     if not plan.lookups:
         return ()
-    moved = [
-        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride // wide)
+    lookups = [
+        Lookup(tuple([dim.index_strides[number] for dim in dims]), offset, lookup.limit, lookup.wrap, lookup.in_stride // factor)
         for number, (lookup, offset) in enumerate(zip(plan.lookups, index_offsets, strict=True))
     ]
-    return tuple(sorted(moved, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))
+    return tuple(sorted(lookups, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))
 
 
 def _tighten(plan: IndexPlan) -> IndexPlan:
-    """State the extents that are reached, so that padding behind a tensor does not make two plans differ."""
-    return replace(plan, **_extents(plan))
-
-
-def _extents(plan: IndexPlan) -> dict[str, Any]:
-    """The extents that the plan reaches, by the names of its fields."""
-    reached = {"in_extent": plan.in_reach, "out_extent": plan.out_reach, "index_extent": plan.index_reach}
-    return {name: 0 if span is None else span[1] + 1 for name, span in reached.items()}
+    """Return the plan with the smallest possible extents: padding behind a tensor must not make two plans differ."""
+    spans = {"in_extent": plan.in_reach, "out_extent": plan.out_reach, "index_extent": plan.index_reach}
+    extents: dict[str, Any] = {field: 0 if span is None else span[1] + 1 for field, span in spans.items()}
+    return replace(plan, **extents)

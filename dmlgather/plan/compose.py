@@ -1,4 +1,4 @@
-"""Composition: a plan that reads what another plan wrote, as one plan and so one kernel."""
+"""Composition of two plans, of which the outer reads the output of the inner, to a single plan."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _CLAMPING = (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
 
 
 def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -> IndexPlan:
-    """One plan for `inner` followed by `outer`, where `outer`'s input is `inner`'s output buffer.
+    """Return one plan for `inner` followed by `outer`, where `outer`'s input is `inner`'s output buffer.
 
-    The result reads `inner`'s input and writes `outer`'s output. same_indices: both look up one index tensor, and so does the
-    result. CompositionError where two index tensors or two policies meet, where an index would be looked up at an index, where
-    RAISE would check fewer indices than before, where `outer` reads addresses that `inner` does not write, or where strides
-    cannot express how it walks over them.
+    The result reads `inner`'s input and writes `outer`'s output. `same_indices`: both plans look up the same index tensor.
+
+    CompositionError if the plans have two index tensors or two policies, if an index would be looked up at a looked-up
+    position, if RAISE would check fewer indices than before, if `outer` reads addresses that `inner` does not write, or if no
+    strides describe the addresses that it reads.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
     >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])
@@ -57,9 +58,9 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
 
 def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
-    """`outer` that looks its indices up where `view` reads them, where `outer`'s index tensor is the output buffer of `view`.
+    """Return `outer` with lookups in `view`'s input, where `outer`'s index tensor is `view`'s output buffer.
 
-    CompositionError where `view` looks up indices itself, and where strides cannot express the walk.
+    CompositionError if `view` looks up indices itself, or if no strides describe the addresses of the indices.
     """
     if view.lookups:
         raise CompositionError("the indices are looked up themselves, and a plan looks up one index tensor", "index of an index")
@@ -71,36 +72,36 @@ def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
 
 
 def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
-    """`plan` with one lookup in the buffer that `view` reads. The extent holds both buffers: other lookups may still be in the
-    old one.
+    """Return `plan` with lookup `number` in the input buffer of `view`.
+
+    The extent is large enough for both buffers: the other lookups may still be in the old one.
     """
-    nothing = (0,) if plan.empty else ()  # indices are checked all the same: index_shape says which
+    leading = (0,) if plan.empty else ()  # an empty plan under RAISE keeps its index checks behind a leading size of 0
     lookup = plan.lookups[number]
-    strides = zip(plan.out_strides, plan.in_strides, *(each.index_strides for each in plan.lookups), strict=True)
+    strides = zip(plan.out_strides, plan.in_strides, *(item.index_strides for item in plan.lookups), strict=True)
     dims = walked(view, zip(plan.index_shape if plan.empty else plan.shape, lookup.index_strides, strides, strict=True))
     start = decompose(lookup.index_offset - view.out_offset, view)
     check_inside(view, start, [dim.size for dim in dims], [dim.step for dim in dims])
     lookups = [
-        replace(each, index_strides=(*nothing, *(dim.carried[2 + other] for dim in dims)))
-        for other, each in enumerate(plan.lookups)
+        replace(item, index_strides=(*leading, *(dim.carried[2 + item_number] for dim in dims)))
+        for item_number, item in enumerate(plan.lookups)
     ]
     lookups[number] = replace(
         lookup,
-        index_strides=(*nothing, *(dot(dim.step, view.in_strides) for dim in dims)),
+        index_strides=(*leading, *(dot(dim.step, view.in_strides) for dim in dims)),
         index_offset=view.in_offset + dot(start, view.in_strides),
     )
     return replace(
         plan,
-        shape=(*nothing, *(dim.size for dim in dims)),
-        out_strides=(*nothing, *(dim.carried[0] for dim in dims)),
-        in_strides=(*nothing, *(dim.carried[1] for dim in dims)),
+        shape=(*leading, *(dim.size for dim in dims)),
+        out_strides=(*leading, *(dim.carried[0] for dim in dims)),
+        in_strides=(*leading, *(dim.carried[1] for dim in dims)),
         lookups=tuple(lookups),
         index_extent=max(plan.index_extent, view.in_extent),
     )
 
 
 def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> None:
-    """CompositionError unless both plans' lookups can be those of one plan."""
     if not same_indices:
         raise CompositionError("both plans look up indices; one plan has one index tensor", "two index tensors")
     first, second = inner.out_of_bounds, outer.out_of_bounds
@@ -115,7 +116,7 @@ def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> 
 
 
 def _check_values(walk: Walk, inner: IndexPlan) -> None:
-    """CompositionError where an index of the outer plan decides which index the inner plan looks up."""
+    """Raise CompositionError if an index of the outer plan selects the index that the inner plan looks up."""
     for axis, size in enumerate(inner.index_shape):
         if size > 1 and any(step[axis] for step in walk.value_steps):
             raise CompositionError(
@@ -126,7 +127,11 @@ def _check_values(walk: Walk, inner: IndexPlan) -> None:
 
 
 def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
-    """CompositionError unless every index that the inner plan checks is still looked up."""
+    """Raise CompositionError unless every index that the inner plan checks is still looked up.
+
+    Example: along an axis of size 6, outer dimensions with (step, size) = (3, 2) and (1, 3) read positions 0 … 5. Sorted by
+    step, each step is at most 1 more than the span of the smaller ones: 1 <= 0 + 1, span 2; 3 <= 2 + 1, span 5 = 6 - 1.
+    """
     looked_up = [axis for axis, size in enumerate(inner.index_shape) if size > 1]
     if any(sum(1 for axis in looked_up if step[axis]) > 1 for step in walk.steps):
         raise CompositionError(
@@ -148,7 +153,6 @@ def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
 
 
 def _composed(walk: Walk, inner: IndexPlan, outer: IndexPlan) -> IndexPlan:
-    """The composed plan."""
     lookups = [
         Lookup(
             tuple(dot(step, lookup.index_strides) for step in walk.steps),
@@ -167,10 +171,10 @@ def _composed(walk: Walk, inner: IndexPlan, outer: IndexPlan) -> IndexPlan:
         )
         for number, lookup in enumerate(outer.lookups)
     ]
-    looker = outer if outer.lookups else inner
-    policy = looker.out_of_bounds
+    policy_plan = outer if outer.lookups else inner
+    policy = policy_plan.out_of_bounds
     if outer.lookups and inner.lookups and policy is OutOfBounds.PROMISE:
-        policy = inner.out_of_bounds  # a promise for some of the indices is none for all
+        policy = inner.out_of_bounds  # CLAMP, unless both plans have PROMISE
     return IndexPlan(
         shape=tuple(walk.sizes),
         out_strides=tuple(walk.out_strides),
@@ -181,8 +185,8 @@ def _composed(walk: Walk, inner: IndexPlan, outer: IndexPlan) -> IndexPlan:
         in_offset=inner.in_offset + dot(walk.start, inner.in_strides),
         out_offset=outer.out_offset,
         lookups=tuple(lookups),
-        index_type=looker.index_type,
+        index_type=policy_plan.index_type,
         index_extent=max(outer.index_extent, inner.index_extent),
         out_of_bounds=policy,
-        fill=looker.fill,
+        fill=policy_plan.fill,
     )

@@ -1,4 +1,4 @@
-"""IndexPlan: the one value that every operator lowers to and every backend executes.
+"""IndexPlan: the value that every operator lowers to and every backend executes.
 
     for o in shape:
         v_k    = indices[index_offset_k + o·index_strides_k];  if v_k < 0: v_k += wrap_k
@@ -6,8 +6,8 @@
         source = in_offset + o·in_strides + sum(clamp(v_k, 0, limit_k - 1) * in_stride_k)
         out[out_offset + o·out_strides] = input[source] if ok or the policy is not FILL else fill
 
-A plan that exists is safe: its constructor proves that every address it can form, whatever the index values are, lies
-inside the extents it states. Binding only has to prove that the arrays own those extents.
+The constructor proves that every address lies inside the stated extents, whatever the index values are. Binding arrays only has
+to check that they are as large as the extents.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from math import prod
 from dmlgather.plan.layout import Layout, reach
 
 ELEMENT_BYTES = (1, 2, 4, 8, 16)
-"""Sizes of an element, in bytes. Elements are opaque bits; a data type's name plays no part in a plan."""
+"""Sizes of an element, in bytes. A plan moves bits and knows no data type."""
 
 
 class IndexType(enum.Enum):
@@ -37,17 +37,17 @@ class IndexType(enum.Enum):
 
     @property
     def signed(self) -> bool:
-        """Whether negative values exist."""
+        """Return True for a signed type."""
         return not self.value.startswith("U")
 
     @property
     def bytes(self) -> int:
-        """Bytes of one index."""
+        """Return the bytes of one index."""
         return int(self.value.removeprefix("U").removeprefix("INT")) // 8
 
 
 class OutOfBounds(enum.Enum):
-    """What an index outside 0 … limit-1 (after the wrap) does. No policy ever reads outside the input."""
+    """What happens to an index outside 0 … limit-1 (after the wrap). No policy reads outside the input."""
 
     CLAMP = "clamp"
     """Read the nearest valid position of that axis. DirectML; jax mode "clip"."""
@@ -56,16 +56,16 @@ class OutOfBounds(enum.Enum):
     RAISE = "raise"
     """IndexError that names the bad index of smallest offset in the index tensor. ONNX."""
     PROMISE = "promise"
-    """The caller promises that there is none; executed as CLAMP. jax mode "promise_in_bounds"."""
+    """The caller promises that no index is out of bounds; executed as CLAMP. jax mode "promise_in_bounds"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """One looked-up index.
+    """One index that is looked up for each output element.
 
-    index_strides: elements of the index tensor per step of each output dimension; index_offset: elements.
-    limit: valid values are 0 … limit-1. wrap: added once to a negative value; 0 leaves negatives out of bounds.
-    in_stride: input elements per unit of the value.
+    `index_strides`: elements of the index tensor per step of each output dimension. `index_offset`: elements. `limit`: valid
+    values are 0 … limit-1. `wrap`: added once to a negative value; with 0, negative values are out of bounds. `in_stride`:
+    elements of the input per unit of the value.
     """
 
     index_strides: tuple[int, ...]
@@ -79,12 +79,11 @@ class Lookup:
 class IndexPlan:
     """One strided copy whose source address may also depend on looked-up indices.
 
-    shape: the output's iteration space (elements). out_strides, in_strides: elements per step of each dimension.
-    in_offset, out_offset: elements. in_extent, index_extent, out_extent: elements that the input, the index tensor and
-    the output own. index_type is None exactly when there are no lookups. fill: `element_bytes` raw bytes under FILL,
-    else empty.
+    `shape`: the iteration space, one output element for each point. `out_strides`, `in_strides`: elements per step of each
+    dimension. `in_offset`, `out_offset`: elements. `in_extent`, `index_extent`, `out_extent`: elements of the input, index and
+    output buffers. `index_type`: None if and only if there are no lookups. `fill`: one element as bytes under FILL, else empty.
 
-    Raises ValueError when a field contradicts another or when an address would leave its extent.
+    ValueError if two fields contradict each other or an address is outside its extent.
 
     >>> print(dg.IndexPlan(shape=(3, 2), out_strides=(2, 1), in_strides=(1, 3), element_bytes=4, in_extent=6, out_extent=6))
     shape [3, 2] of 4-byte elements
@@ -115,34 +114,34 @@ class IndexPlan:
 
     @property
     def rank(self) -> int:
-        """The number of output dimensions."""
+        """Return the number of dimensions of `shape`."""
         return len(self.shape)
 
     @property
     def elements(self) -> int:
-        """The number of elements the plan writes."""
+        """Return the number of elements that the plan writes."""
         return prod(self.shape)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is written."""
+        """Return True if the plan writes nothing."""
         return 0 in self.shape
 
     @property
     def constant(self) -> bool:
-        """Whether every element is the fill value: FILL over an axis without elements."""
+        """Return True if every output element is the fill value: FILL over an axis of size 0."""
         return self.out_of_bounds is OutOfBounds.FILL and any(lookup.limit == 0 for lookup in self.lookups)
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """`shape` with 1 for every dimension along which no lookup moves: the indices that are looked up."""
+        """Return the shape of the looked-up indices: `shape` with 1 in dimensions where all index strides are 0."""
         return tuple(
             size if any(lookup.index_strides[axis] for lookup in self.lookups) else 1 for axis, size in enumerate(self.shape)
         )
 
     @property
     def in_reach(self) -> tuple[int, int] | None:
-        """First and last input address (elements) any index values can lead to; None when nothing is read."""
+        """Return the first and last input address (elements) over all index values; None if the plan reads nothing."""
         if self.empty:
             return None
         if not self.lookups:
@@ -155,12 +154,12 @@ class IndexPlan:
 
     @property
     def out_reach(self) -> tuple[int, int] | None:
-        """First and last output address (elements); None when nothing is written."""
+        """Return the first and last output address (elements); None if the plan writes nothing."""
         return None if self.empty else reach(self.shape, self.out_strides, self.out_offset)
 
     @property
     def index_reach(self) -> tuple[int, int] | None:
-        """First and last address (elements) in the index tensor; None when no index is looked at."""
+        """Return the first and last address (elements) in the index tensor; None if the plan looks up no index."""
         if not self.lookups or self.constant:
             return None
         if self.empty and (self.out_of_bounds is not OutOfBounds.RAISE or 0 in self.index_shape):
@@ -169,7 +168,7 @@ class IndexPlan:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def check_limits(self) -> None:
-        """ValueError when a non-empty CLAMP or PROMISE plan looks into an axis without elements."""
+        """Raise ValueError if a CLAMP or PROMISE plan writes elements and indexes an axis of size 0."""
         if self.empty or self.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE):
             return
         for number, lookup in enumerate(self.lookups):
@@ -210,7 +209,7 @@ class IndexPlan:
             raise ValueError(f"the plan reaches {what} elements {span[0]} … {span[1]}, the {what} owns 0 … {extent - 1}")
 
     def __str__(self) -> str:
-        policy = f", {self.out_of_bounds.name}" if self.lookups else ""  # nothing else can be out of bounds
+        policy = f", {self.out_of_bounds.name}" if self.lookups else ""
         lines = [
             f"shape {list(self.shape)} of {self.element_bytes}-byte elements{policy}",
             f"  out [{self.out_extent}]: offset {self.out_offset}, strides {list(self.out_strides)}",
@@ -230,7 +229,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """Useful bytes of one run, each index and element counted once per read."""
+    """Bytes that one run moves. An index or element counts each time it is read."""
 
     index: int
     read: int
@@ -238,7 +237,7 @@ class BytesMoved:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the sum of all bytes."""
         return self.index + self.read + self.written
 
     def __str__(self) -> str:
@@ -246,7 +245,7 @@ class BytesMoved:
 
 
 def bytes_moved(plan: IndexPlan) -> BytesMoved:
-    """The useful bytes of one run of `plan`."""
+    """Return the bytes that one run of `plan` moves."""
     moved = plan.elements * plan.element_bytes
     index = len(plan.lookups) * prod(plan.index_shape) * plan.index_type.bytes if plan.index_type else 0
     return BytesMoved(index=index, read=moved, written=moved)
@@ -262,9 +261,9 @@ def lookup(
     component: int = 0,
     wraps: bool = True,
 ) -> Lookup:
-    """The lookup of a position along `axis` of `data`; `component` elements into the index tensor.
+    """Return the lookup of a position along `axis` of `data`.
 
-    wraps: whether negative values of a signed type count from the end.
+    `component`: offset into the index tensor, in elements. `wraps`: True if negative values count from the end.
     """
     size = data.sizes[axis]
     return Lookup(
@@ -287,9 +286,10 @@ def build(
     indices: Layout | None = None,
     index_type: IndexType | None = None,
 ) -> IndexPlan:
-    """The plan that writes all of `output` with the given steps through `data`; `in_offset` counts from data's first element.
+    """Return the plan that writes all of `output` from `data`, with the policy CLAMP.
 
-    indices, index_type: where the index tensor lies and of what type it is, for plans with lookups. The policy is CLAMP.
+    `in_strides`: elements of `data` per step of each output dimension. `in_offset`: elements from the first element of `data`.
+    `indices`, `index_type`: layout and type of the index tensor, for plans with lookups.
     """
     return IndexPlan(
         shape=output.sizes,

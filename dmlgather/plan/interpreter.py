@@ -1,6 +1,6 @@
-"""Follow a plan for single output elements: which indices it looks up, and which input element it reads.
+"""Evaluation of a plan for single output elements: the indices that it looks up and the input element that it reads.
 
-For pictures and messages. The reference backend follows plans on its own, because it judges the other backends.
+Diagrams and messages use it. The reference backend has code of its own, because it judges the other backends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dmlgather.plan.layout import coordinates, dot
 
 
 class IndexOutcome(enum.Enum):
-    """What becomes of an index, and of the output element that looks it up."""
+    """How an index is handled, and so the output element that looks it up."""
 
     VALID = "valid"
     CLAMPED = "clamped"
@@ -28,13 +28,15 @@ OUT_OF_RANGE = {
     OutOfBounds.FILL: IndexOutcome.FILLED,
     OutOfBounds.RAISE: IndexOutcome.REFUSED,
 }
-"""What an index out of range becomes under each policy."""
+"""The outcome of an index out of range, by policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedIndex:
-    """One index that was looked up. address: elements into the index tensor. position: along the indexed axis, after wrapping and
-    clamping; None where no element is read.
+    """One index that was looked up.
+
+    `address`: elements from the start of the index tensor. `position`: position along the indexed axis, after wrapping and
+    clamping; None if no element is read.
     """
 
     address: int
@@ -45,19 +47,19 @@ class ResolvedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where one output element comes from. source: elements into the input; None where nothing is read."""
+    """The source of one output element. `source`: elements from the start of the input; None if no element is read."""
 
     source: int | None
     indices: tuple[ResolvedIndex, ...]
 
     @property
     def outcome(self) -> IndexOutcome:
-        """The outcome of the first index that is out of range, else VALID."""
+        """Return the outcome of the first index that is out of range, else VALID."""
         return next((index.outcome for index in self.indices if index.outcome is not IndexOutcome.VALID), IndexOutcome.VALID)
 
 
 def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
-    """The coordinates in `plan.shape` that write an output address (elements). ValueError where none does."""
+    """Return the coordinates in `plan.shape` that write an output address (elements). ValueError if none do."""
     step = coordinates(output_address - plan.out_offset, plan.shape, plan.out_strides)
     if step is None:
         raise ValueError(f"the plan writes nothing to output element {output_address}")
@@ -65,12 +67,15 @@ def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
 
 
 def index_addresses(plan: IndexPlan, step: tuple[int, ...]) -> tuple[int, ...]:
-    """The addresses (elements) in the index tensor that a step looks up, one per lookup."""
+    """Return the address (elements) in the index tensor of each lookup, at coordinates `step`."""
     return tuple(lookup.index_offset + dot(step, lookup.index_strides) for lookup in plan.lookups)
 
 
 def origin_of(plan: IndexPlan, step: tuple[int, ...], value_at: Callable[[int], int]) -> Origin:
-    """Where the element of a step comes from. value_at: the index at an address (elements) of the index tensor."""
+    """Return the source of the output element at coordinates `step`.
+
+    `value_at`: returns the index at an address (elements) of the index tensor.
+    """
     indices = []
     source = plan.in_offset + dot(step, plan.in_strides)
     for lookup, address in zip(plan.lookups, index_addresses(plan, step), strict=True):

@@ -1,4 +1,4 @@
-"""Strided layouts: where the elements of a tensor lie in its buffer, counted in elements."""
+"""Strided layouts: addresses of a tensor's elements in its buffer, in elements."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 EXACT_OVERLAP_ELEMENTS = 2**20
-"""Up to this many elements `overlaps` enumerates every address; above it, only a sufficient test is made."""
+"""Up to this many elements, `overlaps` compares all addresses. For larger tensors it only has a sufficient test."""
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements; a size of 0 counts as 1 so that no stride collapses to 0."""
+    """Return row-major strides in elements. A size of 0 counts as 1, so that no stride is 0."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
@@ -21,21 +21,21 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of element `number`, counted row by row, of a tensor of these sizes."""
-    found = []
+    """Return the coordinates of element `number` in row-major order."""
+    position = []
     for size in reversed(sizes):
         number, coordinate = divmod(number, size)
-        found.append(coordinate)
-    return tuple(reversed(found))
+        position.append(coordinate)
+    return tuple(reversed(position))
 
 
 def dot(steps: Sequence[int], strides: Sequence[int]) -> int:
-    """The distance (elements) of so many steps along each dimension."""
+    """Return the dot product of steps and strides: a distance in elements."""
     return sum(step * stride for step, stride in zip(steps, strides, strict=True))
 
 
 def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tuple[int, int]:
-    """First and last address (elements) touched by a non-empty strided tensor."""
+    """Return the first and last address (elements) of a non-empty strided tensor."""
     low = high = offset
     for size, stride in zip(sizes, strides, strict=True):
         if stride < 0:
@@ -46,9 +46,9 @@ def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tupl
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
-    """Whether two coordinates share an address: True, False, or None where neither can be shown.
+    """Return True if two coordinates share an address, False if none do, None if that is not decided.
 
-    Exact for up to `EXACT_OVERLAP_ELEMENTS` elements. Above that the sufficient test decides: sorted by stride, each
+    None is only returned for more than `EXACT_OVERLAP_ELEMENTS` elements. Those do not overlap if, sorted by stride, each
     stride is larger than the span of the smaller ones.
     """
     if 0 in sizes:
@@ -77,46 +77,46 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
 
 
 def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """The first coordinates (row-major order not implied) whose strided address is `address`; None when there are none.
+    """Return coordinates whose strided address is `address`; None if there are none. Strides may be negative.
 
-    Dimensions of stride 0 get coordinate 0. Negative strides are allowed.
+    If several coordinates have this address, any of them is returned. Dimensions of stride 0 get coordinate 0.
     """
     if 0 in sizes:
         return None
     order = sorted(range(len(sizes)), key=lambda axis: -abs(strides[axis]))
     spans = [(sizes[axis] - 1) * abs(strides[axis]) for axis in order]
-    found = [0] * len(sizes)
-    hopeless: set[tuple[int, int]] = set()
+    position = [0] * len(sizes)
+    failed: set[tuple[int, int]] = set()
 
-    def search(position: int, rest: int, room: int) -> bool:
-        # `rest` counts from the lowest address, so that a negative stride is walked from its far end.
-        if position == len(order):
-            return rest == 0
-        if (position, rest) in hopeless:
+    def search(depth: int, distance: int, span: int) -> bool:
+        # `distance` is left to cover, from the lowest address, with the dimensions order[depth:], which span at most `span`.
+        if depth == len(order):
+            return distance == 0
+        if (depth, distance) in failed:
             return False
-        axis, step, room = order[position], abs(strides[order[position]]), room - spans[position]
+        axis, step, span = order[depth], abs(strides[order[depth]]), span - spans[depth]
         if step == 0:
-            return search(position + 1, rest, room)
-        first = max(0, -((room - rest) // step))
-        for count in range(first, min(sizes[axis] - 1, rest // step) + 1):
-            found[axis] = count if strides[axis] > 0 else sizes[axis] - 1 - count
-            if search(position + 1, rest - count * step, room):
+            return search(depth + 1, distance, span)
+        first = max(0, -((span - distance) // step))
+        for count in range(first, min(sizes[axis] - 1, distance // step) + 1):
+            position[axis] = count if strides[axis] > 0 else sizes[axis] - 1 - count
+            if search(depth + 1, distance - count * step, span):
                 return True
-        hopeless.add((position, rest))
+        failed.add((depth, distance))
         return False
 
     low, high = reach(sizes, strides)
     if not low <= address <= high:
         return None
-    return tuple(found) if search(0, address - low, high - low) else None
+    return tuple(position) if search(0, address - low, high - low) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a tensor's elements lie.
+    """Sizes and strides of a tensor in a buffer.
 
-    sizes: elements per dimension. strides: elements per step of each dimension, 0 and negative allowed.
-    offset: address of element (0, …, 0), in elements from the start of the buffer. extent: elements the buffer owns.
+    `sizes`: elements per dimension. `strides`: elements per step of each dimension; may be 0 or negative. `offset`: address of
+    element (0, …, 0), in elements from the start of the buffer. `extent`: elements of the buffer.
     """
 
     sizes: tuple[int, ...]
@@ -126,54 +126,56 @@ class Layout:
 
     @classmethod
     def packed(cls, sizes: Sequence[int]) -> Layout:
-        """The row-major layout of `sizes` in a buffer of exactly that many elements."""
+        """Return the row-major layout of `sizes`, in a buffer without padding."""
         return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
 
     def address(self, position: Sequence[int]) -> int:
-        """The address of the element at these coordinates, in elements from the start of the buffer."""
+        """Return the address of the element at coordinates `position`, in elements from the start of the buffer."""
         return self.offset + dot(position, self.strides)
 
     def split(self, axis: int, parts: Sequence[int]) -> Layout:
-        """One dimension as several, outermost first; the product of their sizes is its size."""
+        """Return the layout with dimension `axis` split into `parts`, outermost first; their product is its size."""
         steps = [step * self.strides[axis] for step in packed_strides(parts)]
         sizes, strides = list(self.sizes), list(self.strides)
         sizes[axis : axis + 1], strides[axis : axis + 1] = parts, steps
         return replace(self, sizes=tuple(sizes), strides=tuple(strides))
 
     def permuted(self, order: Sequence[int]) -> Layout:
-        """The same elements with the dimensions in another order."""
+        """Return the layout with its dimensions transposed to `order`."""
         sizes, strides = (tuple(each[axis] for axis in order) for each in (self.sizes, self.strides))
         return replace(self, sizes=sizes, strides=strides)
 
     def position(self, address: int) -> tuple[int, ...] | None:
-        """Coordinates of the element at `address` (elements from the start of the buffer), None between elements."""
+        """Return the coordinates of the element at `address` (elements from the start of the buffer); None if there is none."""
         return coordinates(address - self.offset, self.sizes, self.strides)
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """`layout` with its dimensions merged and split so that `other`, split likewise, has the same sizes; both have as many
-    elements, in row-major order. None where strides cannot say it.
+    """Return `layout` reshaped to the coarsest sizes that strides of both layouts can express; None if there are none.
+
+    Both layouts have the same number of elements, which correspond in row-major order. Example: packed {4,6} and {2,12} with
+    strides {20,1} become {2,12}, since the first merges to {24}.
     """
     if 0 in layout.sizes:
         return replace(layout, sizes=(0,), strides=(1,))
-    inner, outer = (_merged(each) for each in (layout, other))
-    found: list[tuple[int, int]] = []
-    while inner and outer:
-        (size, step), (limit, limit_step) = inner.pop(), outer.pop()
-        part = min(size, limit)
-        if size % part or limit % part:
+    own_dims, other_dims = _merged(layout), _merged(other)
+    split: list[tuple[int, int]] = []
+    while own_dims and other_dims:
+        (size, step), (other_size, other_step) = own_dims.pop(), other_dims.pop()
+        part = min(size, other_size)
+        if size % part or other_size % part:
             return None
-        found.append((part, step))
+        split.append((part, step))
         if size > part:
-            inner.append((size // part, step * part))
-        if limit > part:
-            outer.append((limit // part, limit_step * part))
-    sizes, strides = zip(*reversed(found), strict=True) if found else ((), ())
+            own_dims.append((size // part, step * part))
+        if other_size > part:
+            other_dims.append((other_size // part, other_step * part))
+    sizes, strides = zip(*reversed(split), strict=True) if split else ((), ())
     return replace(layout, sizes=tuple(sizes), strides=tuple(strides))
 
 
 def _merged(layout: Layout) -> list[tuple[int, int]]:
-    """Sizes with strides, without sizes of 1, neighbours that are walked as one dimension merged."""
+    """Return pairs (size, stride) without sizes of 1, with adjacent dimensions merged where strides allow."""
     dims: list[tuple[int, int]] = []
     for size, step in zip(layout.sizes, layout.strides, strict=True):
         if size > 1 and dims and dims[-1][1] == size * step:
@@ -184,10 +186,11 @@ def _merged(layout: Layout) -> list[tuple[int, int]]:
 
 
 def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
-    """Both tensors with the dimensions batch, channel, row of blocks, row in the block, column of blocks, column in the block.
+    """Return both tensors of a depth-to-space operator, reshaped to the same dimensions.
 
-    depth: [n, c · size², h, w, …], whose channels are counted (row in the block, column in the block, channel) if
-    `channels_last`, else (channel, row, column). space: [n, c, h · size, w · size, …]. Further dimensions stay last.
+    These are batch, channel, row of blocks, row in the block, column of blocks, column in the block; further dimensions follow.
+    `depth`: [n, c · size², h, w, …]; the order in its channels is (row in the block, column in the block, channel) if
+    `channels_last`, else (channel, row, column). `space`: [n, c, h · size, w · size, …].
     """
     channels, height, width = space.sizes[1:4]
     parts, order = ((size, size, channels), (0, 3, 4, 1, 5, 2)) if channels_last else ((channels, size, size), (0, 1, 4, 2, 5, 3))

@@ -1,4 +1,4 @@
-"""How the steps of one plan walk over the output of another."""
+"""The input addresses of an outer plan as coordinates in the output of an inner plan."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dmlgather.plan.index_plan import IndexPlan
 
 
 class CompositionError(ValueError):
-    """The two plans cannot become one plan; the message says why. Run them one after the other.
+    """Two plans cannot be composed; the message says why. Run them one after the other.
 
-    code: the reason in few words, the same for all plans that it stops: "two index tensors".
+    `code`: the reason as a fixed text, such as "two index tensors".
     """
 
     def __init__(self, message: str, code: str = "not one walk") -> None:
@@ -21,11 +21,11 @@ class CompositionError(ValueError):
 
 @dataclass(slots=True)
 class Walk:
-    """The outer plan's input address as coordinates of the inner plan's output: start + per-dimension steps. The inner plan is in
-    canonical form at its own element size (`simplify`).
+    """The input address of an outer plan, as coordinates in the output of an inner plan in canonical form (`simplify`).
 
-    sizes and out_strides are the outer plan's, with dimensions split where they cross a boundary of the inner plan's;
-    steps[i] are the inner coordinates moved by one step of outer dimension i, value_steps[k] by one unit of lookup k.
+    `start`: coordinates of the first element. `sizes`, `out_strides`, `index_strides`: those of the outer plan, with dimensions
+    split where they cross the end of an inner dimension. `steps[i]`: change of the coordinates by one step of outer dimension
+    i. `value_steps[k]`: change by one unit of lookup k.
     """
 
     start: tuple[int, ...]
@@ -37,7 +37,7 @@ class Walk:
 
     @classmethod
     def over(cls, inner: IndexPlan, outer: IndexPlan) -> Walk:
-        """How `outer`, whose input is the output of `inner`, walks over it. CompositionError where strides cannot say it."""
+        """Return the walk of `outer` over the output of `inner`, which is its input. CompositionError if there is none."""
         strides = zip(outer.out_strides, *(lookup.index_strides for lookup in outer.lookups), strict=True)
         dims = walked(inner, zip(outer.shape, outer.in_strides, strides, strict=True))
         walk = cls(
@@ -55,7 +55,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class WalkedDim:
-    """A dimension of the outer plan, or a part of one. step: inner coordinates moved by one step; carried: other strides."""
+    """A dimension of the outer plan, or a part of one.
+
+    `step`: change of the inner coordinates by one step. `carried`: other strides of the dimension.
+    """
 
     size: int
     step: tuple[int, ...]
@@ -63,26 +66,31 @@ class WalkedDim:
 
 
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
-    """Dimensions split where they cross a boundary of the output of `inner`; those of size 1 are left out.
+    """Return the dimensions, split where they cross the end of a dimension of `inner`, without sizes of 1.
 
-    dims: size, step in elements of the output of `inner`, and strides that are split likewise. CompositionError where a step
-    falls between the elements that `inner` writes.
+    `dims`: size, stride in the output of `inner` (elements), and other strides, which are split with it. CompositionError if a
+    stride leads between the elements that `inner` writes.
+
+    Example: `inner` has shape {2,3} and output strides {3,1}. A dimension of size 6 and stride 1 is split into one of size 2
+    and stride 3, and one of size 3 and stride 1.
     """
-    found = []
+    split = []
     pending = [(size, distance, carried) for size, distance, carried in dims if size > 1]
     while pending:
         size, distance, carried = pending.pop(0)
         step = decompose(distance, inner)
         inside = _fitting(size, step, inner)
         if inside < size:
-            # The dimension runs over the end of an inner one: split it there and let the outer part carry.
             pending.insert(0, (size // inside, distance * inside, tuple(stride * inside for stride in carried)))
-        found.append(WalkedDim(inside, step, carried))
-    return found
+        split.append(WalkedDim(inside, step, carried))
+    return split
 
 
 def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], steps: Sequence[Sequence[int]]) -> None:
-    """CompositionError unless a walk from `start`, `sizes[i]` times by `steps[i]`, stays inside the output of `inner`."""
+    """Raise CompositionError if the walk leaves the output of `inner`.
+
+    The walk begins at `start`; its dimension i has `sizes[i]` positions, which are `steps[i]` apart.
+    """
     for axis, size in enumerate(inner.shape):
         moves = [(count - 1) * step[axis] for count, step in zip(sizes, steps, strict=True)]
         low = start[axis] + sum(move for move in moves if move < 0)
@@ -95,7 +103,10 @@ def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], s
 
 
 def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
-    """A distance in inner output elements as steps along the inner dimensions (falling output strides)."""
+    """Return a distance in the output of `inner` (elements) as a number of steps along each of its dimensions.
+
+    The output strides of `inner` are sorted in falling order. Example: with strides {8,1}, a distance of 19 is (2, 3).
+    """
     sign, rest = (-1, -distance) if distance < 0 else (1, distance)
     steps = []
     for stride in inner.out_strides:
@@ -110,7 +121,10 @@ def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
 
 
 def _fitting(size: int, step: Sequence[int], inner: IndexPlan) -> int:
-    """The largest part of an outer dimension that stays within the inner dimensions it moves along and divides its size."""
+    """Return the size of the inner part of an outer dimension that is split; `size` if it is not split.
+
+    Example: 12 steps of 2 along a dimension of size 8 leave it after 8 / 2 = 4 steps; 4 divides 12.
+    """
     fit = size
     for move, limit in zip(step, inner.shape, strict=True):
         if move and (fit - 1) * abs(move) >= limit and limit % abs(move) == 0:

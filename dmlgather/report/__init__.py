@@ -1,1 +1,1 @@
-"""The reports of `dmlgather check`, in formats for people and other programs."""
+"""The report of `dmlgather check`: checking files, configuration, baseline, and output formats."""

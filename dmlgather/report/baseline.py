@@ -1,4 +1,4 @@
-"""The baseline: known findings, so that an old code base can adopt the check before everything is fixed."""
+"""The baseline: findings that are known and do not fail the check."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from dmlgather.report.paths import beside, named, program_line
 
 
 class Baseline(Record):
-    """A baseline file. Findings are compared without their lines and columns."""
+    """The content of a baseline file. Findings are compared without their lines and columns."""
 
     tool: Literal["dmlgather"] = "dmlgather"
-    """The program that wrote this."""
+    """The program that wrote the file."""
 
     baseline: Literal[1] = 1
-    """The version of this format."""
+    """The version of the format."""
 
     findings: tuple[CountedFingerprint, ...]
     """The known findings, sorted."""
 
 
 class BaselineError(FileError):
-    """A baseline cannot be used. The message names the file."""
+    """The error for a baseline that cannot be used. The message names the file."""
 
 
 def read(file: Path) -> Baseline:
-    """The baseline in `file`. BaselineError when it is missing or not a baseline."""
+    """Read a baseline. Raises BaselineError if `file` is missing or no baseline."""
     remedy = "name a file that --write-baseline wrote, or write one"
     try:
         data = json.loads(read_text(file, "write it anew"))
@@ -53,22 +53,22 @@ def read(file: Path) -> Baseline:
 
 
 def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
-    """Write the baseline. FileError, with the path, when that is impossible or would overwrite a file of `made_from`."""
+    """Write the baseline. Raises FileError, with the path, if that fails or would overwrite a file of `made_from`."""
     text = json.dumps(baseline.model_dump(mode="json"), indent=1)
     with writing(file, made_from) as stream:
         stream.write(text.encode() + b"\n")
 
 
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
-    """`report` where the findings in the baseline of `file` are known, and those that are no longer there have vanished.
+    """Return `report` with the baseline's findings marked as known, and with the vanished ones.
 
-    Of findings that are the same, as many are known as the baseline counts. Findings in an existing file that was not checked or
-    has problems have not vanished.
+    `file`: the baseline's file. Of n equal findings, as many are known as the baseline counts. A finding has vanished if the
+    baseline has it and the report does not, but not if its file exists and was not checked, or has problems.
     """
-    left = _counts(baseline)
-    judged = _judged_files(report, file)
-    files = tuple(_known(checked, str(file.parent), left) for checked in report.files)
-    vanished = {mark: count for mark, count in left.items() if count and judged(mark.file)}
+    remaining = _counts(baseline)
+    is_complete = _complete_files(report, file)
+    files = tuple(_with_known(checked, str(file.parent), remaining) for checked in report.files)
+    vanished = {entry: count for entry, count in remaining.items() if count and is_complete(entry.file)}
     return report.model_copy(update={"files": files, "baseline": str(file), "vanished": _sorted(vanished)})
 
 
@@ -79,15 +79,15 @@ def _counts(baseline: Baseline) -> Counter[Fingerprint]:
     return counts
 
 
-def _known(checked: FileReport, folder: str, left: Counter[Fingerprint]) -> FileReport:
+def _with_known(checked: FileReport, folder: str, remaining: Counter[Fingerprint]) -> FileReport:
     if not checked.findings:
         return checked
     name = named(checked.file, folder)
     findings = []
     for finding in checked.findings:
-        mark = fingerprint(finding, name)
-        if finding.status is FindingStatus.OPEN and left[mark] > 0:
-            left[mark] -= 1
+        entry = fingerprint(finding, name)
+        if finding.status is FindingStatus.OPEN and remaining[entry] > 0:
+            remaining[entry] -= 1
             findings.append(ReportedFinding.of_located(finding, FindingStatus.KNOWN))
         else:
             findings.append(finding)
@@ -95,40 +95,43 @@ def _known(checked: FileReport, folder: str, left: Counter[Fingerprint]) -> File
 
 
 def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
-    """The new baseline for `file`: all findings that are not ignored, and of the `old` one those in files that were not checked
-    or have problems.
+    """Return the new baseline for `file`: all findings that are not ignored.
+
+    Entries of `old` are kept for files that were not checked or have problems.
     """
     folder = str(file.parent)
-    found: Counter[Fingerprint] = Counter()
+    counts: Counter[Fingerprint] = Counter()
     for checked in report.files:
         if checked.findings:
             name = named(checked.file, folder)
-            found.update(
+            counts.update(
                 fingerprint(finding, name) for finding in checked.findings if finding.status is not FindingStatus.IGNORED
             )
     if old is not None:
-        judged = _judged_files(report, file)
-        found |= Counter({entry: count for entry, count in _counts(old).items() if not judged(entry.file)})
-    return Baseline(findings=_sorted(found))
+        is_complete = _complete_files(report, file)
+        counts |= Counter({entry: count for entry, count in _counts(old).items() if not is_complete(entry.file)})
+    return Baseline(findings=_sorted(counts))
 
 
-def _judged_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
-    """Whether the report is complete for a file, by its name in the baseline of `file`: it was checked without problems, or no
-    longer exists.
+def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
+    """Return a predicate for names in the baseline `file`: True if the file was checked without problems, or no longer
+    exists.
     """
-    judged = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
-    return lambda name: judged[name] if name in judged else not os.path.lexists(beside(name, str(file)))
+    complete = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
+    return lambda name: complete[name] if name in complete else not os.path.lexists(beside(name, str(file)))
 
 
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
-    """What identifies `finding`. file: its name in the baseline. Of a descriptor that is called after the line of a program that
-    creates it, only the name of the source file counts: lines move, and folders differ between machines.
+    """Return the identity of a finding. `file`: the name of its file in the baseline.
+
+    A descriptor may be named by the source line that creates it ("src/rows.cpp:12"). Then only the source file's name counts:
+    lines move, and folders differ between machines.
     """
     program = program_line(finding.subject)
     subject = PureWindowsPath(program[0]).name if program else finding.subject
     return Fingerprint(file=file, code=finding.code, subject=subject, path=finding.path, got=finding.got)
 
 
-def _sorted(found: Mapping[Fingerprint, int]) -> tuple[CountedFingerprint, ...]:
-    entries = (CountedFingerprint(**entry.model_dump(), count=count) for entry, count in found.items())
+def _sorted(counts: Mapping[Fingerprint, int]) -> tuple[CountedFingerprint, ...]:
+    entries = (CountedFingerprint(**entry.model_dump(), count=count) for entry, count in counts.items())
     return tuple(sorted(entries, key=lambda entry: tuple(entry.model_dump().values())))

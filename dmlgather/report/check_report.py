@@ -1,4 +1,4 @@
-"""The result of checking files: all formats are written from it; JSON is the report itself."""
+"""The report of a check, from which all output formats are written. The JSON format is the report itself."""
 
 from __future__ import annotations
 
@@ -18,61 +18,62 @@ from dmlgather.report.snippets import SourceLines
 
 
 class FileReport(Record):
-    """One file that was checked."""
+    """The report of one file."""
 
     file: str
-    """The file as it was named or found."""
+    """The file, as named by the user or found in a folder."""
 
     level: FeatureLevelField
     """The DirectML feature level that it was checked for."""
 
     kind: Literal["model", "descriptor", "descriptors", "onnx", "folder", "unknown"]
-    """What it is, as far as it could be read: a DxDispatch model, a descriptor, a stream of descriptors on lines, or an ONNX
-    model; a folder that has none of these, or cannot be listed."""
+    """The kind of file: a DxDispatch model, a descriptor, a stream of descriptors, an ONNX model, or unknown. "folder": a folder
+    without any of these, or one that cannot be listed.
+    """
 
     descriptors: int = 0
-    """Lines of a stream whose descriptor was checked."""
+    """The number of descriptors that were checked in a stream."""
 
     opsets: dict[str, int] = Field(default_factory=dict)
-    """Versions of the operator sets that an ONNX model imports, by domain; ONNX's own has the empty one."""
+    """The versions of an ONNX model's operator sets, by domain. ONNX's own domain is the empty string."""
 
     nodes: tuple[CheckedNode, ...] = ()
     """The nodes of an ONNX model that gather or slice, each with its verdict."""
 
     others: dict[str, int] = Field(default_factory=dict)
-    """How many other nodes it has, by operator. They are not checked."""
+    """The number of other nodes, by operator. They are not checked."""
 
     relatives: tuple[Relative, ...] = ()
-    """Those of the other nodes that gather, slice, scatter or look up as well: what DirectML has or lacks for each operator."""
+    """Related operators among `others`, which also gather, slice, scatter or look up, with what DirectML has for each."""
 
     findings: tuple[ReportedFinding, ...] = ()
-    """Rules that descriptors and bindings break; of a node, why it cannot be expressed and what is not known."""
+    """Rules that descriptors and bindings break; for nodes, why one cannot be expressed, or what is unknown."""
 
     problems: tuple[FileProblem, ...] = ()
-    """Why the file, or parts of it, could not be understood."""
+    """Reasons why the file, or parts of it, could not be read."""
 
     provider: ProviderSummary | None = Field(None, exclude_if=left_out)
-    """How many of the nodes the provider that was asked about runs where; left out where none was."""
+    """The number of nodes by where the provider runs them; left out if no provider was requested."""
 
     _lines: Mapping[int, str] = PrivateAttr({})
 
     def with_lines(self, lines: Mapping[int, str]) -> Self:
-        """This report of a text that cannot be read again, with the lines that findings are about, by their numbers from 1."""
+        """Store source lines, by number from 1, for a text that cannot be read again; return this report."""
         self._lines = lines
         return self
 
     def source(self) -> SourceLines:
-        """The lines of the file."""
+        """Return the lines of the file."""
         return SourceLines(self.file, self._lines)
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The findings by what causes them; each of them has one cause."""
+        """Return the findings grouped by cause. Each finding has one cause."""
         return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
-        """Each cause with its findings."""
+        """Yield each cause with its findings."""
         return ((cause, [self.findings[number] for number in cause.findings]) for cause in self.causes)
 
 
@@ -80,167 +81,168 @@ class Summary(Record):
     """Counts of files, problems and findings."""
 
     files: int
-    """Files checked: those that could be read, and understood well enough to tell what they are."""
+    """The number of files that were read and whose kind is known."""
 
     skipped: int
-    """Files of JSON or XML of another sort, in folders, or named with --skip-others."""
+    """The number of other JSON and XML files, found in folders or named with --skip-others."""
 
     problems: int
-    """Problems: files, or parts of them, that could not be understood."""
+    """The number of problems: files, or parts of files, that could not be read."""
 
     errors: int
-    """Findings of severity error that count: neither ignored nor known."""
+    """The number of open findings of severity error, neither ignored nor known."""
 
     warnings: int
-    """Findings of severity warning that count."""
+    """The number of open findings of severity warning."""
 
     notes: int
-    """Findings of severity note that count."""
+    """The number of open findings of severity note."""
 
     ignored: int
-    """Findings that the configuration ignores."""
+    """The number of findings that the configuration ignores."""
 
     known: int
-    """Findings that the baseline has."""
+    """The number of findings that are in the baseline."""
 
     vanished: int
-    """Findings in the baseline that are no longer there."""
+    """The number of the baseline's findings that no longer occur."""
 
 
 class Verdicts(Record):
-    """How many nodes of ONNX models have which verdict, and how reports count them."""
+    """The number of nodes of ONNX models by verdict."""
 
     decided: int
-    """Those that are taken without a condition."""
+    """The number of nodes that are taken without a condition."""
 
     conditional: int
-    """Those that are taken, provided that sizes are as they state."""
+    """The number of nodes that are taken on conditions on sizes."""
 
     undecided: int
-    """Those whose verdict is unknown."""
+    """The number of nodes whose verdict is unknown."""
 
     host: int
-    """Those that DirectML's caller computes on the CPU."""
+    """The number of nodes that DirectML's caller computes on the CPU."""
 
     refused: int
-    """Those that DirectML cannot express at the level that was checked for."""
+    """The number of nodes that DirectML cannot express at the level."""
 
     unreached: int
-    """Those that no run of their models reaches."""
+    """The number of dead nodes: no run of the model executes them."""
 
     taken: int
-    """Those that DirectML can express at the level: decided and conditional."""
+    """The number of nodes that DirectML can express at the level: decided and conditional ones."""
 
     unknown: int
-    """As `undecided`: their models do not specify enough to tell."""
+    """The same number as `undecided`: the model leaves too much open."""
 
     from_data: int
-    """Those of `conditional` with a condition on a size that depends on data: only a run shows whether it holds."""
+    """The number of conditional nodes with a condition on a size that only a run can show."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """The nodes by what reports call them, each node once."""
-        counted = self.model_dump()
-        return {name: counted[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
+        """Return the numbers that reports show. Each node is counted once."""
+        numbers = self.model_dump()
+        return {name: numbers[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
 
-    def told(self, name: str) -> str:
-        """The number of nodes that reports call so: "14 conditional (2 on data)"."""
-        apart = f" ({self.from_data} on data)" if name == "conditional" and self.from_data else ""
-        return f"{self.counts[name]} {name}{apart}"
+    def described(self, name: str) -> str:
+        """Return one of `counts` as text: "14 conditional (2 on data)"."""
+        on_data = f" ({self.from_data} on data)" if name == "conditional" and self.from_data else ""
+        return f"{self.counts[name]} {name}{on_data}"
 
 
 class CheckReport(Record):
     """The result of a check."""
 
     tool: Literal["dmlgather"] = "dmlgather"
-    """The program that wrote this."""
+    """The program that wrote the report."""
 
     version: str
-    """Its version."""
+    """The version of the program."""
 
     level: FeatureLevelField
-    """The DirectML feature level that was checked for, unless the configuration has another for a path."""
+    """The DirectML feature level of files for which the configuration states no other one."""
 
     configuration: str | None = None
-    """The configuration that was used."""
+    """The configuration file."""
 
     baseline: str | None = None
-    """The baseline that findings were compared with, or that was written."""
+    """The baseline file that was read or written."""
 
     error_on_warning: bool = False
-    """Whether warnings fail the check as errors do."""
+    """True if warnings fail the check, too."""
 
     include_host: bool = False
-    """Whether nodes that are the host's arithmetic were judged like the others."""
+    """True if shape computations were judged like other nodes."""
 
     provider: Provider | None = Field(None, exclude_if=left_out)
-    """The provider of which was asked what it does with the nodes of models; left out where none was."""
+    """The provider whose verdicts are in the report; left out if none was requested."""
 
     files: tuple[FileReport, ...]
-    """Every file that was checked, in the order they were named and found."""
+    """The files, in the order in which they were named and found."""
 
     skipped: tuple[str, ...] = ()
-    """Files of JSON or XML of another sort, in folders, or named with --skip-others."""
+    """Other JSON and XML files, found in folders or named with --skip-others."""
 
     vanished: tuple[CountedFingerprint, ...] = ()
-    """Findings in the baseline that are no longer there, of files that were checked or no longer exist."""
+    """The baseline's findings that no longer occur, in files that were checked or no longer exist."""
 
     unused_ignores: tuple[UnusedIgnore, ...] = ()
-    """Entries of the configuration that ignore a code and match no finding, though all files that they are for were checked."""
+    """Ignore entries of the configuration without a finding, although all their files were checked."""
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def summary(self) -> Summary:
-        """Counts of files, problems and findings."""
-        found = Counter(
+        """Return the counts of files, problems and findings."""
+        counts = Counter(
             finding.severity if finding.status is FindingStatus.OPEN else finding.status for finding in self.findings()
         )
         return Summary(
             files=sum(file.kind not in ("folder", "unknown") for file in self.files),
             skipped=len(self.skipped),
             problems=sum(problem.count for file in self.files for problem in file.problems),
-            errors=found[Severity.ERROR],
-            warnings=found[Severity.WARNING],
-            notes=found[Severity.NOTE],
-            ignored=found[FindingStatus.IGNORED],
-            known=found[FindingStatus.KNOWN],
+            errors=counts[Severity.ERROR],
+            warnings=counts[Severity.WARNING],
+            notes=counts[Severity.NOTE],
+            ignored=counts[FindingStatus.IGNORED],
+            known=counts[FindingStatus.KNOWN],
             vanished=sum(entry.count for entry in self.vanished),
         )
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def verdicts(self) -> Verdicts:
-        """How many nodes of ONNX models have each verdict."""
+        """Return the number of nodes of ONNX models by verdict."""
         return verdicts(node for file in self.files for node in file.nodes)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def exit_code(self) -> int:
-        """2 when something could not be understood, else 1 when there are findings that fail the check, else 0."""
+        """Return 2 if there are problems, otherwise 1 if a finding fails the check, otherwise 0."""
         if any(file.problems for file in self.files):
             return 2
         return 1 if any(map(self.fails, self.findings())) else 0
 
     def fails(self, finding: ReportedFinding) -> bool:
-        """Whether a finding fails the check: an error that counts, or a warning where warnings fail it too."""
+        """Return True if a finding fails the check: an open error, or an open warning with `error_on_warning`."""
         failing = (Severity.ERROR, Severity.WARNING) if self.error_on_warning else (Severity.ERROR,)
         return finding.status is FindingStatus.OPEN and finding.severity in failing
 
     def findings(self) -> Iterator[ReportedFinding]:
-        """The findings of all files."""
+        """Yield the findings of all files."""
         for file in self.files:
             yield from file.findings
 
 
 def verdicts(nodes: Iterable[CheckedNode]) -> Verdicts:
-    """How many of these nodes have which verdict."""
+    """Count nodes by verdict."""
     nodes = tuple(nodes)
-    found = Counter((node.verdict, bool(node.provided)) for node in nodes)
-    number = {verdict: found[verdict, False] + found[verdict, True] for verdict in Verdict}
+    counts = Counter((node.verdict, bool(node.provided)) for node in nodes)
+    totals = {verdict: counts[verdict, False] + counts[verdict, True] for verdict in Verdict}
+    taken = [node for node in nodes if node.verdict is Verdict.TAKEN]
     return Verdicts(
-        decided=found[Verdict.TAKEN, False],
-        conditional=found[Verdict.TAKEN, True],
-        from_data=sum(node.verdict is Verdict.TAKEN and any(each.from_data for each in node.conditions) for node in nodes),
-        undecided=number[Verdict.UNKNOWN],
-        **{str(verdict): count for verdict, count in number.items()},
+        decided=counts[Verdict.TAKEN, False],
+        conditional=counts[Verdict.TAKEN, True],
+        from_data=sum(any(condition.from_data for condition in node.conditions) for node in taken),
+        undecided=totals[Verdict.UNKNOWN],
+        **{str(verdict): count for verdict, count in totals.items()},
     )

@@ -1,4 +1,4 @@
-"""The configuration: `[tool.dmlgather]` in pyproject.toml, or dmlgather.toml; finding and reading it."""
+"""Finding and reading the configuration: dmlgather.toml, or `[tool.dmlgather]` in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ def _pattern(pattern: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(plainly(_pattern))]
-"""A pattern of paths relative to the folder of the configuration, as .gitignore writes them."""
+"""A pattern of paths relative to the configuration's folder, in the syntax of .gitignore."""
 
 
 class Ignore(Record, strict=True):
-    """A code whose findings are ignored, and why. Reports still show how many there are."""
+    """A code whose findings are ignored. Reports still count them."""
 
     code: Annotated[str, AfterValidator(plainly(_code))]
     """The code: "DML305"."""
 
     reason: Annotated[str, AfterValidator(plainly(_reason))]
-    """Why its findings are ignored. Reports show it."""
+    """The reason for ignoring them, which reports show."""
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
     """Patterns of the files in which the code is ignored, relative to the configuration's folder: of checked files, and of source
-    files whose lines created the descriptors. Default: all files."""
+    files whose lines created the descriptors. Default: all files.
+    """
 
 
 class Configuration(Record, strict=True):
@@ -69,28 +70,28 @@ class Configuration(Record, strict=True):
     """The DirectML feature level to check for."""
 
     levels: dict[Pattern, FeatureLevelField] = Field(default={})
-    """Other levels for some files, by patterns relative to the configuration's folder. The last that matches applies."""
+    """Feature levels of some files, by pattern relative to the configuration's folder. The last match applies."""
 
     exclude: list[Pattern] = Field(default=[])
-    """Patterns of files that are not checked where their folder is, relative to the configuration's folder."""
+    """Patterns of files to skip in folders, relative to the configuration's folder."""
 
     formats: Annotated[list[str], AfterValidator(plainly(_formats))] = Field(default=[])
-    """Formats of the report, each with a file, as in "sarif:report.sarif"; at most one without, for standard output."""
+    """Formats of the report, each with a file ("sarif:report.sarif"); at most one without a file, for standard output."""
 
     baseline: Annotated[str, Field(min_length=1)] | None = None
-    """The baseline to compare with, relative to the configuration's folder."""
+    """The baseline file, relative to the configuration's folder."""
 
     error_on_warning: bool = False
-    """Whether warnings fail the check as errors do."""
+    """True if warnings fail the check, too."""
 
     include_host: bool = False
-    """Whether nodes of models that are the host's arithmetic are judged like the others."""
+    """True if shape computations of ONNX models are judged like other nodes."""
 
     provider: Annotated[Provider, Field(strict=False)] | None = None
-    """A program that runs models on DirectML: `check` also says what it does with each node."""
+    """A program that runs models on DirectML. `check` also shows what it does with each node."""
 
     ignore: list[Ignore] = Field(default=[])
-    """Codes whose findings are ignored, each with a reason."""
+    """The codes that are ignored."""
 
 
 _BOOLEAN = ("true or false", "write one of them without quotes, or remove the key")
@@ -118,19 +119,16 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         'write like ["old/", "/models/*.json"], or remove the key for all files',
     ),
 }
-"""The value that each key expects, and the remedy for any other."""
-
-
-# Find and read a configuration; report everything that is wrong with one, with its place.
+"""Key -> its expected value, and the remedy for other values."""
 
 
 _BLANK = re.compile(r"\s*(#.*)?")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """The line of the statement that gives `path` its value, counted from 1; None where there is none.
+    """Return the line, from 1, of the TOML statement that sets the value at `path`, or None.
 
-    The statement is the last one of the shortest beginning of the text that parses and has a value at `path`.
+    It is the last statement of the shortest prefix of `text` that parses and has a value at `path`.
     """
     lines = text.split("\n")
     begun = 0
@@ -146,7 +144,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
 
 
 def has(value: Any, path: Sequence[str | int]) -> bool:
-    """Whether there is a value at `path`."""
+    """Return True if there is a value at `path`."""
     for step in path:
         try:
             value = value[step]
@@ -156,17 +154,17 @@ def has(value: Any, path: Sequence[str | int]) -> bool:
 
 
 OWN, SHARED = "dmlgather.toml", "pyproject.toml"
-"""Files that hold a configuration; of two in one folder, the first is used."""
+"""Names of configuration files. The first one takes precedence."""
 
 TABLE = ("tool", "dmlgather")
-"""The table of a pyproject.toml that holds the configuration."""
+"""The table of the configuration in pyproject.toml."""
 
 KeyPath = tuple[str | int, ...]
-"""Keys and indices from the root to a value."""
+"""Keys and indices from the document's root to a value."""
 
 
 class ConfigurationError(Exception):
-    """A configuration cannot be used; `problems` has a line for each thing that is wrong."""
+    """The error for a configuration that cannot be used. `problems`: one line per error."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -174,7 +172,7 @@ class ConfigurationError(Exception):
 
 
 class LoadedConfiguration(NamedTuple):
-    """A configuration and the file it comes from."""
+    """A configuration with its file."""
 
     file: Path
     text: str
@@ -182,62 +180,63 @@ class LoadedConfiguration(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """What its paths are relative to."""
+        """Return the folder to which the configuration's paths are relative."""
         return self.file.parent
 
     def line(self, *path: str | int) -> int | None:
-        """The line of a key."""
+        """Return the line of a key."""
         return line_of(self.text, (*_table(self.file), *path))
 
 
 def find(folder: Path) -> LoadedConfiguration | None:
-    """The configuration of the nearest folder from `folder` upwards that has one. ConfigurationError when it cannot be used."""
-    for above in (folder, *folder.parents):
+    """Load the configuration in `folder`, or in the nearest folder above it. Raises ConfigurationError if it cannot be used."""
+    for parent in (folder, *folder.parents):
         for name in (OWN, SHARED):
-            file = above / name
+            file = parent / name
             if os.path.isfile(file):  # noqa: PTH113 # unlike Path.is_file, it never raises
-                found = load(file, _nearer(file), required=name == OWN)
-                if found is not None:
-                    return found
+                loaded = load(file, _relative_to_cwd(file), required=name == OWN)
+                if loaded is not None:
+                    return loaded
     return None
 
 
-def _nearer(file: Path) -> Path:
-    """`file` as messages name it: relative if it is in the current folder."""
-    here = Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file
+def _relative_to_cwd(file: Path) -> Path:
+    cwd = Path.cwd()
+    return file.relative_to(cwd) if file.is_relative_to(cwd) else file
 
 
-def load(file: Path, shown: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
-    """The configuration in `file`, which messages call `shown`. None where it is not required and a pyproject.toml has none.
+def load(file: Path, display_path: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
+    """Load the configuration in `file`. Raises ConfigurationError if it cannot be used.
 
-    ConfigurationError when it cannot be used.
+    `display_path`: the file's name in messages. `required`: if False, return None for a pyproject.toml without the table.
     """
     import tomllib
 
-    shown = shown or file
+    display_path = display_path or file
     table = _table(file)
     try:
         text = read_text(file)
     except FileError as error:
-        raise ConfigurationError([f"{shown}: the configuration {error}"]) from None
+        raise ConfigurationError([f"{display_path}: the configuration {error}"]) from None
     if not required and TABLE[1] not in text:
         return None
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError([_syntax(shown, str(error))]) from None
+        raise ConfigurationError([_syntax(display_path, str(error))]) from None
     if not has(document, table):
         if not required:
             return None
-        raise ConfigurationError([f"{shown}: expected a table [{'.'.join(table)}], got none; fix: add it, or name another file"])
+        raise ConfigurationError(
+            [f"{display_path}: expected a table [{'.'.join(table)}], got none; fix: add it, or name another file"]
+        )
     data: Any = document
     for step in table:
         data = data[step]
     try:
-        return LoadedConfiguration(shown, text, Configuration.model_validate(data))
+        return LoadedConfiguration(display_path, text, Configuration.model_validate(data))
     except ValidationError as error:
-        raise ConfigurationError(list(_problems(error, shown, text, document, table))) from None
+        raise ConfigurationError(list(_problems(error, display_path, text, document, table))) from None
 
 
 def _table(file: Path) -> tuple[str, ...]:
@@ -252,7 +251,7 @@ def _syntax(file: Path, message: str) -> str:
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
-    """A line for each error that Pydantic found, with the place of the key, or of the table that lacks it."""
+    """Yield a line for each error of Pydantic, with the place of the key, or of the table that lacks the key."""
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)
@@ -260,33 +259,32 @@ def _problems(error: ValidationError, file: Path, text: str, document: Any, tabl
         while not has(document, existing):
             existing = existing[:-1]
         line = line_of(text, existing)
-        expected, got, remedy = _told(item["type"], steps, item["input"])
+        expected, got, remedy = _explained(item["type"], steps, item["input"])
         place = f"{file}:{line}" if line is not None and existing else str(file)
         yield f"{place}: {dotted(path) or 'the file'}: expected {expected}, got {got}; fix: {remedy}"
 
 
-def _told(kind: str, steps: KeyPath, given: Any) -> tuple[str, str, str]:
-    """Expected, got and remedy of an error."""
+def _explained(kind: str, steps: KeyPath, value: Any) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         part = Ignore if len(steps) > 1 else Configuration
-        key, known = str(steps[-1]), list(part.model_fields)
-        meant = closest(key, known) or next((name for name in known if name in key.split("_")), None)
-        remedy = f"write {meant}, or remove it" if meant else "remove it"
+        key, keys = str(steps[-1]), list(part.model_fields)
+        similar = closest(key, keys) or next((name for name in keys if name in key.split("_")), None)
+        remedy = f"write {similar}, or remove it" if similar else "remove it"
         if steps == TABLE[:1]:
             remedy = f"in {OWN}, write its keys without a table, at the top"
-        return f"one of {', '.join(known)}", f"the key {key!r}", remedy
+        return f"one of {', '.join(keys)}", f"the key {key!r}", remedy
     if not steps:
-        return "a table", _shown(given), "write [tool.dmlgather] in pyproject.toml"
+        return "a table", _shown(value), "write [tool.dmlgather] in pyproject.toml"
     name = next(str(step) for step in reversed(steps) if step in EXPECTED)
-    if name == "levels" and steps[-1] not in (name, given):  # a level, not a pattern
+    if name == "levels" and steps[-1] not in (name, value):  # a level, not a pattern
         name = "level"
     expected, remedy = EXPECTED[name]
-    if name == "level" and isinstance(given, str | float):
-        remedy += level_hint(str(given))
+    if name == "level" and isinstance(value, str | float):
+        remedy += level_hint(str(value))
     if kind == "missing":
         return expected, "nothing", remedy
-    meant = closest(given, CODES) if name == "code" and isinstance(given, str) else None
-    return expected, _shown(given), f"write {meant}" if meant else remedy
+    similar = closest(value, CODES) if name == "code" and isinstance(value, str) else None
+    return expected, _shown(value), f"write {similar}" if similar else remedy
 
 
 def _shown(value: Any) -> str:

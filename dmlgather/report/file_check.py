@@ -1,4 +1,4 @@
-"""Check one file, or many with several processes, this one among them."""
+"""Checking one file, or many files with worker processes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,20 @@ from dmlgather.report.finding_status import ProgramLine, ReportedFinding
 if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
-# What checks a file is imported for the first file of its kind.
-
-
-def _onnx(path: Path, level: FeatureLevel, asked: Asked) -> CheckedModel:
-    from dmlgather.onnx_checking.check import check_model
-
-    return check_model(path, level, asked.include_host, asked.provider)
-
-
 SUFFIXES = (".json", *STREAMS, ".onnx", ".ort", ".xml")
-"""The suffixes of files that are looked for in folders. ORT and XML are always of another sort, which the report counts."""
+"""Suffixes of the files that are checked in folders. .ort and .xml files are only counted as skipped."""
 
 NO_IR = (
     "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "
     "single layer of an IR"
 )
-"""What is said of a file .xml."""
+"""The problem of a .xml file."""
 
 
-class Asked(NamedTuple):
-    """What is asked of each file. allow_outside: as in `check_file`. include_host, provider: as in `check_model`. limits: of the
-    work on it.
+class CheckOptions(NamedTuple):
+    """Options of checking a file.
+
+    `allow_outside`: as in `check_file`. `include_host`, `provider`: as in `check_model`. `limits`: of the work on the file.
     """
 
     allow_outside: bool = False
@@ -55,19 +47,19 @@ class Asked(NamedTuple):
     limits: Limits = DEFAULT
 
 
-def file_report(path: Path, level: FeatureLevel, asked: Asked) -> tuple[FileReport, bool]:
-    """The report of a file at a feature level, and whether the file is of another sort.
+def file_report(path: Path, level: FeatureLevel, options: CheckOptions) -> Checked:
+    """Check a file at a feature level.
 
-    A file that takes too long, too much memory, or that meets an error in dmlgather is a problem of its own.
+    A file that exceeds the limits of time or memory, or that causes an internal error, gets a problem: this never raises.
     """
     try:
-        with asked.limits.over(path):
-            return _checked(path, level, asked)
+        with options.limits.over(path):
+            return _checked(path, level, options)
     except LimitError as error:
         message = f"{error}; it is not checked"
     except RecursionError:
         message = "is nested too deeply"
-    except Exception as error:  # no file may cost the report of the others
+    except Exception as error:  # one file must not prevent the report on the others
         if is_debugged():
             traceback.print_exception(error)
         hint = "" if is_debugged() else f"; set {DEBUG}=1 for a traceback"
@@ -81,10 +73,11 @@ def _unchecked(path: Path, level: FeatureLevel, message: str) -> FileReport:
     return FileReport(file=str(path), level=level, kind="unknown", problems=(problem,))
 
 
-def _checked(path: Path, level: FeatureLevel, asked: Asked) -> tuple[FileReport, bool]:
+def _checked(path: Path, level: FeatureLevel, options: CheckOptions) -> Checked:
+    # Modules are imported for the first file of a kind.
     name = path.name.lower()
     if name.endswith(".onnx"):
-        return _model(_onnx(path, level, asked), level), False
+        return _model(_check_onnx(path, level, options), level), False
     if name.endswith(".xml") and path.is_file():
         return _unchecked(path, level, NO_IR), True
     if name.endswith(STREAMS):
@@ -93,11 +86,17 @@ def _checked(path: Path, level: FeatureLevel, asked: Asked) -> tuple[FileReport,
         return _json(check_lines_file(path, level), level)
     from dmlgather.directml.dxdispatch.model_file import check_file
 
-    return _json(check_file(path, level, asked.allow_outside), level)
+    return _json(check_file(path, level, options.allow_outside), level)
 
 
-def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> tuple[FileReport, bool]:
-    """The report of what standard input holds, and whether it is of another sort. allow_outside: as in `check_file`."""
+def _check_onnx(path: Path, level: FeatureLevel, options: CheckOptions) -> CheckedModel:
+    from dmlgather.onnx_checking.check import check_model
+
+    return check_model(path, level, options.include_host, options.provider)
+
+
+def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> Checked:
+    """Check standard input. `allow_outside`: as in `check_file`."""
     from dmlgather.directml.dxdispatch.descriptor_lines import check_stdin
 
     checked = check_stdin(sys.stdin.buffer, level, allow_outside)
@@ -105,7 +104,7 @@ def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> tuple[File
     return report.with_lines(checked.lines), foreign
 
 
-def _json(checked: CheckedFile, level: FeatureLevel) -> tuple[FileReport, bool]:
+def _json(checked: CheckedFile, level: FeatureLevel) -> Checked:
     report = FileReport(
         file=checked.file,
         level=level,
@@ -118,14 +117,16 @@ def _json(checked: CheckedFile, level: FeatureLevel) -> tuple[FileReport, bool]:
 
 
 def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
-    """What sorts problems by place; those without a line, such as how many more there are, come last."""
+    """Return a sort key of problems by place. Those without a line, such as the number of further ones, come last."""
     return problem.line is None, problem.line or 0, problem.column or 0
 
 
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
-    """The findings, open. named: whether their subjects are the names of descriptors, and may be lines of a program."""
+    """Return the findings as open ones. `named`: their subjects are names of descriptors, which may be lines of a program."""
     reported = map(ReportedFinding.of_located, findings)
-    return tuple(each.model_copy(update={"created": ProgramLine.of(each.subject)}) if named else each for each in reported)
+    if not named:
+        return tuple(reported)
+    return tuple(finding.model_copy(update={"created": ProgramLine.of(finding.subject)}) for finding in reported)
 
 
 def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:
@@ -143,52 +144,51 @@ def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:
     )
 
 
-# Check many files with several processes, this one among them.
-
-
 Checked = tuple[FileReport, bool]
-"""The report of a file, and whether the file is of another sort."""
+"""The report of a file, and True if the file is neither a model nor a descriptor."""
 
-Files = Sequence[tuple[Path, FeatureLevel, Asked]]
-"""Files, each with the feature level to check it for, and what else is asked of it: the arguments of `file_report`."""
+Files = Sequence[tuple[Path, FeatureLevel, CheckOptions]]
+"""Arguments of `file_report` for each file."""
 
 Note = Callable[[str], None]
-"""Takes what a user should know that is no finding."""
+"""A function that shows a note to the user."""
 
 
-def ignored(note: str) -> None:
-    """The `Note` of callers who need none."""
+def no_note(note: str) -> None:
+    """Discard a note."""
 
 
-SHARED_FROM = 3_000
-"""Files that one process checks in the time that another takes to start."""
+FILES_PER_WORKER = 3_000
+"""Number of files that one process checks in the time in which a worker process starts."""
 
-MOST = 4
-"""Processes that are used by default, at most: each needs about 60 MB."""
+MOST_PROCESSES = 4
+"""Default maximum of processes; each takes about 60 MB."""
 
 BATCH = 100
-"""Files that a process takes at a time: few enough that all processes end at about the same time."""
+"""Number of files that a process takes at a time. Small batches let all processes end at about the same time."""
 
 
-def check_all(files: Files, jobs: int | None = 1, note: Note = ignored) -> list[Checked]:
-    """Check each file at its feature level; the results are in order. jobs: processes to use, at most, this one counted; None for
-    one per CPU and at most MOST. A worker process is started per SHARED_FROM files; `note` is told of one that cannot be.
+def check_all(files: Files, jobs: int | None = 1, note: Note = no_note) -> list[Checked]:
+    """Check files, and return the results in the same order.
+
+    `jobs`: maximum number of processes, including this one; None for one per CPU, at most `MOST_PROCESSES`. One worker is
+    started per `FILES_PER_WORKER` files. `note`: called if a worker cannot be started.
     """
-    workers = min(len(files) // SHARED_FROM, (min(cpus(), MOST) if jobs is None else jobs) - 1)
-    return _shared(files, workers, note) if workers > 0 else _check(files)
+    workers = min(len(files) // FILES_PER_WORKER, (min(cpus(), MOST_PROCESSES) if jobs is None else jobs) - 1)
+    return _check_with_workers(files, workers, note) if workers > 0 else _check(files)
 
 
-def prepare_to_end() -> None:
-    """Collect garbage rarely, in a process that checks files and ends: it would free little of what imports and reports need."""
+def reduce_garbage_collection() -> None:
+    """Collect garbage rarely. A process that checks files and then ends keeps nearly all of its objects."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
 
 
 def serve() -> None:
-    """What a worker process runs: batches of files come in at standard input, and their reports go out at standard output."""
-    prepare_to_end()
+    """Run a worker process: read batches of files from standard input, and write their reports to standard output."""
+    reduce_garbage_collection()
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
-    while (files := _received(sys.stdin.buffer)) is not None:
+    while (files := _receive(sys.stdin.buffer)) is not None:
         _send(_check(files), answers)
 
 
@@ -199,8 +199,8 @@ def _send(value: Any, pipe: Any) -> None:
     pipe.flush()
 
 
-def _received(pipe: Any) -> Any:
-    """What the other process sent; None where it has closed the pipe."""
+def _receive(pipe: Any) -> Any:
+    """Return an object from the other process, or None if that closed the pipe."""
     import pickle
 
     try:
@@ -213,43 +213,44 @@ def _check(files: Files) -> list[Checked]:
     return [file_report(*file) for file in files]
 
 
-def _shared(files: Files, workers: int, note: Note) -> list[Checked]:
-    """Worker processes take batches from the front, this process takes them from the back. If a worker process dies or cannot be
-    started, this one checks what it would have.
+def _check_with_workers(files: Files, workers: int, note: Note) -> list[Checked]:
+    """Check files with worker processes, which take batches from the front, and in this process, from the back.
+
+    This process also checks the batches of a worker that dies or cannot be started.
     """
     batches = {start: files[start : start + BATCH] for start in range(0, len(files), BATCH)}
-    waiting = deque(batches)
-    found: dict[int, list[Checked]] = {}
+    queue = deque(batches)
+    results: dict[int, list[Checked]] = {}
     with ExitStack() as stack:
-        talking: list[threading.Thread] = []
+        threads: list[threading.Thread] = []
         try:
-            while len(talking) < workers:
-                talking.append(stack.enter_context(_WorkerProcess(batches, waiting, found)).thread)
-        except (OSError, RuntimeError) as error:  # no process, or no thread to talk to it
-            note(f"{len(talking)} of {workers} worker processes could be started, and the rest is checked without them: {error}")
-        _take(batches, waiting, found)
-        for thread in talking:
+            while len(threads) < workers:
+                threads.append(stack.enter_context(_WorkerProcess(batches, queue, results)).thread)
+        except (OSError, RuntimeError) as error:  # the process or its thread cannot be started
+            note(f"{len(threads)} of {workers} worker processes could be started, and the rest is checked without them: {error}")
+        _check_queue(batches, queue, results)
+        for thread in threads:
             thread.join()
-        _take(batches, waiting, found)
-    return [checked for start in batches for checked in found[start]]
+        _check_queue(batches, queue, results)  # batches of workers that died
+    return [checked for start in batches for checked in results[start]]
 
 
-def _take(batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
-    while waiting:
+def _check_queue(batches: dict[int, Files], queue: deque[int], results: dict[int, list[Checked]]) -> None:
+    while queue:
         try:
-            start = waiting.pop()
-        except IndexError:  # a worker process took the last one
+            start = queue.pop()
+        except IndexError:  # a worker took the last batch
             return
-        found[start] = _check(batches[start])
+        results[start] = _check(batches[start])
 
 
 class _WorkerProcess:
-    """A Python process that checks files, and the thread that talks to it. Leaving the context ends the process."""
+    """A Python process that checks batches, and the thread that serves it. Leaving the context ends the process."""
 
-    def __init__(self, batches: dict[int, Files], waiting: deque[int], found: dict[int, list[Checked]]) -> None:
-        self._batches, self._waiting, self._found = batches, waiting, found
+    def __init__(self, batches: dict[int, Files], queue: deque[int], results: dict[int, list[Checked]]) -> None:
+        self._batches, self._queue, self._results = batches, queue, results
         self._process = start_python("-c", f"from {__name__} import serve; serve()")
-        self.thread = threading.Thread(target=self._talk, daemon=True)
+        self.thread = threading.Thread(target=self._serve, daemon=True)
         try:
             self.thread.start()
         except RuntimeError:
@@ -262,21 +263,21 @@ class _WorkerProcess:
     def __exit__(self, *_: object) -> None:
         end(self._process)
 
-    def _talk(self) -> None:
+    def _serve(self) -> None:
         import pickle
 
-        questions, answers = self._process.stdin, self._process.stdout
-        while self._waiting:
+        requests, answers = self._process.stdin, self._process.stdout
+        while self._queue:
             try:
-                start = self._waiting.popleft()
-            except IndexError:  # another process took the last one
+                start = self._queue.popleft()
+            except IndexError:  # another process took the last batch
                 return
             try:
-                _send(self._batches[start], questions)
-                answer = _received(answers)
+                _send(self._batches[start], requests)
+                answer = _receive(answers)
             except (OSError, ValueError, pickle.UnpicklingError):  # the process died, or is being ended
                 answer = None
             if answer is None:
-                self._waiting.appendleft(start)
+                self._queue.appendleft(start)
                 return
-            self._found[start] = answer
+            self._results[start] = answer

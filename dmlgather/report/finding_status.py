@@ -1,4 +1,4 @@
-"""Which findings count, and what causes them: 47 nodes of one pattern are one cause with 47 places."""
+"""The status of findings (open, known, ignored), and their causes: 47 nodes of one pattern have one cause."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from dmlgather.wording import counted
 
 
 class FindingStatus(enum.StrEnum):
-    """Whether a finding counts."""
+    """The status of a finding. Only open findings can fail the check."""
 
     OPEN = "open"
-    """It counts: an error fails the check."""
+    """The finding counts."""
     KNOWN = "known"
-    """It does not: the baseline has it."""
+    """The finding is in the baseline."""
     IGNORED = "ignored"
-    """It does not: the configuration ignores its code in this file, with a reason."""
+    """The configuration ignores the finding's code in its file."""
 
 
 class ProgramLine(Record):
     """A line of a program that creates an operator."""
 
     file: str
-    """The source file as the compiler named it, with slashes; relative to the current folder if it is below."""
+    """The source file as named by the compiler, with slashes; relative to the current folder if it is inside."""
 
     line: int = Field(ge=1)
     """The line, counted from 1."""
@@ -40,39 +40,38 @@ class ProgramLine(Record):
 
     @classmethod
     def of(cls, name: str) -> ProgramLine | None:
-        """Return the line that the name of a descriptor states, such as "src/rows.cpp:12"; None for another name."""
-        found = program_line(name)
-        file = program_file(found[0]) if found else None
-        return cls(file=file, line=found[1]) if found and file and found[1] else None
+        """Return the line in a descriptor's name, such as "src/rows.cpp:12", or None if the name has another form."""
+        place = program_line(name)
+        file = program_file(place[0]) if place else None
+        return cls(file=file, line=place[1]) if place and file and place[1] else None
 
 
-def _none(value: object) -> bool:
-    """Whether a field is left out of JSON."""
+def _is_none(value: object) -> bool:
     return value is None
 
 
 class ReportedFinding(LocatedFinding):
-    """A finding in a file, and whether it counts."""
+    """A finding in a file, with its status."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
     status: FindingStatus = Field(default=FindingStatus.OPEN, alias="standing")
-    """Whether it counts: "open" does; "known" is in the baseline, "ignored" in the configuration."""
+    """The status: "open" counts, "known" is in the baseline, "ignored" in the configuration."""
 
     reason: str = ""
-    """Why the configuration ignores it; empty for any other."""
+    """The configuration's reason for ignoring it; empty for other statuses."""
 
-    created: ProgramLine | None = Field(default=None, exclude_if=_none)
-    """The line of the program that creates the descriptor, where the descriptor's name states it; left out of any other."""
+    created: ProgramLine | None = Field(default=None, exclude_if=_is_none)
+    """The line of the program that creates the descriptor; left out unless the descriptor's name states it."""
 
     @classmethod
     def of_located(cls, finding: LocatedFinding, status: FindingStatus = FindingStatus.OPEN, reason: str = "") -> ReportedFinding:
-        """`finding` with its status."""
+        """Return `finding` with a status."""
         return cls.model_construct(**{**finding.__dict__, "standing": status, "reason": reason})
 
     @property
     def head(self) -> str:
-        """Where to look first: FILE:LINE of the program, else `place`."""
+        """Return the place to look at first: FILE:LINE of the program, otherwise `place`."""
         return self.place if self.created is None else str(self.created)
 
     def __str__(self) -> str:
@@ -82,14 +81,14 @@ class ReportedFinding(LocatedFinding):
 
     @property
     def remark(self) -> str:
-        """The text after a finding that does not count; empty for one that does."""
+        """Return the status as text behind a finding; empty for an open one."""
         if self.status is FindingStatus.KNOWN:
             return " (known: in the baseline)"
         return f" (ignored: {self.reason})" if self.status is FindingStatus.IGNORED else ""
 
 
 class Fingerprint(Record):
-    """What identifies a finding: all but its line and column, so that moving it in the file changes nothing."""
+    """The identity of a finding: everything but line and column, so that it may move in the file."""
 
     file: str
     """The file, relative to the folder of the baseline, with slashes."""
@@ -98,10 +97,10 @@ class Fingerprint(Record):
     """The finding's code: "DML302"."""
 
     subject: str = ""
-    """The part of the file that `path` starts from: "dispatchables.gather"; empty for a single descriptor."""
+    """The part of the file where `path` starts: "dispatchables.gather"; empty for a single descriptor."""
 
     path: str = ""
-    """The field, in DirectML's names: "OutputTensor.Sizes". Empty for the whole descriptor."""
+    """The field, in DirectML's names: "OutputTensor.Sizes"; empty for the whole descriptor."""
 
     got: str
     """The actual value."""
@@ -112,23 +111,23 @@ class Fingerprint(Record):
 
 
 class CountedFingerprint(Fingerprint):
-    """A finding in a baseline, and how often it occurs."""
+    """A finding in a baseline, with its number of occurrences."""
 
     count: int = Field(default=1, ge=1)
-    """The number of findings that are the same."""
+    """The number of findings with this identity."""
 
     def __str__(self) -> str:
         return super().__str__() + (f" ({counted(self.count, 'time')})" if self.count > 1 else "")
 
 
 class UnusedIgnore(Record):
-    """An entry of the configuration that ignores a code and matches no finding."""
+    """An ignore entry of the configuration that matches no finding."""
 
     file: str
     """The file of the configuration."""
 
     line: int | None = Field(default=None, ge=1)
-    """Line of the entry, counted from 1; None where it is not known."""
+    """The line of the entry, counted from 1; null if it is unknown."""
 
     code: str
     """The code that it ignores."""
@@ -138,59 +137,53 @@ class UnusedIgnore(Record):
         return f"{place}: note: this entry for {self.code} matches no finding; remove it"
 
 
-# Findings by what causes them: 47 nodes of one pattern are one cause with 47 places.
-
-
 UNKNOWN = ("EXP301", "EXP302")
-"""The codes of what a model leaves open. One input of the model may decide several inputs of a node."""
+"""The codes of findings about what a model leaves open."""
 
 _DECIDES = re.compile(r"(?<!\w)('[^']*')(?=, an input of the graph)|(?<=input )('[^']*')")
-"""The input of the model that decides a value, as findings name it."""
+"""The text in findings that names the model's input on which a value depends."""
 
-_TRIED = " (with "
-"""Before the sizes that something was tried with, at the end of a text."""
+_EXAMPLE = " (with "
+"""The start of the example sizes at the end of a finding's text."""
 
-_OWN = (
+_NODE_SPECIFIC = (
     (re.compile(r"""(?<!\w)'[^']*'|"[^"]*\""""), "''"),
     (re.compile(r"\{[^{}]*\}"), "{}"),
     (re.compile(r"\[[^][]*\]"), "[]"),
     (re.compile(r"(?<![\w.])(?<!\w-)-?\d+(?!\w)"), "0"),
 )
-"""What is a node's own in the texts of a finding: names, shapes, and numbers that are no part of a word. The time that they take
-grows with the length of a text, which a hostile file may make long, and not with its square.
+"""Patterns and replacements of what differs between the nodes of one cause: names, shapes, and numbers outside of words.
+Matching takes time linear in the text, which a hostile file may make long.
 """
 
 
 class Cause(Record):
-    """What findings have in common that one change may mend: code and standing, and texts that are alike but for the names and
-    numbers of each node.
-    """
+    """Findings that one change may fix: equal code and status, and texts that only differ in names and numbers."""
 
     code: str
-    """The code of its findings."""
+    """The code of the findings."""
 
     severity: Severity
-    """Their severity."""
+    """The severity of the findings."""
 
     standing: FindingStatus
-    """Whether they count."""
+    """The status of the findings."""
 
     findings: tuple[int, ...]
-    """Their positions in the `findings` of the file, counted from 0. Each finding has one cause."""
+    """The positions of the findings in the file's `findings`, counted from 0. Each finding has one cause."""
 
     places: tuple[str, ...]
-    """The field of each of them, from the root of the file on: "If_0.then_branch/Slice_7.starts"."""
+    """The field of each finding, from the root of the file: "If_0.then_branch/Slice_7.starts"."""
 
 
 def causes(findings: Sequence[ReportedFinding], of_model: bool) -> tuple[Cause, ...]:
-    """Return the causes of the findings of a file, in the order of their first findings. of_model: whether it is an ONNX model.
+    """Return the causes of a file's findings, in the order of their first findings. `of_model`: the file is an ONNX model.
 
-    A finding about a whole file, and one in a file of another sort, where each has a line of its own, is the only one of its
-    cause.
+    Only findings about nodes of ONNX models are grouped. Every other finding is a cause of its own.
     """
     grouped: dict[Hashable, list[int]] = {}
     for number, finding in enumerate(findings):
-        grouped.setdefault(_alike(finding) if of_model and finding.subject else number, []).append(number)
+        grouped.setdefault(_cause_key(finding) if of_model and finding.subject else number, []).append(number)
     return tuple(_cause(findings, numbers) for numbers in grouped.values())
 
 
@@ -200,18 +193,17 @@ def _cause(findings: Sequence[ReportedFinding], numbers: Sequence[int]) -> Cause
     return Cause(code=first.code, severity=first.severity, standing=first.status, findings=tuple(numbers), places=places)
 
 
-def _alike(finding: ReportedFinding) -> Hashable:
-    """What the findings of one cause have in common."""
+def _cause_key(finding: ReportedFinding) -> Hashable:
     texts = [finding.expected, finding.got, finding.remedy]
-    if finding.code in UNKNOWN:
-        where, decided = "", tuple(_DECIDES.findall(f"{finding.got} {finding.remedy}"))
+    if finding.code in UNKNOWN:  # the path is left out: one input of the model may decide several inputs of a node
+        path, inputs = "", tuple(_DECIDES.findall(f"{finding.got} {finding.remedy}"))
     else:
-        where, decided = finding.path, ()
-    return finding.code, finding.status, decided, tuple(_without_own(text) for text in (where, *texts))
+        path, inputs = finding.path, ()
+    return finding.code, finding.status, inputs, tuple(_generalised(text) for text in (path, *texts))
 
 
-@lru_cache(maxsize=1024)  # what is expected, and the fix, are often the same
-def _without_own(text: str) -> str:
-    for pattern, replacement in _OWN:
+@lru_cache(maxsize=1024)  # many findings have the same texts
+def _generalised(text: str) -> str:
+    for pattern, replacement in _NODE_SPECIFIC:
         text = pattern.sub(replacement, text)
-    return text.rpartition(_TRIED)[0] if _TRIED in text and text.endswith(")") else text
+    return text.rpartition(_EXAMPLE)[0] if _EXAMPLE in text and text.endswith(")") else text

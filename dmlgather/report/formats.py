@@ -1,4 +1,4 @@
-"""The formats of a report, by their names in `--output-format`, and where they are written."""
+"""The output formats of a report: SARIF, JUnit, GitHub's workflow commands, JSON and text."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
-"""The name of the folder to which URIs are relative: the checkout on GitHub, else the current folder."""
+"""The name in SARIF of the folder to which URIs are relative (`paths.repository`)."""
 
 MOST_LOCATIONS = 1_000
-"""Locations of a result that GitHub takes. Source: GitHub's documentation, "SARIF support for code scanning"."""
+"""Maximum number of locations of a result on GitHub. Source: GitHub's documentation, "SARIF support for code scanning"."""
 
 
 def sarif_lines(report: CheckReport) -> Iterator[str]:
-    """One SARIF log with one run. Bytes of file names that are not text are percent-encoded in URIs and escaped in messages."""
+    """Yield a SARIF log with one run. Undecodable bytes of file names are percent-encoded in URIs and escaped in messages."""
     from pydantic_sarif import model as sarif
 
     folder = paths.repository()
@@ -54,7 +54,7 @@ def _run(report: CheckReport, folder: str) -> Any:
         for cause in file.causes
     ]
     results += [_absent(entry, report, folder) for entry in report.vanished]
-    known = rules(providers=report.provider is not None)
+    all_rules = rules(providers=report.provider is not None)
     return sarif.Run(
         tool=sarif.Tool(
             driver=sarif.ToolComponent(
@@ -62,7 +62,7 @@ def _run(report: CheckReport, folder: str) -> Any:
                 version=report.version,
                 semanticVersion=report.version,
                 language="en",
-                rules=known,
+                rules=all_rules,
             )
         ),
         columnKind=sarif.ColumnKind.unicodeCodePoints,
@@ -82,22 +82,24 @@ def _run(report: CheckReport, folder: str) -> Any:
 
 
 def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
-    """A cause. Its first place is the location, because code scanning shows one; the others are related locations. What a
-    program dumped also has its place in the dump there.
+    """Return the SARIF result of one cause.
+
+    The first place is the location, because code scanning shows only one; the others are related locations. A descriptor that a
+    program dumped has its place in the dump among these.
     """
     from pydantic_sarif import model as sarif
 
     finding = findings[0]
-    told = common(findings)
+    merged = common(findings)
     state = {}
     if report.baseline is not None:
         known = finding.status is FindingStatus.KNOWN
         state["baselineState"] = sarif.BaselineState.unchanged if known else sarif.BaselineState.new
     ignored = [sarif.Suppression(kind=sarif.Kind1.external, justification=printable(finding.reason))]
-    text = f"{told.message}: expected {told.expected}, got {told.got}; fix: {told.remedy}"
+    text = f"{merged.message}: expected {merged.expected}, got {merged.got}; fix: {merged.remedy}"
     others = findings if finding.created else findings[1:]
-    related = [_location(each.file, each.line, each.column, folder, each.full_path) for each in others]
-    number = sum(each.lines for each in findings)
+    related = [_location(other.file, other.line, other.column, folder, other.full_path) for other in others]
+    number = sum(finding.lines for finding in findings)
     return sarif.Result(
         ruleId=finding.code,
         ruleIndex=INDEX[finding.code],
@@ -139,37 +141,37 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
     ]
 
 
-def _shown(found: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
-    """File, line and column next to which something is shown: of what a program dumped, where the program creates it."""
-    created = found.created if isinstance(found, ReportedFinding) else ProgramLine.of(getattr(found, "subject", ""))
-    return (found.file, found.line, getattr(found, "column", None)) if created is None else (created.file, created.line, None)
+def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
+    """Return the file, line and column to show: for a dumped descriptor, those in the program that creates it."""
+    created = item.created if isinstance(item, ReportedFinding) else ProgramLine.of(getattr(item, "subject", ""))
+    return (item.file, item.line, getattr(item, "column", None)) if created is None else (created.file, created.line, None)
 
 
 def _location(file: str, line: int | None, column: int | None, folder: str, name: str = "") -> Any:
     from pydantic_sarif import model as sarif
 
-    uri, inside = paths.uri(file, folder)
-    where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if inside else {}))}
+    uri, is_relative = paths.uri(file, folder)
+    where: dict[str, Any] = {"artifactLocation": sarif.ArtifactLocation(uri=uri, **({"uriBaseId": ROOT} if is_relative else {}))}
     if line is not None:
         where["region"] = sarif.Region(startLine=line, **({} if column is None else {"startColumn": column}))
     logical = {"logicalLocations": [sarif.LogicalLocation(fullyQualifiedName=printable(name))]} if name else {}
     return sarif.Location(physicalLocation=sarif.PhysicalLocation(**where), **logical)
 
 
-# Findings as test results in JUnit's format: a test case per file, and per node of a model.
-
-
 def junit_lines(report: CheckReport) -> Iterator[str]:
-    """A suite of test cases: findings that fail the check are failures, problems are errors, all other findings are output."""
+    """Yield a JUnit suite with a test case per file and per node of a model.
+
+    Findings that fail the check are failures, problems are errors, other findings are output.
+    """
     from junitparser import JUnitXml, TestSuite
 
     suite = TestSuite("dmlgather check")
     suite.add_testcases([case for file in report.files for case in _cases(file, report.fails)])
     document = JUnitXml("dmlgather")
     document.add_testsuite(suite)
-    written = io.BytesIO()
-    document.write(written, pretty=True)
-    yield written.getvalue().decode("utf-8").rstrip()
+    buffer = io.BytesIO()
+    document.write(buffer, pretty=True)
+    yield buffer.getvalue().decode("utf-8").rstrip()
 
 
 def _cases(file: FileReport, fails: Callable[[ReportedFinding], bool]) -> Iterator[TestCase]:
@@ -186,10 +188,10 @@ _Split = tuple[list[ReportedFinding], list[ReportedFinding]]
 
 
 def _split(findings: Iterable[ReportedFinding], fails: Callable[[ReportedFinding], bool]) -> _Split:
-    found: _Split = ([], [])
+    parts: _Split = ([], [])
     for finding in findings:
-        found[not fails(finding)].append(finding)
-    return found
+        parts[not fails(finding)].append(finding)
+    return parts
 
 
 def _case(name: str, group: str, findings: _Split, problems: Sequence[FileProblem], verdict: str = "") -> TestCase:
@@ -199,10 +201,10 @@ def _case(name: str, group: str, findings: _Split, problems: Sequence[FileProble
     output = [*filter(None, [verdict]), *(f"{finding}{finding.remark}" for finding in others)]
     results: list[FinalResult] = []
     if problems:
-        results.append(_told(Error("not understood", "problem"), problems))
+        results.append(_with_text(Error("not understood", "problem"), problems))
     if errors:
         codes = ", ".join(dict.fromkeys(finding.code for finding in errors))
-        results.append(_told(Failure(f"{counted(len(errors), 'error')}: {codes}", "error"), errors))
+        results.append(_with_text(Failure(f"{counted(len(errors), 'error')}: {codes}", "error"), errors))
     case = TestCase(name, group)
     case.result = results
     if output:
@@ -210,35 +212,31 @@ def _case(name: str, group: str, findings: _Split, problems: Sequence[FileProble
     return case
 
 
-def _told(result: FinalResult, found: Iterable[object]) -> FinalResult:
-    result.text = _text(found)
+def _with_text(result: FinalResult, items: Iterable[object]) -> FinalResult:
+    result.text = _text(items)
     return result
 
 
-def _text(found: Iterable[object]) -> str:
-    return "\n".join(printable(str(line)) for line in found)
-
-
-# Findings as workflow commands, which GitHub Actions shows next to the lines of a pull request. Source: GitHub's
-# documentation, "Workflow commands for GitHub Actions": ::error file=…,line=…,col=…,title=…::message.
+def _text(items: Iterable[object]) -> str:
+    return "\n".join(printable(str(item)) for item in items)
 
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-"""The workflow command of each severity."""
+"""Severity -> workflow command."""
 
 MOST_PLACES = 100
-"""Places of a cause that an annotation names."""
+"""Maximum number of places of a cause in an annotation."""
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def github_lines(report: CheckReport) -> Iterator[str]:
-    """A command per problem and per cause whose findings count, at the first place; a line of the log per known cause."""
+    """Yield a workflow command per problem and per open cause, at its first place, and a line of the log per known cause."""
     folder = repository()
     for file in report.files:
         for problem in file.problems:
-            yield command("error", _in(folder, problem), "not understood", str(problem))
+            yield command("error", _shown_in(folder, problem), "not understood", str(problem))
         for cause, findings in file.by_cause():
             if cause.standing is FindingStatus.OPEN:
                 yield _annotation(cause, findings, folder)
@@ -258,34 +256,31 @@ def _annotation(cause: Cause, findings: list[ReportedFinding], folder: str) -> s
         more = [f"and {len(places) - MOST_PLACES} others"] if len(places) > MOST_PLACES else []
         title = f"{first.code} at {len(places)} places"
         message = "\n".join([line(common(findings), len(places)), *places[:MOST_PLACES], *more])
-    return command(COMMANDS[first.severity], _in(folder, first), title, message)
+    return command(COMMANDS[first.severity], _shown_in(folder, first), title, message)
 
 
-def _in(folder: str, found: ReportedFinding | FileProblem) -> tuple[str, int | None, int | None]:
-    """As `_shown`, with the file relative to a folder."""
-    file, line, column = _shown(found)
+def _shown_in(folder: str, item: ReportedFinding | FileProblem) -> tuple[str, int | None, int | None]:
+    file, line, column = _shown(item)
     return named(file, folder), line, column
 
 
 def command(kind: str, place: tuple[str | None, int | None, int | None], title: str, message: str) -> str:
-    """One workflow command about a place: file, line and column. Characters that would end it or a property are escaped, and
-    control characters of terminals.
+    """Return a workflow command of GitHub Actions: ::error file=…,line=…,col=…,title=…::message.
+
+    `place`: file, line and column. Control characters are escaped, and characters that would end the command or a property.
+    Source: GitHub's documentation, "Workflow commands for GitHub Actions".
     """
-    given = {**dict(zip(("file", "line", "col"), place, strict=True)), "title": title}
-    properties = ",".join(f"{key}={escaped(value, _PROPERTY)}" for key, value in given.items() if value is not None)
+    values = {**dict(zip(("file", "line", "col"), place, strict=True)), "title": title}
+    properties = ",".join(f"{key}={escaped(value, _PROPERTY)}" for key, value in values.items() if value is not None)
     return f"::{kind} {properties}::{escaped(message, _DATA)}"
 
 
 def escaped(value: object, replacements: dict[str, str]) -> str:
-    """`value` with these characters replaced, and others that cannot be shown escaped."""
+    """Return `value` with `replacements` of characters, and with unprintable characters escaped."""
     return "".join(replacements.get(character, printable(character)) for character in str(value))
 
 
-# The formats of a report, by their names in `--output-format`, and where they are written.
-
-
 def _json_lines(report: CheckReport) -> Iterator[str]:
-    """The report as one JSON object; `dmlgather schema report` prints its schema."""
     yield json.dumps(report.model_dump(mode="json"), indent=2)
 
 
@@ -295,21 +290,21 @@ DATA: dict[str, Callable[[CheckReport], Iterator[str]]] = {
     "junit": junit_lines,
     "github": github_lines,
 }
-"""The lines of a report in each format for other programs."""
+"""Format for other programs -> function that yields the lines."""
 
 FORMATS = ("text", "concise", *DATA)
 """The names of all formats."""
 
 
 class Output(NamedTuple):
-    """A format and the file to write to; standard output where that is None."""
+    """A format and its file; None for standard output."""
 
     format: str
     file: Path | None = None
 
     @classmethod
     def parse(cls, value: str, folder: Path | None = None) -> Output:
-        """The output that a user names: "text", or "sarif:report.sarif" for a file in `folder`. ValueError for anything else."""
+        """Parse "FORMAT", or "FORMAT:FILE" with a file relative to `folder`. Raises ValueError for other text."""
         name, colon, file = value.partition(":")
         if name not in FORMATS or (colon and not file):
             raise ValueError(
@@ -318,8 +313,9 @@ class Output(NamedTuple):
         return cls(name, (folder or Path()) / file if colon else None)
 
     def write(self, report: CheckReport, listed: NodeListing = NodeListing.WRONG, made_from: Iterable[Path] = ()) -> None:
-        """Write the report there. FileError when a file cannot be written, or when it is one of `made_from`. listed: the nodes of
-        models that text lists.
+        """Write the report. Raises FileError if the file cannot be written, or is one of `made_from`.
+
+        `listed`: the nodes of models that text formats list.
         """
         if self.file is not None:
             with writing(self.file, made_from) as file:
@@ -340,15 +336,16 @@ class Output(NamedTuple):
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """These outputs, files first, and one for standard output: by default github in a workflow of GitHub Actions, text elsewhere.
+    """Return the outputs, files first, then one for standard output.
 
-    ValueError for two formats in one file or on standard output.
+    The default for standard output is github in a workflow of GitHub Actions, otherwise text. Raises ValueError for two formats
+    in one file or on standard output.
     """
     files: dict[Path | None, Output] = {}
     for output in outputs:
-        other = files.setdefault(output.file, output)
-        if other != output:
+        first = files.setdefault(output.file, output)
+        if first != output:
             place = "standard output" if output.file is None else str(output.file)
-            raise ValueError(f"{other.format} and {output.format} cannot both be written to {place}; name a file: FORMAT:FILE")
-    shown = files.pop(None, None) or Output("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
-    return (*files.values(), shown)
+            raise ValueError(f"{first.format} and {output.format} cannot both be written to {place}; name a file: FORMAT:FILE")
+    stdout = files.pop(None, None) or Output("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
+    return (*files.values(), stdout)

@@ -1,4 +1,4 @@
-"""Paths of files in the forms that other programs expect, and patterns of them, as .gitignore writes them."""
+"""Paths in the forms of reports and other programs, and patterns of paths in the syntax of .gitignore."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def absolute(file: str | os.PathLike[str]) -> str:
-    """The absolute path of `file`, without "." and "..". Links are not resolved: a file keeps the name that the user gave."""
+    """Return the absolute path of `file`, without "." and "..". Links are not resolved, so that names stay the user's."""
     return os.path.abspath(file)  # noqa: PTH100 # resolve follows links
 
 
 def relative(file: str, folder: str) -> str | None:
-    """`file` relative to `folder`, with slashes; None when it is not below. Links are not resolved."""
+    """Return `file` relative to `folder`, with slashes, or None if it is outside. Links are not resolved."""
     path, start = absolute(file), absolute(folder)
     try:
-        found = os.path.relpath(path, start)
+        result = os.path.relpath(path, start)
     except ValueError:  # another drive
         return None
-    return None if found == os.pardir or found.startswith(os.pardir + os.sep) else found.replace(os.sep, "/")
+    return None if result == os.pardir or result.startswith(os.pardir + os.sep) else result.replace(os.sep, "/")
 
 
 def named(file: str, folder: str) -> str:
-    """`file` relative to `folder`, with slashes, also if it is not below; absolute only on another drive."""
+    """Return `file` relative to `folder`, with slashes and perhaps "..". It is absolute only on another drive."""
     try:
         return os.path.relpath(absolute(file), absolute(folder)).replace(os.sep, "/")
     except ValueError:  # another drive
@@ -39,15 +39,15 @@ def named(file: str, folder: str) -> str:
 
 
 def uri(file: str, folder: str) -> tuple[str, bool]:
-    """`file` as a URI reference, and whether it is relative to `folder`. Names may have bytes that are not text."""
-    found = relative(file, folder)
-    if found is not None:
-        return quote(os.fsencode(found), safe="/"), True
+    """Return `file` as a URI reference, and True if that is relative to `folder`. Undecodable bytes are percent-encoded."""
+    path = relative(file, folder)
+    if path is not None:
+        return quote(os.fsencode(path), safe="/"), True
     return absolute_uri(file), False
 
 
 def absolute_uri(file: str) -> str:
-    """`file` as an absolute file URI."""
+    """Return `file` as an absolute file URI."""
     path = Path(absolute(file)).as_posix()
     return "file://" + quote(os.fsencode(path if path.startswith("/") else f"/{path}"), safe="/:")
 
@@ -56,15 +56,15 @@ _PROGRAM_LINE = re.compile(r"(.+\.[A-Za-z+]+):([0-9]{1,9})")
 
 
 def program_line(name: str) -> tuple[str, int] | None:
-    """Return file and line of a name such as "src/rows.cpp:12", as dmlgather_dump.h gives it; None for another name."""
-    found = _PROGRAM_LINE.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    """Split a name that dmlgather_dump.h wrote, such as "src/rows.cpp:12", into file and line. Returns None for other names."""
+    match = _PROGRAM_LINE.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
 
 
 def program_file(name: str) -> str | None:
-    """Return a file as a compiler names it, with slashes, relative to the current folder if it is below.
+    """Return a source file's name, as a compiler gives it, with slashes; relative to the current folder if it is inside.
 
-    None for a path of Windows on another system.
+    Returns None for a path with a Windows drive on another system.
     """
     path = PureWindowsPath(name)
     if path.drive and os.name != "nt":
@@ -73,43 +73,40 @@ def program_file(name: str) -> str | None:
 
 
 def repository() -> str:
-    """The folder to which reports name files relative: the checkout on GitHub, else the current folder."""
+    """Return the base folder of paths in reports: the checkout in GitHub Actions, otherwise the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
 
 
 def beside(name: str, file: str | None) -> str:
-    """The path of `name` in the folder of `file`."""
+    """Return the path of `name` in the folder of `file`."""
     return str(Path(file or "").parent / name)
 
 
-# Patterns of paths, as .gitignore writes them, relative to a folder.
-
-
 _SPECIAL = frozenset("*?[\\!")
-"""Characters that make a name more, or other, than the name of one file."""
+"""Characters with a meaning in patterns."""
 
 
 class Patterns:
-    """Some patterns: "old/" matches all files below a folder of that name, "/models/*.json" the JSON files of one folder."""
+    """Patterns of paths relative to a folder, such as "old/" or "/models/*.json"."""
 
     def __init__(self, patterns: Sequence[str], folder: str) -> None:
         self._spec, self._folder = specification(patterns), folder
 
     def within(self, folder: str) -> Patterns:
-        """Those that tell files of `folder` apart."""
-        found = copy(self)
+        """Return the patterns without those that match all of `folder`."""
+        patterns = copy(self)
         if (name := relative(folder, self._folder)) is not None:
-            found._spec = telling_apart(self._spec, name)
-        return found
+            patterns._spec = without_matches_of(self._spec, name)
+        return patterns
 
     def match(self, file: str) -> bool:
-        """Whether the patterns include `file`: the last that matches decides. A file outside the folder is never included."""
+        """Return True if the last pattern that matches `file` includes it. Files outside the base folder never match."""
         name = relative(file, self._folder)
         return name is not None and self._spec.match_file(name)
 
 
 def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """The patterns, compiled. ValueError for an empty one or a comment."""
+    """Compile patterns. Raises ValueError for an empty one or a comment."""
     from pathspec import GitIgnoreSpec
 
     spec = GitIgnoreSpec.from_lines(patterns)
@@ -119,17 +116,20 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
     return spec
 
 
-def telling_apart(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
-    """The patterns but those that leave out a folder, or all in it. folder: relative to theirs, with slashes."""
+def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
+    """Return the patterns without those that exclude the whole folder. `folder`: relative to the patterns' folder, with
+    slashes.
+    """
     from pathspec import GitIgnoreSpec
 
-    anything = f"{folder}/ ".removeprefix("./")  # no pattern for names matches a blank
-    return GitIgnoreSpec([each for each in spec.patterns if not (each.include and each.match_file(anything))])
+    any_file = f"{folder}/ ".removeprefix("./")  # a file called " ": only a pattern for the folder, or for all files, matches
+    return GitIgnoreSpec([pattern for pattern in spec.patterns if not (pattern.include and pattern.match_file(any_file))])
 
 
 def root(pattern: str) -> str:
-    """The folder or file that holds all files of a pattern: "models/old" for "/models/old/*.json", "." for "old/", which may
-    lie anywhere.
+    """Return the folder or file that holds all matches of a pattern.
+
+    It is "models/old" for "/models/old/*.json", and "." for "old/", which matches at any depth.
     """
     anchored = "/" in pattern.rstrip("/")
     names = pattern.strip("/").split("/") if anchored else []

@@ -1,4 +1,4 @@
-"""The settings of a check, from the command's options and the configuration; searching and checking files for one report."""
+"""Settings of a check from options and configuration, the search for files in folders, and the report on all of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dmlgather.onnx_checking.provider.kernels import LEAST_LEVEL, check_level
 from dmlgather.package import __version__
 from dmlgather.report.check_report import CheckReport, FileReport
 from dmlgather.report.configuration import Configuration, LoadedConfiguration
-from dmlgather.report.file_check import SUFFIXES, Asked, Checked, Note, check_all, ignored, stdin_report
+from dmlgather.report.file_check import SUFFIXES, Checked, CheckOptions, Note, check_all, no_note, stdin_report
 from dmlgather.report.finding_status import FindingStatus, ReportedFinding, UnusedIgnore
 from dmlgather.report.formats import Output, complete
-from dmlgather.report.paths import Patterns, absolute, relative, root, specification, telling_apart
+from dmlgather.report.paths import Patterns, absolute, relative, root, specification, without_matches_of
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
@@ -38,75 +38,79 @@ HIDDEN, ENVIRONMENT, IGNORED, EXCLUDED = (
     "ignored path",
     "excluded file",
 )
-"""What is left out: by its name, by what lies in it, by git, by the configuration."""
+"""Kinds of paths that a search leaves out."""
 REPOSITORY = ".git"
 IGNORE_FILES = (".gitignore", f"{REPOSITORY}/info/exclude")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files to check in a folder, by absolute path, sorted by name. left_out: paths that were not searched, by what they are.
-    problems: folders that cannot be listed.
+    """The result of searching a folder.
+
+    `files`: the files to check, by absolute path, sorted by name. `left_out`: kind -> paths that were not searched. `problems`:
+    errors for folders that cannot be listed.
     """
 
     files: dict[str, Path] = field(default_factory=dict)
     left_out: dict[str, list[str]] = field(default_factory=dict)
     problems: list[OSError] = field(default_factory=list)
 
-    def leave_out(self, what: str, path: str) -> None:
-        """Note that it is not checked."""
-        self.left_out.setdefault(what, []).append(path)
+    def leave_out(self, kind: str, path: str) -> None:
+        """Add a path to `left_out`."""
+        self.left_out.setdefault(kind, []).append(path)
 
     def note(self) -> str | None:
-        """A sentence about what was left out; None where nothing was."""
-        parts = [f"{counted(len(paths), what)} ({paths[0]}{', …' * (len(paths) > 1)})" for what, paths in self.left_out.items()]
+        """Return a sentence about the paths that were left out, or None if there are none."""
+        parts = [f"{counted(len(paths), kind)} ({paths[0]}{', …' * (len(paths) > 1)})" for kind, paths in self.left_out.items()]
         return f"not searched: {', '.join(parts)}; name a file or a folder to have it checked" if parts else None
 
 
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
-    """The files to check in `folder`. Links to folders are not followed. excluded: the configuration's patterns. Where they, or
-    what git ignores, leave nothing, those that leave out the whole folder do not count.
+    """Search a folder for files to check. Links to folders are not followed.
+
+    `excluded`: patterns of the configuration. If these, or git's rules, exclude all files, the search is repeated without the
+    patterns that exclude the whole folder: the user named it.
     """
-    found = _searched(folder, excluded)
-    if found.files or not found.left_out:
-        return found
-    return _searched(folder, excluded and excluded.within(absolute(folder)), named=True)
+    result = _search(folder, excluded)
+    if result.files or not result.left_out:
+        return result
+    return _search(folder, excluded and excluded.within(absolute(folder)), named=True)
 
 
-def _searched(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
-    """named: without what git's rules say of the whole folder."""
-    found, start = FolderFiles(), absolute(folder)
-    rules = {start: _rules_above(start)}
-    for inside, folders, names in os.walk(folder, onerror=found.problems.append):
-        here = absolute(inside)
-        own = _Rules.of(here, [] if REPOSITORY in (*folders, *names) else rules.pop(here))
-        if named and here == start:
-            own = [each._replace(spec=telling_apart(each.spec, relative(start, each.folder) or ".")) for each in own]
-        kept = []
+def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
+    """Search a folder. `named`: without git's rules that exclude the whole folder."""
+    result, start = FolderFiles(), absolute(folder)
+    inherited = {start: _rules_above(start)}
+    for directory, folders, names in os.walk(folder, onerror=result.problems.append):
+        absolute_directory = absolute(directory)
+        rules = _Rules.of(absolute_directory, [] if REPOSITORY in (*folders, *names) else inherited.pop(absolute_directory))
+        if named and absolute_directory == start:
+            rules = [rule._replace(spec=without_matches_of(rule.spec, relative(start, rule.folder) or ".")) for rule in rules]
+        searched = []
         for name in sorted(folders):
-            path = os.path.join(inside, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
-            what = _left_out(path, name, own)
-            if what is None:
-                kept.append(name)
-                rules[os.path.join(here, name)] = own  # noqa: PTH118 # as above
+            path = os.path.join(directory, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
+            kind = _left_out(path, name, rules)
+            if kind is None:
+                searched.append(name)
+                inherited[os.path.join(absolute_directory, name)] = rules  # noqa: PTH118 # as above
             elif name != REPOSITORY:
-                found.leave_out(what, path)
-        folders[:] = kept
+                result.leave_out(kind, path)
+        folders[:] = searched
         for name in sorted(names):
             if not name.lower().endswith(SUFFIXES):
                 continue
-            path = os.path.join(inside, name)  # noqa: PTH118 # as above
-            if _ignored(absolute(path), own):
-                found.leave_out(IGNORED, path)
+            path = os.path.join(directory, name)  # noqa: PTH118 # as above
+            if _ignored(absolute(path), rules):
+                result.leave_out(IGNORED, path)
             elif excluded is not None and excluded.match(path):
-                found.leave_out(EXCLUDED, path)
+                result.leave_out(EXCLUDED, path)
             else:
-                found.files[absolute(path)] = Path(path)
-    return found
+                result.files[absolute(path)] = Path(path)
+    return result
 
 
 def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
-    """Why a folder is not searched."""
+    """Return the kind of a folder that is not searched, otherwise None."""
     if name.startswith("."):
         return HIDDEN
     if os.path.exists(os.path.join(path, "pyvenv.cfg")):  # noqa: PTH110, PTH118 # unlike Path.exists, it never raises
@@ -115,38 +119,38 @@ def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
 
 
 def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
-    """Whether git ignores it: of the files of rules, the deepest one that has a rule for it decides. A folder ends in "/"."""
-    for each in reversed(rules):
-        decided = each.spec.check_file(path[len(each.folder) :].replace(os.sep, "/").lstrip("/")).include
-        if decided is not None:
-            return decided
+    """Return True if git ignores `path`: the deepest file of rules with a match decides. The path of a folder ends in "/"."""
+    for rule in reversed(rules):
+        include = rule.spec.check_file(path[len(rule.folder) :].replace(os.sep, "/").lstrip("/")).include
+        if include is not None:
+            return include
     return False
 
 
 class _Rules(NamedTuple):
-    """The patterns of one file, for the paths below a folder."""
+    """The patterns of one .gitignore file, for paths inside `folder`."""
 
     folder: str
     spec: GitIgnoreSpec
 
     @classmethod
     def of(cls, folder: str, above: Iterable[_Rules]) -> list[_Rules]:
-        """The rules of the folders above, and those that this one has."""
+        """Return the rules of the folders above, followed by those of `folder`."""
         return [*above, *(cls(folder, spec) for name in IGNORE_FILES for spec in _read(os.path.join(folder, name)))]  # noqa: PTH118
 
 
 def _rules_above(folder: str) -> list[_Rules]:
-    """Of the folders from the root of the repository down to the one that holds `folder`; none outside of repositories."""
-    above = list(Path(folder).parents)
-    roots = [place for place, each in enumerate(above) if os.path.exists(each / REPOSITORY)]  # noqa: PTH110 # never raises
+    """Return the rules of the folders from the repository's root to the parent of `folder`. Empty outside of repositories."""
+    parents = list(Path(folder).parents)
+    roots = [place for place, parent in enumerate(parents) if os.path.exists(parent / REPOSITORY)]  # noqa: PTH110 # never raises
     rules: list[_Rules] = []
-    for each in reversed(above[: roots[0] + 1] if roots else []):
-        rules = _Rules.of(str(each), rules)
+    for parent in reversed(parents[: roots[0] + 1] if roots else []):
+        rules = _Rules.of(str(parent), rules)
     return rules
 
 
 def _read(path: str) -> Iterator[GitIgnoreSpec]:
-    """The patterns of a file; none where there is no such file, or it cannot be read. Git skips lines that are no patterns."""
+    """Yield the patterns of a file, if it exists and can be read. Lines that are no patterns are skipped, as git does."""
     if not os.path.isfile(path):  # noqa: PTH113 # unlike Path.is_file, it never raises
         return
     try:
@@ -165,7 +169,7 @@ def _is_pattern(line: str) -> bool:
 
 
 LevelOf = Callable[[str], FeatureLevel | None]
-"""The feature level of a file by its name; None for the common level."""
+"""A function from a file's name to its feature level, or None for the common level."""
 
 
 def check_paths(
@@ -178,16 +182,17 @@ def check_paths(
     jobs: int | None = 1,
     allow_outside: bool = False,
     include_host: bool = False,
-    note: Note = ignored,
+    note: Note = no_note,
     limits: Limits = DEFAULT,
     provider: Provider | None = None,
 ) -> CheckReport:
-    """Check each file, and each model or descriptor in each folder, at `level`, or at the level that `level_of` has for it.
+    """Check files, and the models and descriptors in folders.
 
-    "-" is standard input, which this process reads. excluded: files that are not checked where their folder is. skip_others:
-    whether to skip files of another sort that are named, as those in folders are. allow_outside: as in `check_file`.
-    include_host, provider: as in `check_model`. jobs, note: as in `check_all`. limits: of the work on each file. ValueError for a
-    level that is unknown, or too low for the provider.
+    `paths`: files and folders; "-" is standard input. `level`: the feature level of files without a level of `level_of`.
+    `excluded`: patterns of files that are skipped in folders. `skip_others`: also skip named JSON and XML files that are
+    neither models nor descriptors. `jobs`, `note`: as in `check_all`. `allow_outside`: as in `check_file`. `include_host`,
+    `provider`: as in `check_model`. `limits`: of the work on each file. Raises ValueError for a level that is unknown, or too
+    low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -195,23 +200,26 @@ def check_paths(
     listed = [_listed(path, excluded, note) for path in paths]
     files = {name: path for part in listed for name, path in part.files.items()}
     named = {name: path for name, path in files.items() if name != STDIN}
-    levels = [(level_of(str(path)) if level_of else None) or level for path in named.values()]
-    asked = Asked(allow_outside, include_host, provider, limits)
-    leveled = [(path, each, asked) for path, each in zip(named.values(), levels, strict=True)]
-    results = dict(zip(named, check_all(leveled, jobs, note), strict=True))
+    options = CheckOptions(allow_outside, include_host, provider, limits)
+    arguments = [(path, (level_of(str(path)) if level_of else None) or level, options) for path in named.values()]
+    results = dict(zip(named, check_all(arguments, jobs, note), strict=True))
     if STDIN in files:
         results[STDIN] = stdin_report(level, allow_outside)
     collected = _ReportFiles(level, skip_others, results)
     for part in listed:
         collected.add_all(part)
-    files_reported, skipped = tuple(collected.files), tuple(collected.skipped)
     return CheckReport(
-        version=__version__, level=level, include_host=include_host, provider=provider, files=files_reported, skipped=skipped
+        version=__version__,
+        level=level,
+        include_host=include_host,
+        provider=provider,
+        files=tuple(collected.files),
+        skipped=tuple(collected.skipped),
     )
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for one path, by absolute path: the file itself, or those in the folder."""
+    """The files to check for one named path, by absolute path: the file itself, or those in the folder."""
 
     files: Mapping[str, Path]
     folder: Path | None = None
@@ -219,20 +227,19 @@ class _PathFiles(NamedTuple):
 
 
 def _listed(path: Path, excluded: Patterns | None, note: Note) -> _PathFiles:
-    """The file, or the files to check in the folder."""
     if str(path) == "-":
         return _PathFiles({STDIN: path})
     if not os.path.isdir(path):  # noqa: PTH112 # unlike Path.is_dir, it never raises
         return _PathFiles({absolute(path): path})
-    found = search(path, excluded)
-    if (left_out := found.note()) is not None:
+    searched = search(path, excluded)
+    if (left_out := searched.note()) is not None:
         note(left_out)
-    return _PathFiles(found.files, path, tuple(found.problems))
+    return _PathFiles(searched.files, path, tuple(searched.problems))
 
 
 @dataclass
 class _ReportFiles:
-    """The report while it is made. results: of each file that was checked, by absolute path."""
+    """The collected files of a report. `results`: the report of each checked file, by absolute path."""
 
     level: FeatureLevel
     skip_others: bool
@@ -240,7 +247,7 @@ class _ReportFiles:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    """Absolute paths of `files`: a file that is named twice, or is also in a folder, is reported once."""
+    """Absolute paths of `files`. A file that is named twice, or is also in a folder, is reported once."""
 
     def add_all(self, listed: _PathFiles) -> None:
         before = len(self.skipped)
@@ -249,9 +256,9 @@ class _ReportFiles:
         for error in listed.problems:
             self.problem(str(error.filename), f"cannot be listed: {error.strerror}")
         if listed.folder is not None and not listed.problems and self.seen.isdisjoint(listed.files):
-            kinds = Counter(Path(name).suffix.lower() for name in self.skipped[before:])
-            found = " and ".join(counted(count, f"{kind} file") for kind, count in sorted(kinds.items()))
-            others = f" ({found} of another sort)" if found else ""
+            suffixes = Counter(Path(name).suffix.lower() for name in self.skipped[before:])
+            counts = " and ".join(counted(count, f"{suffix} file") for suffix, count in sorted(suffixes.items()))
+            others = f" ({counts} of another sort)" if counts else ""
             self.problem(str(listed.folder), f"holds no model or descriptor{others}")
 
     def add(self, name: str, path: Path, skip_foreign: bool) -> None:
@@ -265,19 +272,15 @@ class _ReportFiles:
             self.files.append(report)
 
     def problem(self, file: str, message: str) -> None:
-        """Add a folder that cannot be checked."""
         problem = FileProblem(file=file, message=message)
         self.files.append(FileReport(file=file, level=self.level, kind="folder", problems=(problem,)))
 
 
-# The settings of a check, from the command's options and the configuration, and running it.
-
-
 def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
-    """`report` where the findings that the configuration names are ignored, and with its entries that match no finding.
+    """Return `report` with the ignore entries of the configuration applied, and with the unused entries.
 
-    checked: the files and folders that were named. An entry is reported as unused only if they hold all files that it is for, one
-    of these was checked, and all of them could be understood. Otherwise it may be what ignores a finding of another run.
+    `checked`: the files and folders that the user named. An entry counts as unused only if these hold all of its files, at
+    least one of its files was checked, and none of them has problems. Otherwise another run may need the entry.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_with_ignored(file, entries) for file in report.files) if entries else report.files
@@ -292,10 +295,11 @@ def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence
 def _with_ignored(file: FileReport, entries: list[_IgnoreEntry]) -> FileReport:
     if not file.findings:
         return file
-    return file.model_copy(update={"findings": tuple(_judged(finding, file.file, entries) for finding in file.findings)})
+    findings = tuple(_with_status(finding, file.file, entries) for finding in file.findings)
+    return file.model_copy(update={"findings": findings})
 
 
-def _judged(finding: ReportedFinding, file: str, entries: list[_IgnoreEntry]) -> ReportedFinding:
+def _with_status(finding: ReportedFinding, file: str, entries: list[_IgnoreEntry]) -> ReportedFinding:
     for entry in entries:
         source = finding.created and finding.created.file
         if entry.code == finding.code and (entry.covers(file) or (source and entry.covers(source))):
@@ -305,7 +309,7 @@ def _judged(finding: ReportedFinding, file: str, entries: list[_IgnoreEntry]) ->
 
 
 class _IgnoreEntry:
-    """One entry of the configuration, and whether it matched a finding."""
+    """An ignore entry of the configuration. `used`: it matched a finding."""
 
     def __init__(self, loaded: LoadedConfiguration, number: int) -> None:
         ignore = loaded.configuration.ignore[number]
@@ -314,11 +318,11 @@ class _IgnoreEntry:
         self._roots = [str(loaded.folder / root(pattern)) for pattern in ignore.paths or ["*"]]
 
     def covers(self, file: str) -> bool:
-        """Whether the entry applies to `file`."""
+        """Return True if the entry applies to `file`."""
         return self._patterns is None or self._patterns.match(file)
 
     def is_complete(self, report: CheckReport, checked: Iterable[Path]) -> bool:
-        """Whether the report on the `checked` paths has findings of all files that the entry applies to."""
+        """Return True if the report on the `checked` paths is complete for all files that the entry applies to."""
         files = [file for file in report.files if self.covers(file.file)]
         whole = all(any(relative(root, str(path)) is not None for path in checked) for root in self._roots)
         return whole and bool(files) and not any(file.problems for file in files)
@@ -326,12 +330,12 @@ class _IgnoreEntry:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a check. Options override the configuration; those that are None were not given.
+    """The settings of a check. Options override the configuration `loaded`; None stands for an option without a value.
 
-    level: the feature level of every file. outputs: formats and where they are written. baseline: the file to compare with.
-    write_baseline: the file to write, and to compare with if it exists. error_on_warning: whether warnings fail the check.
-    include_host: whether nodes that are the host's arithmetic are judged like the others. provider: as in `check_model`.
-    skip_others, jobs, allow_outside, note, limits: as in `check_paths`.
+    `level`: the feature level of all files. `outputs`: formats with their files. `baseline`: the file to compare with.
+    `write_baseline`: the file to write, and to compare with if it exists. `error_on_warning`: warnings fail the check.
+    `include_host`, `provider`: as in `check_model`. `skip_others`, `jobs`, `allow_outside`, `note`, `limits`: as in
+    `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -344,24 +348,26 @@ class Settings:
     skip_others: bool = False
     jobs: int | None = 1
     allow_outside: bool = False
-    note: Note = ignored
+    note: Note = no_note
     limits: Limits = DEFAULT
     provider: Provider | None = None
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration; the default one where there is none."""
+        """Return the configuration, or the default one."""
         return self.loaded.configuration if self.loaded else Configuration()
 
     def complete_outputs(self) -> tuple[Output, ...]:
-        """All outputs of the report, standard output last. ValueError for two formats in one file or on standard output."""
+        """Return all outputs, standard output last. Raises ValueError for two formats in one file or on standard output."""
         if self.outputs or self.loaded is None:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
 
     def check(self, paths: Iterable[Path], outputs: Sequence[Output] = ()) -> CheckReport:
-        """Check these files and folders, and write the baseline if requested. FileError for a baseline that cannot be used, and
-        where writing it, or one of the outputs, would replace a file that was checked or read.
+        """Check files and folders, and write the baseline if requested.
+
+        Raises FileError for a baseline that cannot be used, or if the baseline or one of `outputs` would overwrite a file that
+        was checked or read.
         """
         old, paths = self._baseline(), tuple(paths)
         report = check_paths(
@@ -381,7 +387,8 @@ class Settings:
         fail = self.configuration.error_on_warning if self.error_on_warning is None else self.error_on_warning
         report = report.model_copy(update={"error_on_warning": fail})
         if self.loaded is not None:
-            report = ignoring(report, self.loaded, () if self.level is not None else paths)  # other levels have other findings
+            # At another level there are other findings, so no entry counts as unused.
+            report = ignoring(report, self.loaded, () if self.level is not None else paths)
         return report if self.write_baseline is None and old is None else self._compared(report, old)
 
     @property
@@ -389,8 +396,8 @@ class Settings:
         return self.configuration.provider if self.provider is None else self.provider
 
     def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """The levels that are too low for the provider: the keys of the configuration that state one, none for the option; and
-        what is wrong.
+        """Yield the levels that are too low for the provider: the configuration's keys (none for the option), and the
+        reason.
         """
         if self._provider is None:
             return
@@ -403,7 +410,7 @@ class Settings:
                 yield keys, f"expected {LEAST_LEVEL} or newer, which {self._provider} needs, got {level}"
 
     def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
-        """The report with what the baseline knows; the baseline is written if that is requested."""
+        """Compare the report with the old baseline, or with the new one after writing it."""
         from dmlgather.report import baseline as baselines
 
         if self.write_baseline is not None:
@@ -416,13 +423,14 @@ class Settings:
         return baselines.compared(report, self._baseline_file, old)
 
     def made_from(self, report: CheckReport) -> InputFiles:
-        """The files that the report is made from. What could not be understood is no model that consists of several."""
-        read = [self.loaded.file] if self.loaded is not None else []
+        """Return the files that were read, which must not be overwritten. A file of unknown kind refers to no further files."""
+        single_files = [self.loaded.file] if self.loaded is not None else []
         if self.write_baseline is None and self._baseline_file is not None:
-            read.append(self._baseline_file)
-        files = [(Path(file.file), file.kind not in ("unknown", "folder")) for file in report.files]
-        read += [file for file, known in files if not known]
-        return InputFiles(tuple(file for file, known in files if known), tuple(read))
+            single_files.append(self._baseline_file)
+        models: list[Path] = []
+        for file in report.files:
+            (single_files if file.kind in ("unknown", "folder") else models).append(Path(file.file))
+        return InputFiles(tuple(models), tuple(single_files))
 
     def _targets(self, outputs: Sequence[Output]) -> list[Path]:
         files = [output.file for output in outputs if output.file is not None]
@@ -435,7 +443,7 @@ class Settings:
         return self.loaded.folder / self.configuration.baseline
 
     def _baseline(self) -> Baseline | None:
-        """The baseline to compare with. It is read before the check, which may overwrite it."""
+        """Return the baseline to compare with. It is read before the check, which may overwrite it."""
         file = self._baseline_file if self.write_baseline is None else self.write_baseline
         if file is None or (file is self.write_baseline and not file.exists()):
             return None

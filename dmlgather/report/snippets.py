@@ -1,4 +1,4 @@
-"""The findings of one cause as text: a block of lines with the line of the file, or one line."""
+"""Text of the findings of one cause: a block with the source line, or a single line."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding
 from dmlgather.wording import printable
 
 TAB = " " * 4
-"""How a tab is shown."""
+"""The text for a tab."""
 
 CUT = "…"
-"""Stands for the part of a line that is left out."""
+"""The mark for a part of a line that is left out."""
 
 
 class SourceLines:
-    """The lines of a text, by their numbers from 1: those that are known, else those of the file, which is read once, when the
-    first line is asked for.
+    """The lines of a file, which is read when the first line is needed.
+
+    `lines`: instead of the file's, by number from 1, for a text that cannot be read again.
     """
 
-    def __init__(self, file: str, known: Mapping[int, str] | None = None) -> None:
-        self._file, self._known = file, known
+    def __init__(self, file: str, lines: Mapping[int, str] | None = None) -> None:
+        self._file, self._stored = file, lines
 
     @cached_property
     def _lines(self) -> Mapping[int, str]:
-        """All lines; none where the file cannot be read any more."""
-        if self._known:
-            return self._known
+        """The lines by number from 1; empty if the file can no longer be read."""
+        if self._stored:
+            return self._stored
         try:
             return dict(enumerate(read_text(Path(self._file)).split("\n"), 1))
         except FileError:
             return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
-        """The line, counted from 1, in at most `width` cells, and a caret below its column; nothing if there is no such line, or
-        nothing in it.
+        """Yield a line in at most `width` cells and a caret below `column`, both counted from 1. Yields nothing for an empty or
+        missing line.
         """
         if line is None or not self._lines.get(line, "").strip():
             return
@@ -52,22 +53,22 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """`text` in at most `width` cells of a terminal, around the character at `column`, counted from 1; and the cells before that.
+    """Return the part of `text` around `column`, counted from 1, in at most `width` cells, and the cells before `column`.
 
-    Tabs are spaces and control characters are escaped. The time does not depend on the length of the text.
+    Tabs become spaces and control characters are escaped. The time does not depend on the length of the text.
     """
     at = min(column - 1, len(text))
     left = _shown(text[max(at - width, 0) : at])[::-1]
     right = _shown(text[at : at + width])
-    room = max(width - _cells(right), width * 2 // 3)  # what follows the place matters less than what leads to it
-    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # but the place itself is shown
+    room = max(width - _cells(right), width * 2 // 3)  # at least two thirds for the text before the column
+    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # but leave room for the column itself
     before = "".join(reversed(_fitting(left, room, at > width)))
     behind = "".join(_fitting(right, width - _cells(before), at + width < len(text)))
     return before + behind, _cells(before)
 
 
 def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
-    """As many of the first parts as fit into `room` cells, and CUT where some are left out. more: whether others follow."""
+    """Return as many first parts as fit into `room` cells, with CUT if some are left out. `more`: others follow `parts`."""
     if not more and _cells(parts) <= room:
         return list(parts)
     kept: list[str] = []
@@ -81,14 +82,13 @@ def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
 
 
 def _shown(text: str) -> list[str]:
-    """How each character is shown."""
     if text.isprintable():
         return list(text)
     return [TAB if character == "\t" else printable(character) for character in text]
 
 
 def _cells(parts: Iterable[str]) -> int:
-    """The cells of a terminal that a text takes, or several: wide characters take two, combining ones none."""
+    """Return the number of terminal cells: wide characters take two, combining ones none."""
     text = "".join(parts)
     if text.isascii():
         return len(text)
@@ -97,59 +97,58 @@ def _cells(parts: Iterable[str]) -> int:
     return cell_len(text)
 
 
-# The findings of one cause as text: a block of lines, or one line.
-
-
 _VALUE = re.compile(r" (?=\{|\w*\[|\d_\d)")
-"""The space before a value in braces, before a type with its sizes, and before a level."""
+"""A space before a value in braces, a type with sizes, or a level."""
 
 _PART = re.compile(r"[^/.]*[/.]|[^/.]+")
-"""The parts of a path."""
+"""Parts of a path, each with its separator."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
-"""Stands for a space at which no line ends. `printable` leaves none in a text."""
+"""A space at which lines are not broken. `printable` has escaped those of the text."""
 
 AT_FIRST = " (at the first place)"
-"""Follows a text that is not the same at all places."""
+"""Appended to a text that differs between the places of a cause."""
 
 
-def line(found: ReportedFinding, places: int = 1) -> str:
-    """All of a finding in one line. places: how many findings it stands for, as `common` gives it."""
-    return f"{found}{f' ({_times(places)})' if places > 1 else ''}{found.remark}"
+def line(finding: ReportedFinding, places: int = 1) -> str:
+    """Return a finding as one line. `places`: the number of findings that it stands for (see `common`)."""
+    return f"{finding}{f' ({_times(places)})' if places > 1 else ''}{finding.remark}"
 
 
 def block(
-    found: ReportedFinding, source: SourceLines, width: int, joint: str = ".", *, places: int = 1, named: bool = True
+    finding: ReportedFinding, source: SourceLines, width: int, joint: str = ".", *, places: int = 1, named: bool = True
 ) -> Iterator[str]:
-    """FILE:LINE:COLUMN, the code and what must hold; the line of the file with a caret; what was expected, what was got and the
-    fix, wrapped to `width`. A known finding is one line. What a program dumped is headed by the line of the program.
+    """Yield a finding as lines of at most `width` characters.
 
-    joint: what joins the subject and the path. places: as in `line`. named: whether to write the file.
+    FILE:LINE:COLUMN, code and rule; the source line with a caret; then "expected", "got" and "fix". A known finding is one
+    line. For a dumped descriptor, the line of the program comes first. `joint`: text between subject and path. `places`: as in
+    `line`. `named`: begin with the file.
     """
-    subject = found.subject if found.created is None else ""  # the head says it
-    where = ", ".join(filter(None, (joint.join(filter(None, (subject, found.path))), _times(places))))
-    start = f"{f'{found.head}: ' if named else ''}{found.code} {found.severity}:"
-    told = f"{found.message}{f' ({where})' if where else ''}{found.times}{found.remark}"
-    if found.status is FindingStatus.KNOWN:
-        yield f"{start} {told}"
+    subject = finding.subject if finding.created is None else ""  # `head` has it
+    where = ", ".join(filter(None, (joint.join(filter(None, (subject, finding.path))), _times(places))))
+    start = f"{f'{finding.head}: ' if named else ''}{finding.code} {finding.severity}:"
+    message = f"{finding.message}{f' ({where})' if where else ''}{finding.times}{finding.remark}"
+    if finding.status is FindingStatus.KNOWN:
+        yield f"{start} {message}"
         return
-    yield from headed(start, told, width)
-    if found.created is not None:
-        yield from labelled("dumped", [f"at {found.place}"], width)
-    yield from source.excerpt(found.line, found.column, width)
-    for label, text in (("expected", found.expected), ("got", found.got), ("fix", found.remedy)):
+    yield from headed(start, message, width)
+    if finding.created is not None:
+        yield from labelled("dumped", [f"at {finding.place}"], width)
+    yield from source.excerpt(finding.line, finding.column, width)
+    for label, text in (("expected", finding.expected), ("got", finding.got), ("fix", finding.remedy)):
         yield from labelled(label, [text], width)
 
 
 def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iterator[str]:
-    """A problem in a line, and the line of the file with a caret."""
+    """Yield a problem in one line, and the source line with a caret."""
     yield str(problem)
     yield from source.excerpt(problem.line, problem.column, width)
 
 
 def headed(start: str, text: str, width: int) -> Iterator[str]:
-    """A text behind `start`, which stays whole, in lines of at most `width` characters. Of a word that is longer, such as the
-    path of a node, all is shown: it is broken behind slashes and dots.
+    """Wrap `start` and `text` to lines of at most `width` characters. `start` is not broken.
+
+    A longer word, such as the path of a node, is broken behind slashes and dots.
     """
     line, behind = printable(start), " " * 2
     for word in printable(text).split(" "):
@@ -163,17 +162,17 @@ def headed(start: str, text: str, width: int) -> Iterator[str]:
 
 
 def _parts(word: str, longest: int) -> Iterator[str]:
-    """A word that is not longer than that; else its parts behind slashes and dots, none of them longer."""
+    """Yield a word in parts of at most `longest` characters, broken behind slashes and dots."""
     for part in [word] if len(word) <= longest else _PART.findall(word):
         yield from (part[first : first + longest] for first in range(0, len(part) or 1, longest))
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:
-    """One finding for all of a cause: the first, without its node where there are others; its texts say where others differ."""
+    """Merge the findings of a cause: the first one without its node. Texts that differ between findings are marked."""
     first = findings[0]
     if len(findings) == 1:
         return first
-    same = {name: len({getattr(each, name) for each in findings}) == 1 for name in ("path", "expected", "got", "remedy")}
+    same = {name: len({getattr(finding, name) for finding in findings}) == 1 for name in ("path", "expected", "got", "remedy")}
     texts = {name: getattr(first, name) + ("" if same[name] else AT_FIRST) for name in ("expected", "got", "remedy")}
     return first.model_copy(update={**texts, "subject": "", "path": first.path if same["path"] else ""})
 
@@ -183,7 +182,7 @@ def _times(places: int) -> str:
 
 
 def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Iterator[str]:
-    """Texts below each other behind their label, each wrapped. hang: further spaces before all lines of a text but its first."""
+    """Yield wrapped texts in a column behind a label. `hang`: additional indent of all but the first line of a text."""
     for text in texts:
         start = f"  {label:8}  "
         yield from wrapped(text, width, start, len(start) + hang)
@@ -191,8 +190,10 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
 
 
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
-    """A text behind `start`, in lines of at most `width` characters. A word that is longer stays whole, and so does a name with
-    its value ("starts {0}"). behind: spaces before the further lines, by default as many as `start` has characters.
+    """Wrap `start` and `text` to lines of at most `width` characters.
+
+    Longer words, and a name with its value ("starts {0}"), are not broken. `behind`: indent of all but the first line; default:
+    the length of `start`.
     """
     text = printable(text)
     if len(start) + len(text) <= width:

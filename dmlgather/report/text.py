@@ -1,4 +1,4 @@
-"""Findings as text: a block of lines each, or one line each."""
+"""The text formats of a report: a block of lines or one line per cause, and lines about ONNX models."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from dmlgather.wording import braces, counted, printable, shortened, typed
 
 
 class NodeListing(enum.Enum):
-    """Which nodes of a model a report lists."""
+    """The nodes of a model that a report lists."""
 
     NONE = enum.auto()
-    """None, and the model has no heading: findings stand alone."""
+    """No nodes and no heading, only findings."""
     WRONG = enum.auto()
-    """The first of those that have a finding. The heading counts all."""
+    """A heading that counts all nodes, and the first nodes of each finding."""
     ALL = enum.auto()
-    """All of them."""
+    """A heading and all nodes."""
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """The findings about no single node, and those of each node, by its place."""
+    """Split findings into those about no single node, and those of each node, by place."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -48,23 +48,21 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """The model in one line, without its name: its version, the number of nodes by operator and by verdict, the number of those
-    that are close to the family, and of other nodes.
-    """
+    """Return a line about a model, without its name: opsets, and the number of nodes by operator, by verdict, and of others."""
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     counts = verdicts(file.nodes)
-    found = ", ".join(counts.told(name) for name, number in counts.counts.items() if number)
-    judged = f"{family}: {found} at {file.level}" if operators else "nothing to judge"
+    by_verdict = ", ".join(counts.described(name) for name, number in counts.counts.items() if number)
+    judged = f"{family}: {by_verdict} at {file.level}" if operators else "nothing to judge"
     related = sum(relative.count for relative in file.relatives)
     others = sum(file.others.values()) - related
-    relatives = f"{counted(related, 'related node')}, " if related else ""
-    apart = counted(others, "other node") + (" not judged" if others else "")
-    return f"ONNX model, opset {_opsets(file)}; {judged}; {relatives}{apart}"
+    related_text = f"{counted(related, 'related node')}, " if related else ""
+    other_text = counted(others, "other node") + (" not judged" if others else "")
+    return f"ONNX model, opset {_opsets(file)}; {judged}; {related_text}{other_text}"
 
 
 def _opsets(file: FileReport) -> str:
-    """Exporters import operator sets that no node is of: these are left out."""
+    """Return the operator sets that some node uses. Exporters often import further ones."""
     used = {"", *(name.rpartition(".")[0] for name in file.others)}
     opsets = [
         f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
@@ -73,28 +71,28 @@ def _opsets(file: FileReport) -> str:
 
 
 NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: no run of the model reaches it"}
-"""The verdicts on nodes that DirectML has no part in, as lines say them."""
+"""Verdicts on nodes that do not run on DirectML -> text."""
 
 
 def line(node: CheckedNode, level: FeatureLevel) -> str:
-    """A node in one line: place, operator and version, types and shapes, verdict, and what a provider does with it."""
+    """Return a node as one line: place, operator and version, types and shapes, verdict, and what a provider does with it."""
     version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
-    given = [*map(_tensor, node.inputs), *map(_attribute, node.attributes.items())]
+    arguments = [*map(_tensor, node.inputs), *map(_attribute, node.attributes.items())]
     results = ", ".join(typed(tensor.type, tensor.shape) for tensor in node.outputs)
-    provided = f"; {Provider.ONNXRUNTIME_DIRECTML}: {node.provider.text}" if node.provider else ""
-    return f"{node.place}: {node.operator}{version}({', '.join(given)}) -> {results}: {verdict(node, level)}{provided}"
+    provider = f"; {Provider.ONNXRUNTIME_DIRECTML}: {node.provider.text}" if node.provider else ""
+    return f"{node.place}: {node.operator}{version}({', '.join(arguments)}) -> {results}: {verdict(node, level)}{provider}"
 
 
 def verdict(node: CheckedNode, level: FeatureLevel) -> str:
-    """The verdict on a node: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends", "host: …"."""
+    """Return the verdict as text: "taken: SLICE1 from 2_1", "refused at 1_0: SLICE1 from 2_1", "unknown: ends", "host: …"."""
     lowest = node.lowest
-    provided = f", provided that {' and '.join(node.provided)}" if node.provided else ""
+    conditions = f", provided that {' and '.join(node.provided)}" if node.provided else ""
     if node.verdict is Verdict.TAKEN and node.taken is not None and lowest is not None:
         same = (node.taken.operators, node.taken.types) == (lowest.operators, lowest.types)
         since = f" from {lowest.level}" if same else f"; from {lowest.level} as {_form(lowest)}"
-        return f"taken: {_form(node.taken)}{since}{provided}"
+        return f"taken: {_form(node.taken)}{since}{conditions}"
     if node.verdict is Verdict.REFUSED:
-        return f"refused at {level}: " + (f"{_form(lowest)} from {lowest.level}{provided}" if lowest else "no level takes it")
+        return f"refused at {level}: " + (f"{_form(lowest)} from {lowest.level}{conditions}" if lowest else "no level takes it")
     if node.verdict is Verdict.UNKNOWN:
         return f"unknown: {', '.join(node.missing)}"
     return f"unreached: {printable(node.reason)}" if node.reason else NOTES[node.verdict]
@@ -105,8 +103,8 @@ def _form(form: DirectMLForm) -> str:
     return " + ".join(form.operators) + (f" with {types}" if types else "")
 
 
-def _attribute(named: tuple[str, int | tuple[int, ...]]) -> str:
-    name, value = named
+def _attribute(attribute: tuple[str, int | tuple[int, ...]]) -> str:
+    name, value = attribute
     return f"{printable(name)} {value if isinstance(value, int) else braces(value)}"
 
 
@@ -114,14 +112,11 @@ def _tensor(tensor: CheckedTensor) -> str:
     return f"{tensor.role} {typed(tensor.type, tensor.shape) if tensor.values is None else braces(tensor.values)}"
 
 
-# Findings as text: a block of lines each, or one line each.
-
-
 LONGEST = 24
-"""Characters of a size's own name that lines show."""
+"""Longest name of a size, in characters, that is not replaced by a short name."""
 
 _RELATION = re.compile(r" (?:<=|>=|<|>|=) ")
-"""What stands between the sizes of a condition: "1 <= N <= 7"."""
+"""The relations in a condition such as "1 <= N <= 7"."""
 
 _WORD = re.compile(r"\w+")
 
@@ -129,30 +124,32 @@ F = TypeVar("F", bound=Finding)
 
 
 class ShortNames:
-    """Short names for long sizes of a file: s1, s2, …, without those that are words in the file already; none without a file."""
+    """Short names s1, s2, … for sizes of a file with long names. Words of the file are not used. Without a file, there are
+    none.
+    """
 
     def __init__(self, file: FileReport | None = None) -> None:
         self.legend: dict[str, str] = {}
-        """What each short name stands for, in the order of their first use."""
+        """Short name -> size, in the order of first use."""
         self._short: dict[str, str] = {}
         self._long = {name for name in _sizes(file.nodes) if len(name) > LONGEST} if file else set()
         words = {word for text in _texts(file) for word in _WORD.findall(text)} if file and self._long else set()
         self._free = (name for number in count(1) if (name := f"s{number}") not in words)
 
     def text(self, text: str) -> str:
-        """A text with short names for the sizes in it. A name in quotes is a tensor's, and stays."""
-        inside = sorted((name for name in self._long if name in text), key=len, reverse=True)
-        return re.sub("|".join(map(_alone, inside)), lambda found: self._named(found[0]), text) if inside else text
+        """Replace the long sizes in a text. Names in quotes are those of tensors, and stay."""
+        names = sorted((name for name in self._long if name in text), key=len, reverse=True)
+        return re.sub("|".join(map(_whole_name, names)), lambda match: self._short_name(match[0]), text) if names else text
 
     def finding(self, finding: F) -> F:
-        """The finding with short names in its texts."""
+        """Return the finding with short names in its texts."""
         if not self._long:
             return finding
         texts = {"expected": finding.expected, "got": finding.got, "remedy": finding.remedy}
         return finding.model_copy(update={field: self.text(text) for field, text in texts.items()})
 
     def node(self, node: CheckedNode) -> CheckedNode:
-        """The node with short names in its shapes and conditions."""
+        """Return the node with short names in its shapes and conditions."""
         if not self._long:
             return node
         return node.model_copy(
@@ -164,17 +161,17 @@ class ShortNames:
         )
 
     def _tensor(self, tensor: CheckedTensor) -> CheckedTensor:
-        known = {"shape": tensor.shape, "values": tensor.values}
+        fields = {"shape": tensor.shape, "values": tensor.values}
         return tensor.model_copy(
-            update={name: tuple(map(self._size, sizes)) for name, sizes in known.items() if sizes is not None}
+            update={name: tuple(map(self._size, sizes)) for name, sizes in fields.items() if sizes is not None}
         )
 
     def _size(self, size: int | str | None) -> int | str | None:
         if not isinstance(size, str) or printable(size) not in self._long:
             return size
-        return self._named(printable(size))
+        return self._short_name(printable(size))
 
-    def _named(self, name: str) -> str:
+    def _short_name(self, name: str) -> str:
         if name not in self._short:
             self._short[name] = next(self._free)
             self.legend[self._short[name]] = name
@@ -182,59 +179,56 @@ class ShortNames:
 
 
 def _sizes(nodes: Iterable[CheckedNode]) -> Iterator[str]:
-    """The names of sizes in the shapes, values and conditions of nodes, as they are printed."""
+    """Yield the symbolic sizes in shapes, values and conditions of nodes, as printed."""
     for node in nodes:
-        yield from _named(node)
+        yield from _symbolic_sizes(node)
         for condition in node.provided:
             sides = _RELATION.split(condition)
-            yield from sides if len(sides) > 1 else ()  # others are sentences
+            yield from sides if len(sides) > 1 else ()  # a condition without a relation is a sentence
 
 
-def _named(node: CheckedNode) -> Iterator[str]:
-    """The sizes with names in the shapes and values of a node, as they are printed."""
+def _symbolic_sizes(node: CheckedNode) -> Iterator[str]:
     for tensor in (*node.inputs, *node.outputs):
         yield from (printable(size) for size in (*(tensor.shape or ()), *(tensor.values or ())) if isinstance(size, str))
 
 
 def _texts(file: FileReport) -> Iterator[str]:
-    """All that lines about a file may show."""
+    """Yield all texts that lines about a file may contain."""
     yield file.file
     for finding in file.findings:
         yield from (finding.subject, finding.path, finding.expected, finding.got, finding.remedy)
     for node in file.nodes:
         yield from (node.place, *node.provided, *node.attributes)
         yield from (tensor.role for tensor in node.inputs)
-        yield from _named(node)
+        yield from _symbolic_sizes(node)
 
 
-def _alone(name: str) -> str:
-    """A pattern for a name that is no part of a longer one, and not in quotes."""
+def _whole_name(name: str) -> str:
+    """Return a pattern for a name that is no part of a longer one, and not in quotes."""
     return rf"(?<![\w.'\"]){re.escape(name)}(?!\w|\.\w|['\"\[])"
 
 
-# A model as text for people: its heading, what its verdicts depend on, its findings by cause, and its nodes.
-
 INDENT = 2
-"""Spaces before the lines below a heading."""
+"""Indent of the lines below a heading."""
 
 CONDITIONS = 4
-"""Conditions that are named below a heading."""
+"""Maximum number of conditions below a heading without --verbose."""
 
 PLACES = 3
-"""Nodes that are named below a finding, unless all are."""
+"""Maximum number of nodes below a finding without --verbose."""
 
 
 def model_lines(file: FileReport, listed: NodeListing, width: int | None = None) -> Iterator[str]:
-    """The heading of a model, its findings by cause with the first nodes that have them, and the nodes that are `listed`.
+    """Yield the heading of a model, its findings by cause with their nodes, and the nodes of `listed`.
 
-    width: to which lines are wrapped, but for the file's own name; None writes a finding, or a node, in one line.
+    `width`: of wrapped lines, except for the file's name; None to write a finding or a node as one line.
     """
     if listed is NodeListing.NONE:
         yield from _ModelText(file, listed, width, ShortNames()).findings()
         return
     names = ShortNames(file)
     text = _ModelText(file, listed, width, names)
-    top, body = [*text.conditions()], [*text.findings(), *text.nodes()]  # before the legend, which has the names that they use
+    top, body = [*text.conditions()], [*text.findings(), *text.nodes()]  # evaluated first: they add names to the legend
     yield from text.heading()
     yield from top
     yield from text.legend()
@@ -246,10 +240,10 @@ class _ModelText:
         self.file, self.listed, self.width, self.names = file, listed, width, names
         self.nodes_by_place = {node.place: node for node in file.nodes}
         self.source = file.source()
-        self._made: list[SizeCondition] = []
+        self._shown_conditions: list[SizeCondition] = []
 
     def heading(self) -> Iterator[str]:
-        """The model in a line, and a line for each operator that is close to the family, and for a provider."""
+        """Yield a line about the model, one for each related operator, and one for the provider."""
         yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
             nodes = counted(relative.count, "node")
@@ -258,68 +252,68 @@ class _ModelText:
             yield from self.wrapped(f"{self.file.provider.provider}: {self.file.provider.text}")
 
     def conditions(self) -> Iterator[str]:
-        """What the verdicts on the nodes that are taken depend on."""
+        """Yield the conditions of the nodes that are taken."""
         from dmlgather.onnx_checking.sizes.conditions import strongest
 
         taken = [node for node in self.file.nodes if node.verdict is Verdict.TAKEN]
-        of_sizes = [condition for node in taken for condition in node.conditions]
+        on_sizes = [condition for node in taken for condition in node.conditions]
         sentences = dict.fromkeys(text for node in taken for text in node.provided)
-        for condition in of_sizes:
+        for condition in on_sizes:
             sentences.pop(condition.text, None)
-        stated = strongest(of_sizes)
-        found = [*(condition.text for condition in stated), *sentences]
-        self._made = stated[:CONDITIONS] if self.listed is NodeListing.WRONG else stated
-        if self.listed is NodeListing.WRONG and found:
-            more = len(found) - CONDITIONS
+        implying = strongest(on_sizes)
+        texts = [*(condition.text for condition in implying), *sentences]
+        self._shown_conditions = implying[:CONDITIONS] if self.listed is NodeListing.WRONG else implying
+        if self.listed is NodeListing.WRONG and texts:
+            more = len(texts) - CONDITIONS
             rest = [f"{counted(more, 'other condition')} (--verbose lists them)"] if more > 0 else []
-            yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, found[:CONDITIONS]), *rest])}")
+            yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, texts[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """What the short names of sizes stand for, and what the sizes are that nodes give, in the conditions that are named."""
+        """Yield the meaning of short names, and of the sizes in shown conditions that nodes compute."""
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
-        makers = {name: maker for condition in self._made for name, maker in condition.makers.items()}
+        makers = {name: maker for condition in self._shown_conditions for name, maker in condition.makers.items()}
         for name, maker in makers.items():
             yield from self.wrapped(f"{shortened(self.names.text(printable(name)))} = {shortened(maker.text)}")
 
     def findings(self) -> Iterator[str]:
-        """Each cause once, but those that are ignored."""
+        """Yield each cause that is not ignored."""
         indent = "" if self.listed is NodeListing.NONE else " " * INDENT
         for cause, findings in self.file.by_cause():
             if cause.standing is not FindingStatus.IGNORED:
-                found = self.names.finding(snippets.common(findings))
-                lines = self.line(found, findings) if self.width is None else self.block(found, findings, self.width)
+                merged = self.names.finding(snippets.common(findings))
+                lines = self.line(merged, findings) if self.width is None else self.block(merged, findings, self.width)
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """The nodes that are listed for themselves: all, or those that are wrong although no finding is shown."""
-        shown = {found.subject for found in self.file.findings if found.status is not FindingStatus.IGNORED}
+        """Yield the nodes that are listed without a finding: all, or those refused or unknown whose findings are ignored."""
+        shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown
             if wrong or self.listed is NodeListing.ALL:
                 yield from self.wrapped(self.node(node))
 
-    def block(self, found: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
-        """A cause as a block of lines, with the nodes. found: what its findings have in common."""
+    def block(self, merged: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
+        """Yield a cause as a block of lines, with its nodes. `merged`: `common` of the findings."""
         room, named = width - INDENT, self.listed is NodeListing.NONE
-        yield from snippets.block(found, self.source, room, places=len(findings), named=named)
-        if found.status is FindingStatus.OPEN:
-            judged = all(each.subject in self.nodes_by_place for each in findings)
-            below, name = list(self.below(findings)), "node" if judged else "place"
+        yield from snippets.block(merged, self.source, room, places=len(findings), named=named)
+        if merged.status is FindingStatus.OPEN:
+            all_nodes = all(finding.subject in self.nodes_by_place for finding in findings)
+            below, name = list(self.below(findings)), "node" if all_nodes else "place"
             yield from snippets.labelled(name if len(below) == 1 else f"{name}s", below, room, hang=2)
             yield ""
 
-    def line(self, found: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """A cause as a line, with the nodes. found: as in `block`."""
-        yield snippets.line(found, len(findings))
-        if found.status is FindingStatus.OPEN:
+    def line(self, merged: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
+        """Yield a cause as one line, followed by its nodes. `merged`: `common` of the findings."""
+        yield snippets.line(merged, len(findings))
+        if merged.status is FindingStatus.OPEN:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """The nodes and places below a finding: the first ones, or the places of all where the nodes are listed as well."""
-        places, whole = list(dict.fromkeys(each.subject for each in findings)), self.listed is NodeListing.ALL
+        """Yield the first nodes of a finding, or only the places of all nodes if `nodes` lists them."""
+        places, whole = list(dict.fromkeys(finding.subject for finding in findings)), self.listed is NodeListing.ALL
         in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
-        if len(places) == 1 and places[0] not in in_full:  # the finding has it
+        if len(places) == 1 and places[0] not in in_full:  # the finding names it
             return
         for place in places if whole else places[:PLACES]:
             yield self.node(self.nodes_by_place[place]) if place in in_full else place
@@ -327,25 +321,25 @@ class _ModelText:
             yield f"and {counted(len(places) - PLACES, 'other')} (--verbose lists them)"
 
     def node(self, node: CheckedNode) -> str:
-        """A node in one line."""
+        """Return a node as one line."""
         return line(self.names.node(node), self.file.level)
 
     def wrapped(self, text: str, start: str = " " * INDENT, behind: int = INDENT + 2) -> Iterable[str]:
-        """The text in lines that are wrapped."""
+        """Wrap a text to `self.width`."""
         return [start + text] if self.width is None else snippets.wrapped(text, self.width, start, behind)
 
 
 WIDTH = 120
-"""Characters of a line where nobody's terminal decides, so that a log does not depend on where it was written."""
+"""Width of lines without a terminal, so that logs are equal on all machines."""
 
 NARROWEST, WIDEST = 40, 130
-"""The widths of terminals to which lines are wrapped."""
+"""Limits of the width of lines on a terminal."""
 
 AT_ONCE = 100
-"""Lines that are coloured at a time, which takes little longer than one."""
+"""Number of lines that are highlighted at a time, which takes little longer than one line."""
 
 JOINTS = {"descriptor": ": ", "descriptors": ": "}
-"""What joins the subject and the path of a finding, by the kind of file, where the subject is a name and no path."""
+"""Kind of file -> text between subject and path of a finding. The default is a dot."""
 
 STYLES = {
     r"(?m)^ *\S[^\n ]*?:\d+(:\d+)?:": "bold",
@@ -359,27 +353,26 @@ STYLES = {
     r"(?m); fix: .*$": "green",
     r"(?m) \(known: in the baseline\)$": "dim",
 }
-"""Patterns that are highlighted on a terminal, and the style of each."""
+"""Pattern -> style on a terminal."""
 
 
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
-    """A block per cause, as `snippets.block`. A known finding is one line. Ignored findings are left out.
+    """Yield a block of lines per cause (`snippets.block`), without ignored findings. Control characters are escaped.
 
-    An ONNX model also has a heading, and lines about the nodes that are `listed`. Control characters in names
-    are escaped.
+    ONNX models also have a heading and lines about the nodes of `listed`.
     """
     for file in report.files:
         yield from map(printable, model_lines(file, listed, width) if file.kind == "onnx" else _blocks(file, width))
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
-    """As `lines`, but all of a cause in one line, without the line of the file."""
+    """Yield the same as `lines`, with one line per cause and without source lines."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
 
 def problem_lines(report: CheckReport, width: int, *, brief: bool = False) -> Iterator[str]:
-    """The problems of all files, each with the line of its file. brief: without that."""
+    """Yield the problems of all files with their source lines. `brief`: without source lines."""
     for file in report.files:
         source = file.source()
         for problem in file.problems:
@@ -395,14 +388,11 @@ def _blocks(file: FileReport, width: int) -> Iterator[str]:
 
 
 def _shown(file: FileReport) -> Iterator[ReportedFinding]:
-    """The findings of a file without nodes, but those that are ignored."""
     return (finding for finding in file.findings if finding.status is not FindingStatus.IGNORED)
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """The width to which lines on a stream are wrapped, by default on standard output: that of the terminal, within limits; WIDTH
-    where it is none.
-    """
+    """Return the width of lines on a stream (default: standard output): the terminal's, within limits, or WIDTH without one."""
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return WIDTH
@@ -410,7 +400,7 @@ def terminal_width(stream: TextIO | None = None) -> int:
 
 
 def show(lines: Iterator[str]) -> None:
-    """Write to standard output; in colour if it is a terminal."""
+    """Write lines to standard output, in colour on a terminal."""
     if not sys.stdout.isatty():
         for line in lines:
             put(line + "\n")
@@ -419,8 +409,8 @@ def show(lines: Iterator[str]) -> None:
     from rich.text import Text
 
     console = Console(soft_wrap=True)
-    while some := list(islice(lines, AT_ONCE)):
-        text = Text("\n".join(some))
+    while batch := list(islice(lines, AT_ONCE)):
+        text = Text("\n".join(batch))
         for pattern, style in STYLES.items():
             text.highlight_regex(pattern, style)
         console.print(text)

@@ -1,17 +1,16 @@
 """PyTorch's gathers and views as functions on tensors, with PyTorch's rules and errors.
 
-Each function takes torch.Tensors on the CPU or a GPU, NumPy arrays, CuPy arrays, or anything with `__dlpack__`, runs where they
-are, and returns a new tensor, or array, of the same kind. Without tensors, PyTorch is not needed. Views are copied. No gradients
-are recorded.
+The functions take PyTorch tensors, NumPy arrays, CuPy arrays, or anything with `__dlpack__`. They run on the arrays' device, and
+return a new tensor or array of the same type. PyTorch is only needed for tensors. Views are copied. Gradients are not recorded.
 
-out: takes the result. out_of_bounds: None for PyTorch's own rule; else "clamp", "raise", "promise" or a Fill. device: None for
-where the arrays are; "cpu", "cuda", "cuda:N" or "reference" to run there, wherever they are.
+`out`: a tensor or array for the result. `out_of_bounds`: None for PyTorch's rule; else "clamp", "raise", "promise" or a Fill.
+`device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there.
 
-`gather.plan(…)`, and likewise for the others, takes (shape, dtype) pairs instead of tensors and returns the IndexPlan.
-`gather.to_directml(…)` returns the DirectML descriptors of a call, and `gather.differences(…)` lists the indices that give other
-results there.
+`gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of tensors. `gather.to_directml(…)` returns the
+DirectML descriptors of a call. `gather.differences(…)` lists the indices that give other results in DirectML. The other functions
+have these methods, too.
 
-In torch.compile and torch.export, calls are nodes of the graph: operators that `dmlgather.torch.operators` registers.
+In torch.compile and torch.export, calls become nodes of the graph. `dmlgather.torch.operators` registers their operators.
 """
 
 from __future__ import annotations

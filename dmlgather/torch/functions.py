@@ -1,4 +1,4 @@
-"""PyTorch's gathers and index expressions as functions: run them, describe them for DirectML, tell where the two differ."""
+"""PyTorch's gathers and index expressions as functions on tensors."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def index_select(
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.index_select: output[lead…, i, trail…] = input[lead…, index[i], trail…], x[:, ids] for dim 1.
+    """Return torch.index_select: output[lead…, i, trail…] = input[lead…, index[i], trail…]; x[:, ids] for dim 1.
 
-    input: shape [lead…, size, trail…], any type of PyTorch's but complex32. dim: the dimension of `size`. index: int32 or int64,
-    shape [i] or []. Negative indices are out of range. Returns shape [lead…, i, trail…].
+    `input`: shape [lead…, n, trail…], any type of PyTorch except complex32. `dim`: the dimension n. `index`: int32 or int64,
+    shape [i] or []. Negative indices are out of range. The result has shape [lead…, i, trail…].
 
-    Raises what PyTorch raises: IndexError for an index out of range (RuntimeError for dim 1 of several, and where input has no
-    elements), for another dim, and for an index of several dimensions; RuntimeError for an index of another type.
+    Raises like PyTorch: IndexError for an index out of range (RuntimeError for dim 1 of several, and for an input without
+    elements), for a dim out of range, and for an index of several dimensions; RuntimeError for an index of another type.
 
     >>> dg.torch.index_select(np.array([[10, 20, 30], [40, 50, 60]]), 1, np.array([2, 0])).tolist()
     [[30, 10], [60, 40]]
@@ -59,18 +59,18 @@ def gather(
     dim: int,
     index: Any,
     *,
-    sparse_grad: bool = False,  # noqa: ARG001 - of gradients, which are not recorded
+    sparse_grad: bool = False,  # noqa: ARG001 - for gradients, which are not recorded
     out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.gather: output[c…] = input[c… with the coordinate along `dim` replaced by index[c…]].
+    """Return torch.gather: output[c] = input[c with c[dim] replaced by index[c]].
 
-    input: shape [n…]. index: int32 or int64, as many dimensions, off `dim` no larger than input. Negative indices are out of
-    range. sparse_grad is ignored. Returns the shape of index.
+    `input`: shape [n…]. `index`: int32 or int64, of input's rank, and at most input's sizes along other dimensions than `dim`.
+    Negative indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
 
-    Raises what PyTorch raises: RuntimeError for an index out of range or of another type, and for shapes that do not fit;
-    IndexError for another dim.
+    Raises like PyTorch: RuntimeError for an index out of range or of another type, and for shapes that do not fit; IndexError
+    for a dim out of range.
 
     >>> dg.torch.gather(np.array([[10, 20], [30, 40]]), 1, np.array([[1, 0, 1], [0, 0, 1]])).tolist()
     [[20, 10, 20], [30, 30, 40]]
@@ -87,12 +87,12 @@ def take(
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.take: output[i…] = input.reshape(-1)[index[i…]].
+    """Return torch.take: output[i…] = input.reshape(-1)[index[i…]].
 
-    input: of any shape; it is copied if it is not contiguous. index: int64, of any shape; negative ones count from the end.
-    Returns the shape of index.
+    `input`: any shape; it is copied if it is not contiguous. `index`: int64, any shape; negative indices count from the end. The
+    result has the shape of `index`.
 
-    Raises what PyTorch raises: IndexError for an index out of range, RuntimeError for an index of another type.
+    Raises like PyTorch: IndexError for an index out of range, RuntimeError for an index of another type.
 
     >>> dg.torch.take(np.array([[10, 20], [30, 40]]), np.array([3, -4])).tolist()
     [40, 10]
@@ -110,14 +110,16 @@ def take_along_dim(
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.take_along_dim: gather along `dim`, with input and indices broadcast to each other in the other dimensions.
+    """Return torch.take_along_dim: gather along `dim`, with input and indices broadcast along the other dimensions.
 
-    input, indices: as many dimensions; off `dim` equal sizes, or 1. indices: int64. As in PyTorch, indices count modulo the size
-    along `dim`, so that none is out of range; with a policy in `out_of_bounds`, negative ones count from the end once.
-    dim: None for `gather` of the flattened input by the flattened indices, which may be int32 too. No plan takes remainders: with
-    `dim`, a call has a plan if it has a policy, and no descriptor. Returns the broadcast shape.
+    `input`, `indices`: of equal rank; sizes along other dimensions than `dim` are equal, or 1. `indices`: int64. As in PyTorch,
+    indices are taken modulo the size of `dim`, so that none is out of range. With a policy in `out_of_bounds`, negative indices
+    count from the end instead. `dim`: None for `gather` of the flattened input and indices; these may also be int32. The result
+    has the broadcast shape.
 
-    Raises what PyTorch raises: RuntimeError for shapes that do not fit and an index of another type, IndexError for another dim.
+    Plans have no remainders: with `dim`, a call has a plan only with a policy, and never a descriptor.
+
+    Raises like PyTorch: RuntimeError for shapes that do not fit and an index of another type, IndexError for a dim out of range.
 
     >>> dg.torch.take_along_dim(np.array([[10, 20, 30], [40, 50, 60]]), np.array([[-1, 5]]), 1).tolist()
     [[30, 30], [60, 60]]
@@ -139,23 +141,23 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
     weight: Any,
     padding_idx: int | None = None,
     max_norm: float | None = None,
-    norm_type: float = 2.0,  # noqa: ARG001 - of max_norm
-    scale_grad_by_freq: bool = False,  # noqa: ARG001 - of gradients, which are not recorded
-    sparse: bool = False,  # noqa: ARG001 - likewise
+    norm_type: float = 2.0,  # noqa: ARG001 - for max_norm
+    scale_grad_by_freq: bool = False,  # noqa: ARG001 - for gradients, which are not recorded
+    sparse: bool = False,  # noqa: ARG001 - for gradients
     *,
     out: Any = None,
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.nn.functional.embedding: output[i…, column] = weight[input[i…], column].
+    """Return torch.nn.functional.embedding: output[i…, column] = weight[input[i…], column].
 
-    input: the indices, int32 or int64, of any shape; negative ones are out of range. weight: shape [rows, columns]. padding_idx,
-    scale_grad_by_freq and sparse change gradients alone: padding_idx is checked, the others are ignored. Returns shape
-    [i…, columns].
+    `input`: the indices, int32 or int64, shape [i…]; negative indices are out of range. `weight`: shape [rows, columns].
+    `padding_idx`, `scale_grad_by_freq` and `sparse` only affect gradients: padding_idx is checked, the others are ignored. The
+    result has shape [i…, columns].
 
-    Raises what PyTorch raises: IndexError for an index out of range (RuntimeError where weight has no elements), RuntimeError for
-    another type or a weight of other than two dimensions, AssertionError for a padding_idx out of range. ValueError for a
-    max_norm, which would change the values of weight.
+    Raises like PyTorch: IndexError for an index out of range (RuntimeError for a weight without elements), RuntimeError for
+    another type or a weight of another rank, AssertionError for a padding_idx out of range. Raises ValueError for a max_norm,
+    which would change the values of weight.
 
     >>> dg.torch.embedding(np.array([[2, 0]]), np.array([[1, 2], [3, 4], [5, 6]])).tolist()
     [[[5, 6], [1, 2]]]
@@ -176,11 +178,8 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
     return TorchRequest(problem, {"weight": weight, "input": input}, out_of_bounds, device, out)
 
 
-# x[…] of a tensor as a function: what stands between the brackets is an argument.
-
-
 LONGEST_SEQUENCE = 31
-"""Entries of a list that PyTorch takes for a tuple where one of them is no number."""
+"""Maximal length of lists that PyTorch treats like tuples if an entry is not a number."""
 
 
 @TorchFunction
@@ -192,48 +191,47 @@ def index(
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """x[indices]: a tensor by an index expression, which is copied where PyTorch gives a view.
+    """Return x[indices] as a copy.
 
-    indices: what stands between the brackets, one entry or a tuple of them: integers, slices with steps of 1 or more, `...`,
-    None, lists, index tensors of int32 or int64, and masks of bool or uint8, whose values are read. `numpy.s_[:, ids]` spells
-    it. An index tensor may be a pair (shape, dtype) where only a plan or a descriptor is wanted. Negative indices count from the
-    end.
+    `indices`: an entry or a tuple of entries: integers, slices with steps of 1 or more, `...`, None, lists, index tensors of
+    int32 or int64, and masks of bool or uint8, whose values are read. `numpy.s_[:, ids]` makes such a tuple. For plans and
+    descriptors, a pair (shape, dtype) can replace an index tensor. Negative indices count from the end.
 
-    Raises what PyTorch raises: IndexError for an index out of range, for a mask of another size, for tensors that cannot be
-    broadcast and for other entries; ValueError for a step below 1; TypeError for bounds that are no integers.
+    Raises like PyTorch: IndexError for an index out of range, for a mask whose sizes differ, for index tensors that cannot be
+    broadcast, and for other entries; ValueError for a step below 1; TypeError for bounds that are not integers.
 
     >>> dg.torch.index(np.array([[10, 20, 30], [40, 50, 60]]), np.s_[:, [2, 0]]).tolist()
     [[30, 10], [60, 40]]
     """
-    written = [_read(number, item) for number, item in enumerate(_listed(indices))]
-    entries = [entry for entry, _ in written]
-    arrays = [array for _, found in written for array in found]
+    parsed = [_read(number, item) for number, item in enumerate(_entries(indices))]
+    entries = [entry for entry, _ in parsed]
+    index_arrays = [array for _, arrays in parsed for array in arrays]
 
     def problem(data: TensorType, *_: TensorType) -> Problem:
         return gathers.index(data, entries)
 
-    given = {"input": input}
-    if problem_looks_up(entries):
-        given["indices"] = _stacked(input, entries, arrays)
-    return TorchRequest(problem, given, out_of_bounds, device, out, keyed=False)
+    arguments = {"input": input}
+    if has_lookups(entries):
+        arguments["indices"] = _stacked(input, entries, index_arrays)
+    return TorchRequest(problem, arguments, out_of_bounds, device, out, keyed=False)
 
 
-def problem_looks_up(entries: Sequence[Entry]) -> bool:
-    """Whether an expression has an index tensor, or a mask that is not simply a new dimension."""
+def has_lookups(entries: Sequence[Entry]) -> bool:
+    """Return True if an expression has an index tensor, or a mask other than True, which only adds a dimension."""
     masks = [entry for entry in entries if isinstance(entry, Mask)]
     tensors = any(isinstance(entry, TensorType) for entry in entries)
     return tensors or any(mask.shape or not mask.count for mask in masks)
 
 
-def _listed(indices: Any) -> Sequence[Any]:
-    """The entries. As in PyTorch, a list is a tuple where one of its entries is neither a number nor a bool."""
+def _entries(indices: Any) -> Sequence[Any]:
+    """Return the entries. Like PyTorch, treat a short list as a tuple if an entry is neither a number nor a bool."""
     if isinstance(indices, tuple):
         return (indices,) if _is_placeholder(indices) else indices
     short = isinstance(indices, list) and len(indices) <= LONGEST_SEQUENCE
-    return indices if short and any(map(_is_no_number, indices)) else (indices,)
+    return indices if short and any(map(_is_structural, indices)) else (indices,)
 
 
-def _is_no_number(item: Any) -> bool:
+def _is_structural(item: Any) -> bool:
     return item is None or item is ... or isinstance(item, slice | list | tuple) or hasattr(item, "shape")
 
 
@@ -242,25 +240,25 @@ def _is_placeholder(item: Any) -> bool:
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
-    """An entry, and the index arrays that it is; of a placeholder, its type."""
+    """Return an entry and its index arrays; for a placeholder, its type in place of an array."""
     if item is None or item is ...:
         return item, ()
     if isinstance(item, slice):
         return slice(*(_bound(number, bound) for bound in (item.start, item.stop, item.step))), ()
-    byte = torch_tensors.is_torch(item) and numpy_type(item.dtype) == np.uint8  # a mask, also without dimensions
-    if is_integer(item) and not byte:
+    is_byte_mask = torch_tensors.is_torch(item) and numpy_type(item.dtype) == np.uint8  # even of rank 0
+    if is_integer(item) and not is_byte_mask:
         return integer(f"entry {number}", item), ()
     if _is_placeholder(item):
-        found = type_of(f"entry {number}", item)
-        _check_type(number, found.dtype)
-        return found, (found,)
+        placeholder = type_of(f"entry {number}", item)
+        _check_type(number, placeholder.dtype)
+        return placeholder, (placeholder,)
     if isinstance(item, np.bool):
         raise IndexError(f"entry {number} is {item!r}, expected Python's bool, or a tensor of bools")
     if isinstance(item, str | bytes):
         raise TypeError(f"entry {number} is {item!r}, expected an integer, a slice, ..., None, a list or a tensor")
     array = item if hasattr(item, "shape") and hasattr(item, "dtype") else _converted(number, item)
     if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and array.dtype != np.uint8:
-        array = array.astype(POSITIONS, copy=False)  # as PyTorch, which takes fewer types of its own
+        array = array.astype(POSITIONS, copy=False)  # as in PyTorch, NumPy arrays may have any integer type
     dtype = numpy_type(array.dtype)
     if dtype.kind == "b" or dtype == np.uint8:
         return _mask(array)
@@ -269,7 +267,7 @@ def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
 
 
 def _bound(number: int, value: Any) -> Any:
-    """A bound of a slice as Python's integer. TypeError for what is none."""
+    """Return a slice's bound as int. Raise TypeError for anything but an integer or None."""
     if value is None:
         return None
     try:
@@ -284,7 +282,6 @@ def _check_type(number: int, dtype: np.dtype[Any]) -> None:
 
 
 def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
-    """A list, tuple or range of integers or bools as an array. IndexError for anything else."""
     if not isinstance(item, list | tuple | range | bool):
         raise IndexError(
             f"entry {number} is {item!r}, expected an integer, a slice, ..., None, a list, or a tensor of integers or bools"
@@ -296,31 +293,29 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
 
 
 def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
-    """A mask, and the index arrays that it stands for."""
     if torch_tensors.is_torch(array):
-        found = array.nonzero(as_tuple=True) if array.dim() else ()
-        count = len(found[0]) if found else int(bool(array))
+        index_arrays = array.nonzero(as_tuple=True) if array.dim() else ()
     else:
-        found = array.nonzero() if array.ndim else ()
-        count = len(found[0]) if found else int(bool(array))
-    return Mask(tuple(array.shape), count), found
+        index_arrays = array.nonzero() if array.ndim else ()
+    count = len(index_arrays[0]) if index_arrays else int(bool(array))
+    return Mask(tuple(array.shape), count), index_arrays
 
 
 def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """The array that the problem's `indices` is, beside data; where one is a placeholder, its type."""
+    """Return the array for the problem's `indices`, on data's device; only its type if an entry is a placeholder."""
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)
     if not torch_tensors.is_torch(data) and not any(map(torch_tensors.is_torch, arrays)):
-        placed, there = memory.together(arrays, memory.home_of(data) if hasattr(data, "__dlpack_device__") else CPU)
-        with there.current():
-            found = stacked(entries, placed)
-        return memory.move(found, memory.home_of(found), there)
+        moved, home = memory.together(arrays, memory.home_of(data) if hasattr(data, "__dlpack_device__") else CPU)
+        with home.current():
+            indices = stacked(entries, moved)
+        return memory.move(indices, memory.home_of(indices), home)
     torch = sys.modules["torch"]
-    wanted = stacked_type(entries)
-    place = data.device if torch_tensors.is_torch(data) else "cpu"
-    positions = wanted.shape if len(arrays) == 1 else wanted.shape[:-1]
-    spread = [torch.as_tensor(array, device=place).expand(positions) for array in arrays]
-    if not spread:
-        return torch.empty(wanted.shape, dtype=torch.int64, device=place)
-    dtype = getattr(torch, wanted.dtype.name)
-    return spread[0].to(dtype) if len(spread) == 1 else torch.stack([each.to(dtype) for each in spread], -1)
+    result = stacked_type(entries)
+    device = data.device if torch_tensors.is_torch(data) else "cpu"
+    shape = result.shape if len(arrays) == 1 else result.shape[:-1]
+    tensors = [torch.as_tensor(array, device=device).expand(shape) for array in arrays]
+    if not tensors:
+        return torch.empty(result.shape, dtype=torch.int64, device=device)
+    dtype = getattr(torch, result.dtype.name)
+    return tensors[0].to(dtype) if len(tensors) == 1 else torch.stack([tensor.to(dtype) for tensor in tensors], -1)

@@ -1,6 +1,7 @@
-"""The functions as operators of PyTorch, `torch.ops.dmlgather`: nodes of the graphs that torch.compile and torch.export make.
+"""The functions as PyTorch operators, `torch.ops.dmlgather`, for graphs of torch.compile and torch.export.
 
-Importing this imports PyTorch and registers them. The first call in a graph does so; whoever loads an exported program has to.
+Importing this module imports PyTorch and registers the operators. The first call in a graph imports it. A program that loads an
+exported graph must import it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from dmlgather.torch.torch_function import TorchFunction
 
 
 def _take_along_dim(data: Any, indices: Any, dim: int | None = None) -> Any:
-    """A tensor like take_along_dim's, of which PyTorch's own makes numbers of sizes that are left open."""
+    """Return a fake tensor for take_along_dim. PyTorch's own function specialises symbolic sizes."""
     if dim is None:
         return data.new_empty(indices.numel())
-    along = dim % (data.dim() or 1)
-    sizes = [1 if axis == along else size for axis, size in enumerate(data.shape)]
+    gathered = dim % (data.dim() or 1)
+    sizes = [1 if axis == gathered else size for axis, size in enumerate(data.shape)]
     return torch.broadcast_tensors(data.new_empty(sizes), indices)[0]
 
 
@@ -35,10 +36,10 @@ THEIRS: Mapping[str, Callable[..., Any]] = {
     "slice": torch.ops.aten.slice.Tensor,
     "take_along_dim": _take_along_dim,
 }
-"""PyTorch's functions, whose results have the shapes; those that are missing are methods of tensors."""
+"""PyTorch's functions by name, which infer the shapes of results. Names that are missing are methods of torch.Tensor."""
 
-PLAIN = ("as_strided", "index")
-"""What PyTorch runs in a graph: only it knows the storage of a tensor there, and no schema says what stands between brackets."""
+RUN_BY_PYTORCH = ("as_strided", "index")
+"""Functions that PyTorch runs in a graph: there, storages are unknown, and no schema allows the entries of index."""
 
 RULE = (
     "a graph of torch.compile or torch.export takes calls of dg.torch on tensors of PyTorch whose gradients are not wanted, with "
@@ -55,43 +56,46 @@ TYPES = {
     "int": "SymInt",
     "str": "str",
 }
-"""What the annotations of parameters are in a schema."""
+"""Types in schemas, by the annotation of a parameter."""
 
 _TAGS = [
     getattr(torch.Tag, name)
-    for name in ("pt2_compliant_tag", "flexible_layout", "cudagraph_unsafe")  # any strides are read; a call may wait for the GPU
-    if hasattr(torch.Tag, name)  # the last came with PyTorch 2.9
+    for name in ("pt2_compliant_tag", "flexible_layout", "cudagraph_unsafe")  # inputs may have any strides; calls may synchronise
+    if hasattr(torch.Tag, name)  # the last is new in PyTorch 2.9
 ]
 
 TENSORS: dict[str, set[int | str]] = {}
-"""The arguments of each function that are tensors, by place and by name."""
+"""The tensor arguments of each function: positions and names."""
 
-_OUTSIDE: dict[str, Callable[..., Any]] = {}
-"""What runs a function between two graphs."""
+_UNCOMPILED: dict[str, Callable[..., Any]] = {}
+"""The functions as graph breaks, by name: PyTorch runs them between two graphs."""
 
 _LIBRARY = torch.library.Library("dmlgather", "FRAGMENT")
 
 
 def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """A call while a graph is made. One that breaks RULE is run between two graphs; in torch.export, it is a RuntimeError."""
+    """Return the result of a call during tracing.
+
+    A call that does not follow RULE breaks the graph. In torch.export, it raises RuntimeError.
+    """
     name = function.__name__  # type: ignore[attr-defined] # set by update_wrapper
-    if not _fits(name, args, kwargs):
+    if not _follows_rule(name, args, kwargs):
         if torch.compiler.is_dynamo_compiling():
-            return _OUTSIDE[name](*args, **kwargs)
+            return _UNCOMPILED[name](*args, **kwargs)
         if any(isinstance(item, torch.Tensor) for item in (*args, *kwargs.values())):
             raise RuntimeError(RULE)
         return function.run_anew(args, kwargs)
-    if name in PLAIN:
-        return _theirs(name)(*args, **kwargs).clone(memory_format=torch.contiguous_format)
+    if name in RUN_BY_PYTORCH:
+        return _pytorch_function(name)(*args, **kwargs).clone(memory_format=torch.contiguous_format)
     fill = kwargs.get("out_of_bounds")
-    given = {**kwargs, "out_of_bounds": fill.value} if isinstance(fill, Fill) else kwargs
-    result = getattr(torch.ops.dmlgather, name)(*args, **given)
+    keywords = {**kwargs, "out_of_bounds": fill.value} if isinstance(fill, Fill) else kwargs
+    result = getattr(torch.ops.dmlgather, name)(*args, **keywords)
     return tuple(result) if isinstance(result, list) else result
 
 
-def _fits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call keeps to RULE."""
-    tensors = {place: item for place, item in (*enumerate(args), *kwargs.items()) if isinstance(item, torch.Tensor)}
+def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return True if a call follows RULE."""
+    tensors = {key: item for key, item in (*enumerate(args), *kwargs.items()) if isinstance(item, torch.Tensor)}
     if not tensors or not TENSORS[name].issuperset(tensors):
         return False
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors.values()):
@@ -99,43 +103,45 @@ def _fits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     fill = kwargs.get("out_of_bounds")
     if isinstance(fill, Fill) and not isinstance(fill.value, int | float | complex):
         return False
-    return all(kwargs.get(word) is None for word in (("out", "out_of_bounds", "device") if name in PLAIN else ("out",)))
+    forbidden = ("out", "out_of_bounds", "device") if name in RUN_BY_PYTORCH else ("out",)
+    return all(kwargs.get(keyword) is None for keyword in forbidden)
 
 
 def schemas(name: str, function: TorchFunction[Any]) -> Iterator[str]:
-    """The schemas of a function: an overload for each choice among the types of its parameters, which it is named after."""
+    """Yield the schemas of a function: an overload for each combination of its parameters' types, with the types in its name."""
     parameters = dict(inspect.signature(function).parameters)
     returned = "Tensor" if parameters.pop("out", None) else "Tensor[]"
-    kinds = [each.annotation.removesuffix(" | None").removesuffix(" | Any").split(" | ") for each in parameters.values()]
-    for chosen in product(*kinds):
-        words: list[str] = []
-        for kind, each in zip(chosen, parameters.values(), strict=True):
-            if each.kind is each.KEYWORD_ONLY and "*" not in words:
-                words.append("*")
-            optional = "?" if each.annotation.endswith(" | None") else ""
-            default = "" if each.default is each.empty else f"={each.default}"
-            words.append(f"{TYPES[kind]}{optional} {each.name}{default}")
-        overload = "_".join(kind.removesuffix("[int]") for kind, among in zip(chosen, kinds, strict=True) if len(among) > 1)
-        yield f"{name}{'.' if overload else ''}{overload}({', '.join(words)}) -> {returned}"
+    unions = [item.annotation.removesuffix(" | None").removesuffix(" | Any").split(" | ") for item in parameters.values()]
+    for types in product(*unions):
+        declarations: list[str] = []
+        for annotation, parameter in zip(types, parameters.values(), strict=True):
+            if parameter.kind is parameter.KEYWORD_ONLY and "*" not in declarations:
+                declarations.append("*")
+            optional = "?" if parameter.annotation.endswith(" | None") else ""
+            default = "" if parameter.default is parameter.empty else f"={parameter.default}"
+            declarations.append(f"{TYPES[annotation]}{optional} {parameter.name}{default}")
+        chosen = [annotation for annotation, union in zip(types, unions, strict=True) if len(union) > 1]
+        overload = "_".join(annotation.removesuffix("[int]") for annotation in chosen)
+        yield f"{name}{'.' if overload else ''}{overload}({', '.join(declarations)}) -> {returned}"
 
 
-def _theirs(name: str) -> Callable[..., Any]:
+def _pytorch_function(name: str) -> Callable[..., Any]:
     return THEIRS.get(name) or getattr(torch.Tensor, name)
 
 
 def _register(name: str, function: TorchFunction[Any]) -> None:
-    theirs = _theirs(name)
+    pytorch_function = _pytorch_function(name)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         fill = kwargs.get("out_of_bounds")
         if fill is not None and not isinstance(fill, str):
             kwargs["out_of_bounds"] = Fill(fill)
-        # a graph's maker may run it on its example: that call is none of the graph
+        # A compiler may run the operator on its example inputs: such a call must not be traced.
         result = function.run_anew(args, kwargs) if torch.compiler.is_compiling() else function(*args, **kwargs)
         return list(result) if isinstance(result, tuple) else result
 
-    def fake(*args: Any, out_of_bounds: Any = None, device: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001 - no shape depends on them
-        return _packed(theirs(*args, **kwargs))
+    def fake(*args: Any, out_of_bounds: Any = None, device: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001 - shapes ignore both
+        return _packed(pytorch_function(*args, **kwargs))
 
     for schema in schemas(name, function):
         overload = schema[: schema.index("(")]
@@ -145,10 +151,10 @@ def _register(name: str, function: TorchFunction[Any]) -> None:
 
 
 def _packed(result: Any) -> Any:
-    """New tensors of the types and shapes of PyTorch's, which may be views."""
+    """Return new contiguous tensors with the types and shapes of PyTorch's, which may be views."""
     if isinstance(result, torch.Tensor):
         return torch.empty_like(result, memory_format=torch.contiguous_format)
-    return [_packed(each) for each in result]
+    return [_packed(tensor) for tensor in result]
 
 
 def _register_all() -> None:
@@ -157,9 +163,9 @@ def _register_all() -> None:
         if not isinstance(function, TorchFunction):
             continue
         parameters = enumerate(inspect.signature(function).parameters.values())
-        TENSORS[name] = {key for place, each in parameters if each.annotation == "Any" for key in (place, each.name)}
-        _OUTSIDE[name] = torch.compiler.disable(function.__call__, reason=RULE)
-        if name not in PLAIN:
+        TENSORS[name] = {key for position, item in parameters if item.annotation == "Any" for key in (position, item.name)}
+        _UNCOMPILED[name] = torch.compiler.disable(function.__call__, reason=RULE)
+        if name not in RUN_BY_PYTORCH:
             _register(name, function)
 
 

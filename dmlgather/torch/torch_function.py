@@ -1,4 +1,4 @@
-"""Functions on PyTorch's tensors, and on any other arrays, that plan and describe their calls as well."""
+"""`TorchFunction`: functions on tensors and arrays, with methods for plans, problems and descriptors of their calls."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ P = ParamSpec("P")
 Described = OperatorDesc | Descriptors | Report
 
 Work = Problem | Rolling
-"""What makes one result. A request's `problem_of` gives a tuple of them where the call has several results."""
+"""The problem of one result. `TorchRequest.problem_of` returns a tuple of them for a call with several results."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchRequest(Request):
-    """What one call asks for. modulo: whether the indices count modulo the size of their dimension, which no problem says."""
+    """Request of one call. `modulo`: indices are taken modulo the size of their dimension, which a problem cannot express."""
 
     modulo: bool = False
 
     @property
-    def stated(self) -> TorchRequest:
-        """This request, where its problem says all that it does. ValueError for indices that count modulo a size."""
+    def plannable(self) -> TorchRequest:
+        """The request itself. Raises ValueError for indices that are taken modulo a size, which its problem does not express."""
         if self.modulo:
             raise ValueError(
                 "take_along_dim takes indices modulo the size along dim, which no problem or plan says: "
@@ -50,130 +50,134 @@ class TorchRequest(Request):
 
 
 class TorchFunction(EagerFunction[P]):
-    """A function on tensors. Like `plan`, `to_directml` and `differences` need only shapes and types.
+    """A function on tensors. Its methods `plan`, `problem`, `to_directml` and `differences` need only shapes and types.
 
-    A call with several results gives a tuple, and so do the methods, with an entry for each.
+    A call with several results returns a tuple. `plan`, `problem` and `to_directml` then return a tuple with an entry per result.
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on tensors; the result is the same kind of array as the first, and `out` where that is given."""
+        """Run on tensors. Return `out` if it is given, else a new tensor or array of the first input's type."""
         if torch_tensors.is_compiling():
-            from dmlgather.torch.operators import in_graph  # which imports PyTorch
+            from dmlgather.torch.operators import in_graph  # imports PyTorch
 
             return in_graph(self, args, kwargs)
         return super().__call__(*args, **kwargs)
 
     def run_anew(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The result of a call of which nothing is known, also while a graph is made."""
+        """Run without prepared calls, and without tracing. Return the result."""
         return self.run(self._request(*args, **kwargs)).result
 
     def run(self, request: Request) -> Ran:
         assert isinstance(request, TorchRequest)
         with _in_order(request):
-            # Plans move bits: a type that NumPy lacks is one of integers, and only the problem knows it.
+            # Arrays of types that NumPy lacks are run as integers of equal width. Only the problem has the true type.
             taken = take({name: _bits(name, item) for name, item in request.arrays.items()}, request.runs)
             work = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
             if request.modulo:
                 taken[-1] = replace(taken[-1], array=taken[-1].array % _modulus(work))
             call = _TorchCall(request, taken)
-            result = _of_each(work, call.run)
-        repeats = request.keyed and not request.modulo and not isinstance(work, Rolling)
-        return Ran(result, taken, call.written if repeats else (), isinstance(work, tuple))
+            result = _map_results(call.run, work)
+        repeatable = request.keyed and not request.modulo and not isinstance(work, Rolling)
+        return Ran(result, taken, call.written if repeatable else (), isinstance(work, tuple))
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """The plan of the same call over packed tensors. A tensor may be replaced by anything with `shape` and `dtype`, or by a
-        pair (shape, dtype); `device` and `out` change nothing. Of roll, a tuple: each plan writes its part of the result.
-        ValueError for take_along_dim by PyTorch's own rule: no plan takes remainders.
-        """
-        request = self._stated(args, kwargs)
+        """Return the plan of the call over packed tensors.
 
-        def planned(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
+        Anything with `shape` and `dtype`, or a pair (shape, dtype), can replace a tensor. `device` and `out` have no effect. For
+        roll, returns a tuple of plans, each of which writes a part of the result. Raises ValueError for take_along_dim without a
+        policy: plans have no remainders.
+        """
+        request = self._plannable_request(args, kwargs)
+
+        def plan_of(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
             if isinstance(work, Rolling):
                 return tuple(part.plan() for part in work.parts)
             return work.plan(*policy_of(work, request.out_of_bounds))
 
-        return _of_each(_work(request)(), planned)
+        return _map_results(plan_of, _problem_maker(request)())
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """What the same call asks for, without tensors. Arguments and errors as for `plan`. Of roll, a tuple of views, of which
-        each reads what the one before it writes.
+        """Return the problem of the call; for roll, a tuple of views, each of which reads the output of the one before.
+
+        Arguments and errors are those of `plan`.
 
         >>> dg.torch.index_select.problem(((4, 10), "float32"), 1, ((3,), "int64")).output.shape
         (4, 3)
         """
-        request = self._stated(args, kwargs)
+        request = self._plannable_request(args, kwargs)
 
-        def stated(work: Work) -> Problem | tuple[Problem, ...]:
+        def with_policy(work: Work) -> Problem | tuple[Problem, ...]:
             if isinstance(work, Rolling):
                 return tuple(work.problems())
             return under(work, *policy_of(work, request.out_of_bounds))
 
-        return _of_each(_work(request)(), stated)
+        return _map_results(with_policy, _problem_maker(request)())
 
     def inputs(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
-        """The arrays that plans and descriptors of a call read, in order: the data, and the indices where there are any.
+        """Return the arrays that the call's plan and descriptors read: the data, then the indices if there are any.
 
-        These are the arguments, but for what a call does before it runs: take flattens its input, as_strided reads the storage,
-        `index` broadcasts several index tensors to one shape and stacks them behind it. Errors as for `plan`.
+        They differ from the arguments for three functions: take flattens its input, as_strided reads the storage, and index
+        broadcasts several index tensors and stacks them in a last dimension. Errors are those of `plan`.
 
         >>> dg.torch.index.inputs(np.zeros((4, 5)), ([[0], [1]], [2, 3]))[1].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
         """
-        request = self._stated(args, kwargs)
+        request = self._plannable_request(args, kwargs)
         for name, item in request.arrays.items():
             if isinstance(item, tuple | TensorType):
                 raise TypeError(f"{name} has no elements: pass arrays")
         return tuple(request.arrays.values())
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
-        """The DirectML descriptor for a call, or a report of why there is none.
+        """Return the DirectML descriptor of a call, or a report of why it has none.
 
-        Arguments as for the call, without `out`, `out_of_bounds` and `device`. A tensor may be replaced by anything with `shape`
-        and `dtype`, or by a pair (shape, dtype). level: the feature level to write for.
+        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
+        pair (shape, dtype), can replace a tensor. `level`: the feature level.
 
-        Returns one descriptor; a tuple, in the order in which they run, where one cannot do it; or a Report whose findings say
-        which rule of the operator the call breaks, or what the level does not take (`docs/expressing.md`, which also says how to
-        bind tensors). Raises ValueError for an unknown level, TypeError for what has no shape and type.
+        Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose
+        findings name a broken rule of the operator or a limit of the level. `docs/expressing.md` explains them, and how to bind
+        tensors. Raises ValueError for an unknown level; TypeError for an argument without shape and type.
 
         >>> desc = dg.torch.index_select.to_directml(((4, 10), "float32"), 1, ((3,), "int64"))
         >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
         ('GATHER', 1, (4, 3))
         """
-        at = FeatureLevel.parse(level)
-        request = self._asked(args, kwargs)
-        make = _work(request)
+        feature_level = FeatureLevel.parse(level)
+        request = self._describable_request(args, kwargs)
+        make = _problem_maker(request)
         try:
             work = make()
         except (IndexError, RuntimeError, AssertionError, TypeError, ValueError) as error:
-            broken = ValueError(str(error))
-            return export.EXPORTER.to_directml(lambda: _raise(broken), at, "PyTorch", self.__name__)  # type: ignore[attr-defined]
+            broken_rule = ValueError(str(error))
+            name: str = self.__name__  # type: ignore[attr-defined] # set by update_wrapper
+            return export.EXPORTER.to_directml(lambda: _raise(broken_rule), feature_level, "PyTorch", name)
         if request.modulo:
-            return export.with_remainders(work, at)
+            return export.no_remainders(work, feature_level)
 
-        def described(each: Work) -> Described:
-            descs = export.express(each, at)
+        def descriptors_of(work: Work) -> Described:
+            descs = export.express(work, feature_level)
             return descs if isinstance(descs, Report) or len(descs) > 1 else descs[0]
 
-        return _of_each(work, described)  # type: ignore[no-any-return]
+        return _map_results(descriptors_of, work)  # type: ignore[no-any-return]
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """The indices for which the descriptors of `to_directml` give elements where PyTorch gives an error, or other elements.
+        """Return warnings about the indices that raise an error in PyTorch, while DirectML reads an element.
 
-        Arguments as for `to_directml`. Returns findings of severity warning: EXP201 for indices out of range, EXP202 for negative
-        ones where PyTorch does not count them from the end. Views have none. Raises as the function itself, and as `plan`.
+        The arguments are those of `to_directml`. EXP201: indices out of range. EXP202: negative indices, if PyTorch does not
+        count them from the end. Views have no findings. Raises like the function and like `plan`.
 
         >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
         ['indices from -10 to 9']
         """
-        work = _work(self._asked(args, kwargs).stated)()
+        work = _problem_maker(self._describable_request(args, kwargs).plannable)()
         return () if isinstance(work, tuple) else export.EXPORTER.differences(work)
 
-    def _stated(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
+    def _plannable_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
         request = self._request(*args, **kwargs)
         assert isinstance(request, TorchRequest)
-        return request.stated
+        return request.plannable
 
-    def _asked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
+    def _describable_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
         for name in ("out", "out_of_bounds", "device"):
             if kwargs.get(name) is not None:
                 raise TypeError(f"{name} is given, but a descriptor has none: leave it out")
@@ -183,18 +187,16 @@ class TorchFunction(EagerFunction[P]):
 
 
 class _TorchCall:
-    """A call with its arrays. written: what wrote its results."""
-
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
         self._first = next(iter(request.arrays.values()))
         self.written: list[PreparedCall] = []
 
     def run(self, work: Work) -> Any:
-        """One result: `out`, or a new array."""
+        """Compute one result. Return `out`, or a new array."""
         first, out = self._taken[0], self._request.out
         if out is not None:
-            self._fit(out, work.output)
+            self._check_out(out, work.output)
         elif torch_tensors.is_torch(self._first):
             out = torch_tensors.empty(self._first, work.output.shape)
         target = CallOutput(first, work.output, None if out is None else _bits("out", out))
@@ -207,14 +209,15 @@ class _TorchCall:
         return returned if out is None else out
 
     def _roll(self, work: Rolling, data: Any, target: Any) -> None:
-        """Write each part to its place, of the flattened tensor where that is rolled."""
+        """Write each part of the result. Without dims, the tensors are flattened first."""
         shape = work.data.shape
-        flat = target.reshape(shape)  # a copy where its elements lie apart
+        reshaped = target.reshape(shape)  # a copy if target is flattened and not contiguous
         for part in work.parts:
-            places = zip(part.start, part.problem.output.shape, strict=True)
-            self._write(part.problem, [data.reshape(shape)], flat[tuple(slice(first, first + n) for first, n in places)])
+            boxes = zip(part.start, part.problem.output.shape, strict=True)
+            box = tuple(slice(first, first + count) for first, count in boxes)
+            self._write(part.problem, [data.reshape(shape)], reshaped[box])
         if shape != target.shape and not target.flags.c_contiguous:
-            arrays.fill_from(target, self._taken[0].memory, flat.reshape(target.shape))
+            arrays.fill_from(target, self._taken[0].memory, reshaped.reshape(target.shape))
 
     def _write(self, problem: Problem, inputs: list[Any], target: Any) -> None:
         try:
@@ -223,15 +226,15 @@ class _TorchCall:
         except IndexError as error:
             raise getattr(problem, "bad_index", IndexError)(str(error)) from None
 
-    def _fit(self, out: Any, output: TensorType) -> None:
-        """As in PyTorch, an `out` without elements is resized, and RuntimeError says what does not fit."""
+    def _check_out(self, out: Any, output: TensorType) -> None:
+        """Raise RuntimeError if `out` does not fit. Resize a tensor without elements. Both are PyTorch's behaviour."""
         first = self._taken[0]
         if torch_tensors.is_torch(out):
             torch_tensors.check_written(out)
             if 0 in out.shape and tuple(out.shape) != output.shape and out.dtype == getattr(self._first, "dtype", None):
                 out.resize_(output.shape)
-        if (found := type_of("out", out)) != output:
-            raise RuntimeError(f"out is {found}, expected {output}")
+        if (out_type := type_of("out", out)) != output:
+            raise RuntimeError(f"out is {out_type}, expected {output}")
         target, home = arrays.adopt_output(_bits("out", out))
         if home != first.home:
             raise RuntimeError(f"out lies on {home} and {first.name} on {first.home}: expected one device")
@@ -247,7 +250,7 @@ class _TorchCall:
 
 
 def _bits(name: str, item: Any) -> Any:
-    """A tensor with its elements in memory, as integers where NumPy lacks its type; anything else as it is."""
+    """Return a tensor with materialised elements, and as integers if NumPy lacks its type. Return other objects unchanged."""
     if not torch_tensors.is_torch(item):
         return item
     try:
@@ -257,22 +260,21 @@ def _bits(name: str, item: Any) -> Any:
 
 
 def _pointer(array: Any) -> int:
-    """Where the first element of NumPy's or CuPy's array lies."""
     return address_of(array) if isinstance(array, np.ndarray) else int(array.data.ptr)
 
 
 def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
-    """`arrays.in_order`. RuntimeError, as PyTorch, for tensors on several devices."""
+    """Return `arrays.in_order` for the call. Raise RuntimeError, like PyTorch, for tensors on several devices."""
     tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
     devices = {item.device for item in tensors}
     if len(devices) > 1 and request.device is None:
-        places = ", ".join(sorted(map(str, devices)))
-        raise RuntimeError(f"tensors lie on different devices ({places}); move them to one, or say device=")
+        names = ", ".join(sorted(map(str, devices)))
+        raise RuntimeError(f"tensors lie on different devices ({names}); move them to one, or say device=")
     return arrays.in_order([*request.arrays.values(), request.out])
 
 
 def _modulus(problem: Problem) -> int:
-    """The size that indices count modulo: of the dimension that they index. Where that is 0, every index stays out of range."""
+    """Return the size of the indexed dimension; 1 for a size of 0, so that every index stays out of range."""
     return problem.data.shape[problem.lookup_axes[0]] or 1
 
 
@@ -280,26 +282,26 @@ def _raise(error: Exception) -> Any:
     raise error
 
 
-def _work(request: Request) -> Callable[[], Any]:
-    """What makes the problems of a call from its arrays' types. What has no type raises here."""
+def _problem_maker(request: Request) -> Callable[[], Any]:
+    """Return a function that makes the problems of a call, and raises for broken rules. Arrays without a type raise at once."""
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)
 
 
-def _of_each(work: Any, function: Callable[[Work], Any]) -> Any:
+def _map_results(function: Callable[[Work], Any], work: Any) -> Any:
     return tuple(map(function, work)) if isinstance(work, tuple) else function(work)
 
 
 def flattened(name: str, item: Any) -> Any:
-    """An array with one dimension, over the same memory where that is possible; of what is no array, its type so."""
+    """Return a flattened array, as a view if possible; for a pair (shape, dtype), the flattened type."""
     if not isinstance(item, tuple) and hasattr(item, "reshape"):
         return item.reshape(-1)
-    found = type_of(name, item)
-    return TensorType((prod(found.shape),), found.dtype)
+    tensor = type_of(name, item)
+    return TensorType((prod(tensor.shape),), tensor.dtype)
 
 
 def contiguous(item: Any) -> Any:
-    """An array, or its copy where it is not contiguous; what is no array as it is."""
+    """Return an array, or a copy if it is not contiguous. Return other objects unchanged."""
     if hasattr(item, "contiguous"):
         return item.contiguous()
     if hasattr(item, "flags") and not item.flags.c_contiguous:

@@ -1,4 +1,4 @@
-"""PyTorch's views, and what else moves elements without an index, as functions that return copies."""
+"""PyTorch's views, pixel shuffles and roll, as functions that return copies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None)
 
 
 @TorchFunction
-def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002 - as above
-    """torch.select: element `index` of dimension `dim`, x[:, index] for dim 1.
+def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+    """Return torch.select: element `index` of dimension `dim`; x[:, index] for dim 1.
 
-    input: shape [lead…, size, trail…]. index: -size … size - 1. Returns shape [lead…, trail…]. Raises IndexError for another
-    index or dim, as PyTorch.
+    `input`: shape [lead…, n, trail…]. `index`: -n … n - 1. The result has shape [lead…, trail…]. Raises IndexError, like PyTorch,
+    for an index or dim out of range.
 
     >>> dg.torch.select(np.array([[10, 20], [30, 40]]), 1, -1).tolist()
     [20, 40]
@@ -39,10 +39,10 @@ def narrow(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.narrow: `length` elements of dimension `dim` from `start` on.
+    """Return torch.narrow: `length` elements of dimension `dim` from `start` on.
 
-    start: -size … size. Returns shape [lead…, length, trail…]. Raises what PyTorch raises: IndexError for another start or dim,
-    RuntimeError for a length that does not fit.
+    `input`: shape [lead…, n, trail…]. `start`: -n … n. The result has shape [lead…, length, trail…]. Raises like PyTorch:
+    IndexError for a start or dim out of range, RuntimeError for a length that does not fit.
 
     >>> dg.torch.narrow(np.arange(5), 0, -3, 2).tolist()
     [2, 3]
@@ -61,10 +61,10 @@ def slice(  # noqa: A001 - the operator's name
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """aten::slice: x[start:end:step] along `dim`, with start and end clamped.
+    """Return aten::slice: x[start:end:step] along `dim`, with start and end clamped.
 
-    start, end: negative ones count from the end. step: 1 or more. Raises what PyTorch raises: IndexError for another dim,
-    RuntimeError for another step.
+    `start`, `end`: negative bounds count from the end. `step`: 1 or more. Raises like PyTorch: IndexError for a dim out of range,
+    RuntimeError for a step below 1.
 
     >>> dg.torch.slice(np.arange(10), 0, 1, -1, 3).tolist()
     [1, 4, 7]
@@ -74,9 +74,9 @@ def slice(  # noqa: A001 - the operator's name
 
 @TorchFunction
 def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.flip: the dimensions of a list or tuple, reversed.
+    """Return torch.flip: input with the dimensions `dims` reversed.
 
-    Returns the shape of input. Raises what PyTorch raises: IndexError for another dimension, RuntimeError for one named twice.
+    Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for a repeated dimension.
 
     >>> dg.torch.flip(np.array([[1, 2], [3, 4]]), (0, 1)).tolist()
     [[4, 3], [2, 1]]
@@ -86,9 +86,9 @@ def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None
 
 @TorchFunction
 def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.chunk: at most `chunks` parts of dimension `dim`, of equal sizes but for the last, as a tuple of copies.
+    """Return torch.chunk: a tuple of at most `chunks` parts along `dim`. The sizes are equal, except for the last part.
 
-    Raises what PyTorch raises: RuntimeError for fewer than one chunk, IndexError for another dim.
+    Raises like PyTorch: RuntimeError for fewer than one chunk, IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.chunk(np.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
@@ -98,9 +98,10 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -
 
 @TorchFunction
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0, *, device: str | None = None) -> TorchRequest:
-    """torch.split: parts of dimension `dim`, each of a size but for the last, or of the sizes in a list; a tuple of copies.
+    """Return torch.split: a tuple of parts along `dim`.
 
-    Raises what PyTorch raises: RuntimeError for sizes that do not fit, IndexError for another dim.
+    `split_size_or_sections`: the size of each part except the last, which may be smaller; or a list of all sizes. Raises like
+    PyTorch: RuntimeError for sizes that do not fit, IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.split(np.arange(5), [1, 4])]
     [[0], [1, 2, 3, 4]]
@@ -117,10 +118,11 @@ def tensor_split(
     *,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.tensor_split: so many parts of dimension `dim`, or the parts before, between and behind indices; a tuple of copies.
+    """Return torch.tensor_split: a tuple of parts along `dim`.
 
-    indices_or_sections: an integer, a list or tuple of integers, or a tensor of int64 in host memory, of one dimension or none.
-    Raises what PyTorch raises: RuntimeError for fewer than one section and for another tensor, IndexError for another dim.
+    `indices_or_sections`: the number of parts; or the indices at which parts begin, as a list or tuple. Both may be an int64
+    tensor in host memory, of rank 0 or 1. Raises like PyTorch: RuntimeError for fewer than one section and for another tensor,
+    IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.tensor_split(np.arange(5), (1, 3))]
     [[0], [1, 2], [3, 4]]
@@ -130,9 +132,9 @@ def tensor_split(
 
 @TorchFunction
 def permute(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.permute: dimension i of the result is dimension dims[i].
+    """Return torch.permute: dimension i of the result is dimension dims[i] of input.
 
-    Raises what PyTorch raises: RuntimeError unless each dimension is named once, IndexError for another one.
+    Raises like PyTorch: RuntimeError if `dims` is not a permutation, IndexError for a dimension out of range.
 
     >>> dg.torch.permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
@@ -142,7 +144,7 @@ def permute(input: Any, dims: Sequence[int], *, out: Any = None, device: str | N
 
 @TorchFunction
 def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.transpose: two dimensions, exchanged. Raises IndexError for another dimension, as PyTorch.
+    """Return torch.transpose: two dimensions swapped. Raises IndexError, like PyTorch, for a dimension out of range.
 
     >>> dg.torch.transpose(np.array([[1, 2], [3, 4]]), 0, 1).tolist()
     [[1, 3], [2, 4]]
@@ -152,9 +154,9 @@ def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str 
 
 @TorchFunction
 def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.Tensor.expand: dimensions of size 1 repeated, and new ones in front.
+    """Return torch.Tensor.expand: dimensions of size 1 repeated, and new dimensions in front.
 
-    size: a list or tuple, -1 for a size as it is. Raises RuntimeError for sizes that do not fit, as PyTorch.
+    `size`: a list or tuple; -1 keeps a size. Raises RuntimeError, like PyTorch, for sizes that do not fit.
 
     >>> dg.torch.expand(np.array([[1], [2]]), (-1, 3)).tolist()
     [[1, 1, 1], [2, 2, 2]]
@@ -172,10 +174,10 @@ def unfold(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.Tensor.unfold: windows of `size` elements of a dimension, `step` apart; a window is a new last dimension.
+    """Return torch.Tensor.unfold: windows of `size` elements along a dimension, `step` apart, in a new last dimension.
 
-    input: is copied first if it is not contiguous. Raises what PyTorch raises: RuntimeError for a size or step that does not fit,
-    IndexError for another dimension.
+    `input`: copied first if it is not contiguous. Raises like PyTorch: RuntimeError for a size or step that does not fit,
+    IndexError for a dimension out of range.
 
     >>> dg.torch.unfold(np.arange(5), 0, 3, 2).tolist()
     [[0, 1, 2], [2, 3, 4]]
@@ -194,10 +196,10 @@ def diagonal(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.diagonal: the diagonal of two dimensions, as a new last one.
+    """Return torch.diagonal: the diagonal of two dimensions, as a new last dimension.
 
-    input: is copied first if it is not contiguous. offset: above the main diagonal, or below it where negative. Raises what
-    PyTorch raises: IndexError for another dimension, RuntimeError where both are one.
+    `input`: copied first if it is not contiguous. `offset`: above the main diagonal, or below it if negative. Raises like
+    PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
 
     >>> dg.torch.diagonal(np.arange(9).reshape(3, 3), 1).tolist()
     [1, 5]
@@ -215,10 +217,10 @@ def as_strided(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.as_strided: element i… is element storage_offset + i · stride of the storage of input.
+    """Return torch.as_strided: element i… is element storage_offset + i · stride of input's storage.
 
-    input: of a tensor, its storage is read, as PyTorch does; other arrays must be contiguous. storage_offset: by default, where
-    input begins. Raises what PyTorch raises: RuntimeError for sizes, strides or an offset below 0, and for elements outside.
+    `input`: a tensor, or a contiguous array. `storage_offset`: by default, input's own. Raises RuntimeError, like PyTorch, for
+    sizes, strides or an offset below 0, and for elements outside the storage.
 
     >>> dg.torch.as_strided(np.arange(6), (2, 3), (2, 1)).tolist()
     [[0, 1, 2], [2, 3, 4]]
@@ -238,10 +240,10 @@ def as_strided(
 
 @TorchFunction
 def pixel_shuffle(input: Any, upscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.nn.functional.pixel_shuffle: output[…, c, h · r + i, w · r + j] = input[…, c · r² + i · r + j, h, w].
+    """Return torch.nn.functional.pixel_shuffle: output[…, c, h · r + i, w · r + j] = input[…, c · r² + i · r + j, h, w].
 
-    input: shape […, channels · r², rows, columns], r being upscale_factor. Returns shape […, channels, rows · r, columns · r].
-    Raises RuntimeError for sizes or a factor that do not fit, as PyTorch.
+    `input`: shape […, channels · r², rows, columns], with r = upscale_factor. The result has shape
+    […, channels, rows · r, columns · r]. Raises RuntimeError, like PyTorch, for sizes or a factor that do not fit.
 
     >>> dg.torch.pixel_shuffle(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
     [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
@@ -251,10 +253,10 @@ def pixel_shuffle(input: Any, upscale_factor: int, *, out: Any = None, device: s
 
 @TorchFunction
 def pixel_unshuffle(input: Any, downscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """torch.nn.functional.pixel_unshuffle: output[…, c · r² + i · r + j, h, w] = input[…, c, h · r + i, w · r + j].
+    """Return torch.nn.functional.pixel_unshuffle: output[…, c · r² + i · r + j, h, w] = input[…, c, h · r + i, w · r + j].
 
-    input: shape […, channels, rows · r, columns · r], r being downscale_factor. Returns shape […, channels · r², rows, columns].
-    Raises RuntimeError for sizes or a factor that do not fit, as PyTorch.
+    `input`: shape […, channels, rows · r, columns · r], with r = downscale_factor. The result has shape
+    […, channels · r², rows, columns]. Raises RuntimeError, like PyTorch, for sizes or a factor that do not fit.
 
     >>> dg.torch.pixel_unshuffle(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
     [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
@@ -271,11 +273,11 @@ def roll(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """torch.roll: element i of a dimension is element i - shift, counted around the end.
+    """Return torch.roll: element i of a dimension is element (i - shift) modulo its size.
 
-    shifts, dims: an integer or equally many; without dims, one shift rolls the flattened input. No plan does this alone: the
-    result is written in two parts for each rolled dimension, and `plan` gives a plan for each. Raises what PyTorch raises:
-    RuntimeError for unequal numbers, IndexError for another dimension.
+    `shifts`, `dims`: integers, or sequences of equal length. Without dims, a single shift rolls the flattened input. One plan
+    cannot express this: the result is written in two parts per rolled dimension, and `plan` returns a plan per part. Raises like
+    PyTorch: RuntimeError for unequal lengths, IndexError for a dimension out of range.
 
     >>> dg.torch.roll(np.array([[1, 2, 3], [4, 5, 6]]), 1, 1).tolist()
     [[3, 1, 2], [6, 4, 5]]

@@ -456,7 +456,7 @@ def test_arrays_with_nothing_but_the_cuda_array_interface(rig: Rig) -> None:
 
 BROKEN: dict[str, tuple[Any, str, Any]] = {
     "no stream waits": (streams, "_wait", lambda number, stream, event: None),
-    "nobody waits for the call": (streams.Handover, "end", lambda self: None),
+    "nobody waits for the call": (streams.StreamOrder, "end", lambda self: None),
     "everything is one stream": (streams, "is_same", lambda one, other: True),
     "events are recorded on the wrong stream": (streams, "_recorded", lambda number, stream: recorded_on_another()),
     "tensors are not met": (torch_tensors, "current_stream", streams.current),

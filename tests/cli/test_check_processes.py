@@ -12,7 +12,7 @@ import pytest
 
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.report import file_check
-from dmlgather.report.file_check import Asked, Checked, check_all
+from dmlgather.report.file_check import Checked, CheckOptions, check_all
 from dmlgather.report.settings import check_paths
 from tests.cli.command import Command
 
@@ -38,7 +38,7 @@ def test_processes_share_files(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     alone = check_paths([folder])
     assert [len(file.problems) for file in alone.files] == [int(number % 10 == 0) for number in range(FILES)]
     assert [bool(file.findings) for file in alone.files] == [number % 3 == 0 and number % 10 != 0 for number in range(FILES)]
-    monkeypatch.setattr(file_check, "SHARED_FROM", FILES // 2)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", FILES // 2)
     monkeypatch.setattr(file_check, "BATCH", 3)
     assert check_paths([folder], jobs=2) == alone
 
@@ -47,15 +47,15 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
     here: list[Path] = []
     check = file_check.file_report
 
-    def noted(path: Path, level: FeatureLevel, asked: Asked) -> Checked:
+    def noted(path: Path, level: FeatureLevel, options: CheckOptions) -> Checked:
         here.append(path)
-        return check(path, level, asked)
+        return check(path, level, options)
 
-    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", 1)
     monkeypatch.setattr(file_check, "BATCH", 1)
     monkeypatch.setattr(file_check, "file_report", noted)
     paths = sorted(folder.iterdir())
-    found = check_all([(path, FeatureLevel.LEVEL_6_4, Asked()) for path in paths], 2)
+    found = check_all([(path, FeatureLevel.LEVEL_6_4, CheckOptions()) for path in paths], 2)
     assert [report.file for report, _ in found] == list(map(str, paths))
     assert here == sorted(here, reverse=True)
     assert here[0] == paths[-1]
@@ -63,7 +63,7 @@ def test_this_process_takes_batches_from_the_back(folder: Path, monkeypatch: pyt
 
 def test_if_a_worker_process_dies_this_one_checks_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = check_paths([folder])
-    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", 1)
     monkeypatch.setattr(file_check, "BATCH", 1)
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     assert check_paths([folder], jobs=3) == alone
@@ -74,7 +74,7 @@ def test_worker_processes_that_cannot_be_started(
 ) -> None:
     options = ["check", "--output-format", "json", "--jobs", 3, folder]
     alone = command(*options)
-    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", 1)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     ended = command(*options)
     assert (ended.code, ended.out) == (alone.code, alone.out)
@@ -94,7 +94,7 @@ def test_a_thread_that_cannot_be_started(folder: Path, monkeypatch: pytest.Monke
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", 1)
     monkeypatch.setattr(threading.Thread, "start", second_fails)
     assert check_paths([folder], jobs=3, note=notes.append) == alone
     assert notes == ["1 of 2 worker processes could be started, and the rest is checked without them: can't start new thread"]
@@ -104,9 +104,9 @@ def test_few_files_and_one_job_start_no_process(folder: Path, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(file_check, "_shared", refuse)
+    monkeypatch.setattr(file_check, "_check_with_workers", refuse)
     check_paths([folder], jobs=None)
-    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", 1)
     check_paths([folder], jobs=1)
     with pytest.raises(AssertionError):
         check_paths([folder], jobs=2)

@@ -13,20 +13,20 @@ import pytest
 from dmlgather.directml import OPERATORS
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx.problems.node_reading import FAMILY
-from dmlgather.onnx_checking.related_operators import ONNX_RELATIVES, SOURCES
+from dmlgather.onnx_checking.related_operators import RELATED_OPERATORS, SOURCES
 from tests.cli.command import Command
 from tests.onnx_checking.modelling import parsed
 
 
 def test_every_relative_of_onnx_is_an_operator() -> None:
     known = {f"{schema.domain}.{schema.name}".removeprefix(".") for schema in onnxruntime.get_all_operator_schema()}
-    assert known >= ONNX_RELATIVES.keys()
-    assert not ONNX_RELATIVES.keys() & set(FAMILY)
+    assert known >= RELATED_OPERATORS.keys()
+    assert not RELATED_OPERATORS.keys() & set(FAMILY)
 
 
-@pytest.mark.parametrize("operator", ONNX_RELATIVES)
+@pytest.mark.parametrize("operator", RELATED_OPERATORS)
 def test_a_row_names_its_sources(operator: str) -> None:
-    directml, source = ONNX_RELATIVES[operator]
+    directml, source = RELATED_OPERATORS[operator]
     for key in source.split(", "):
         assert key[1:-1] in {**SOURCES, **DIRECTML_SOURCES}
     assert directml.startswith("DirectML ")
@@ -41,7 +41,7 @@ FROM = r"([A-Z_0-9]+) (?:and [A-Z]+ )?from (\d_\d)"
 
 
 def test_the_levels_of_operators_that_are_declared_here() -> None:
-    stated = {found for directml, _ in ONNX_RELATIVES.values() for found in re.findall(FROM, directml)}
+    stated = {found for directml, _ in RELATED_OPERATORS.values() for found in re.findall(FROM, directml)}
     ours = {operator.name: str(operator.introduced) for operator in OPERATORS.values()}
     named = {name: level for name, level in stated if name in ours}
     assert named == {name: ours[name] for name in ("GATHER", "GATHER_ND", "SLICE", "SLICE1")}

@@ -199,6 +199,26 @@ def test_strings_are_not_explained(tmp_path: Path, command: Command) -> None:
     assert "not explained: its data are strings" in ended.out
 
 
+@pytest.mark.parametrize("sizes", [[2**60], [2**62], [2**63 - 1], [2**62, 2**62], [2**60 - 1]])
+def test_a_tensor_that_no_memory_holds_is_not_explained(sizes: list[int], tmp_path: Path, command: Command) -> None:
+    """The last one has 4 bytes less than the limit."""
+    rank = len(sizes)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["x", "i"], ["y"], name="large")],
+        "graph",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes),
+            helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)],
+    )
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), file)
+    ended = command("explain", file)
+    assert (ended.code, ended.err) == (0, "")
+    assert ("which no memory holds" in ended.out) == (np.prod(sizes, dtype=object) * 4 >= 2**62)
+
+
 @pytest.mark.slow
 def test_without_the_extra_the_message_is_that_of_check(model: Path, tmp_path: Path) -> None:
     """A module that cannot be imported stands for the package that is missing."""

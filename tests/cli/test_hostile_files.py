@@ -191,7 +191,7 @@ def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monk
                 time.sleep(0)
 
     monkeypatch.setattr(limits, "SECONDS", 0.2)
-    monkeypatch.setattr(file_check, "_onnx", endless)
+    monkeypatch.setattr(file_check, "_check_onnx", endless)
     first, second = check_paths([_folder_of(tmp_path, _gathers())]).files
     assert [problem.message for problem in first.problems] == [
         "takes more than its limit of 0.2 seconds of a processor: raise it by --time-limit, or split the file; it is not checked"
@@ -209,7 +209,7 @@ def test_an_error_at_one_file_costs_no_other(
     def fails(*_: object) -> CheckedModel:
         raise error
 
-    monkeypatch.setattr(file_check, "_onnx", fails)
+    monkeypatch.setattr(file_check, "_check_onnx", fails)
     report = check_paths([_folder_of(tmp_path, _gathers())])
     first, second = report.files
     assert says in first.problems[0].message

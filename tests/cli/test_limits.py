@@ -132,7 +132,7 @@ def spinning(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         start = time.process_time()
-        while time.process_time() < start + 1.2 * limits.AGAIN:
+        while time.process_time() < start + 1.2 * limits.REPEAT_SECONDS:
             pass
         return function(*args, **kwargs)
 

@@ -157,8 +157,8 @@ def test_in_python_too(tmp_path: Path) -> None:
         with pytest.raises(FileError, match=words.replace("{0}", str(tmp_path / name))):
             dg.translate(tmp_path / name, "onnx")
     for path, words in (
-        ("", "inputs has the path '': pass arrays, or alone the path of an ONNX model, which ends in .onnx"),
-        (tmp_path / "model.ort", r"model\.ort', which is a model in onnxruntime's own format, ORT, .*: pass arrays, or alone"),
+        ("", r"inputs has the path '': pass arrays, or only the path of an ONNX model \(\.onnx\)"),
+        (tmp_path / "model.ort", r"model\.ort', which is a model in onnxruntime's own format, ORT, .*: pass arrays, or only"),
     ):
         with pytest.raises(TypeError, match=words):
             dg.compare(GATHER, path)

@@ -124,7 +124,7 @@ def test_archives_are_no_raw_bytes(model: Path, command: Command, suffix: str, s
 def test_worker_processes_know_what_is_allowed(model: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlgather.report import file_check
 
-    monkeypatch.setattr(file_check, "SHARED_FROM", 1)
+    monkeypatch.setattr(file_check, "FILES_PER_WORKER", 1)
     monkeypatch.setattr(file_check, "BATCH", 1)
     monkeypatch.chdir(model.parent / "elsewhere")
     for number in range(12):

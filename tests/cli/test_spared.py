@@ -171,6 +171,19 @@ def test_two_outputs_have_two_files(tmp_path: Path, command: Command) -> None:
     assert "are one file, and two outputs would be written to it" in ended.err
 
 
+@pytest.mark.parametrize("case", ["case", "case/other.json"])
+@pytest.mark.parametrize("source", [GATHER, MODEL], ids=["descriptor", "model"])
+def test_a_report_and_a_saved_case_have_two_files(tmp_path: Path, command: Command, case: str, source: object) -> None:
+    file, target = write(tmp_path, source), tmp_path / "case" / (Path(case).name if "." in case else "case.json")
+    before = digests(tmp_path)
+    arguments = (file, "--devices", "cpu", "--save", tmp_path / case, "--output")
+    ended = command("compare", *arguments, target)
+    assert (ended.code, digests(tmp_path)) == (2, before)
+    assert f"{target} are one file, and two outputs would be written to it" in ended.err
+    ended = command("compare", *arguments, target.with_name("comparison.json"))
+    assert ended.code == 0, ended.err
+
+
 @pytest.mark.parametrize(("judges", "verdict"), [(("a judge",), "different"), ((), "not checked")])
 def test_a_translation_that_is_not_found_equal_is_not_written(
     judges: tuple[str, ...], verdict: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch

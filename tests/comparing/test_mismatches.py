@@ -57,7 +57,7 @@ def test_a_wrong_device_is_described_as_documented(problem: Problem) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         spoil(monkeypatch, addresses)
         monkeypatch.setattr("dmlgather.chunks.CHUNK", rng.choice([1, 2, 5, CHUNK]))  # outputs are compared in chunks
-        monkeypatch.setattr("dmlgather.comparing.differences.LISTED", listed := rng.choice([1, 3, 100]))
+        monkeypatch.setattr("dmlgather.comparing.differences.MOST_STRETCHES", listed := rng.choice([1, 3, 100]))
         found = dg.compare(desc, *problem.inputs, devices=("cpu", "reference"), buffers=True)
 
     sizes = desc.tensor("input_tensor").sizes

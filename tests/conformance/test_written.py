@@ -158,7 +158,7 @@ def test_the_folder_says_what_to_do_with_it(ran: Path) -> None:
     """To somebody who has this folder, Windows and no dmlgather."""
     told = (ran / "README.txt").read_text()
     assert "https://github.com/microsoft/DirectML/releases" in told
-    assert "Send back this folder" in told
+    assert "Send the whole folder back" in told
     options = {f"-{name}" for name in re.findall(r"^    \[\w+\]\$(\w+)", (ran / "run.ps1").read_text(), re.MULTILINE)}
     assert set(re.findall(r"(?<![\w-])-[A-Z]\w+", told)) == options - {"-TimeoutSeconds"}
     for name in ("run.ps1", "run.sh"):

@@ -41,7 +41,7 @@ static void release(void *given) {
 
 // A record for `count` arrays of these ranks, of 8 bytes each.
 static int64_t *record_of(int count, const int *ranks, int64_t small) {
-    size_t words = sizeof(array_call) / 8;
+    size_t words = sizeof(fast_path) / 8;
     for (int i = 0; i < count; ++i) words += sizeof(array_form) / 8 + 2 * (size_t)ranks[i];
     int64_t *const record = malloc(words * 8), *at = record;
     *at++ = 0, *at++ = small, *at++ = count;

@@ -110,7 +110,7 @@ class StandIn:
         """A call for arrays of these signatures."""
         found = [signature_on(CPU, array) for array in arrays]
         spans = [(each.start, each.end) for each in (logical("", signature) for signature in found)]
-        made = self.engine.prepare(plan).array_call(found, spans)
+        made = self.engine.prepare(plan).fast_path(found, spans)
         assert made is not None
         return made
 
@@ -195,7 +195,7 @@ def test_only_large_calls_give_up_the_interpreter_lock(stand_in: StandIn, elemen
 def test_strides_that_no_array_has(stand_in: StandIn) -> None:
     """A caller may state them where there is one element or none."""
     stated = (np.dtype("f4"), (1, 6), (2**63, 4), WRITEABLE)
-    assert stand_in.engine.prepare(COPY).array_call([stated, stated], [(0, 24), (0, 24)]) is None
+    assert stand_in.engine.prepare(COPY).fast_path([stated, stated], [(0, 24), (0, 24)]) is None
 
 
 def test_a_call_keeps_its_program_and_no_array(stand_in: StandIn) -> None:

@@ -107,7 +107,7 @@ def test_random_models(tmp_path: Path, first: int) -> None:
 
 
 def test_random_models_with_large_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_contents, "MOST_WOVEN", 3)
+    monkeypatch.setattr(buffer_contents, "MOST_WITH_GAPS", 3)
     refused = list[str]()
     for seed in range(20):
         try:

@@ -13,6 +13,8 @@ import pytest
 
 from dmlgather.directml import CODES, SOURCES, Finding, Severity, minimum_level, parse_descriptor, validate
 from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.report.code_registry import explanation
+from dmlgather.report.rule_examples import example_model, written_out
 
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -34,11 +36,12 @@ def _sections() -> dict[str, Section]:
     found = {}
     for part in TEXT.split("\n## ")[1:]:
         heading, _, text = part.partition("\n")
-        if heading == "Sources":
+        if heading in ("Sources", "Example model"):
             continue
         code, _, title = heading.partition(" ")
-        failing, mended = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
-        level = re.search(r"Fails at feature level (\d_\d):", text)
+        shown = explanation(code)
+        failing, mended = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", shown, re.DOTALL))
+        level = re.search(r"Fails at feature level (\d_\d):", shown)
         found[code] = Section(code, title, text, level[1] if level else "6_4", failing, mended)
     return found
 
@@ -75,6 +78,18 @@ def test_every_source_is_explained() -> None:
     head, line, *listed = re.findall(r"^\| (.*) \| (.*) \|$", rows, re.MULTILINE)
     assert (head, line) == (("key", "document"), ("---", "---"))
     assert listed == list(SOURCES.items())
+
+
+def test_a_diff_of_a_line_that_the_model_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="no line like"):
+        written_out('```diff\n-    "absent": 1\n+    "absent": 2\n```', example_model(TEXT))
+    with pytest.raises(ValueError, match="no example model"):
+        example_model("# Findings\n")
+
+
+def test_the_example_model_has_no_fault(tmp_path: Path) -> None:
+    (model,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    assert _findings(json.loads(model), "6_4", tmp_path) == []
 
 
 @pytest.mark.parametrize("section", SECTIONS.values(), ids=lambda section: section.code)

@@ -223,6 +223,6 @@ def test_a_description_names_kernels_blocks_and_walks() -> None:
     assert text == (
         "gather_d2_k1_e16_i8_clamp_once, 3125 blocks of 256 threads: 16-byte elements, up to 4 per thread "
         "along the dimension of 320, indices resolved once per thread\n"
-        "  (elements of the widest size that every address is a multiple of)"
+        "  (single elements, of the widest size to which every address is aligned)"
     )
     assert describe(IndexPlan((0,), (1,), (1,), 4, 0, 0)) == "no launch: nothing is written"

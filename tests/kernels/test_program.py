@@ -275,7 +275,7 @@ def test_what_is_bound_reports_by_stream() -> None:
     assert (held[1].out.get() == 4).all()
     bound[2](other)
     assert (program.first_bad(one), program.first_bad(other)) == (3, 6)
-    alone = program.reporting_alone()
+    alone = program.with_own_words()
     alone.bind(*held[2].pointers)(one)
     assert (program.first_bad(one), alone.first_bad(one)) == (3, 6)
 

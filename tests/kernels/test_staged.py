@@ -17,7 +17,7 @@ from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.launch import UNASKED_SHARED, Launch
+from dmlgather.backends.cuda.launch import DEFAULT_SHARED, Launch
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
@@ -106,7 +106,7 @@ def test_the_limits_of_the_policy_are_sharp() -> None:
 
     assert staged(columns_of(4096, 4096, 600))
     assert not staged(columns_of(4096, 4096, 512))
-    assert staged(columns_of(4096, UNASKED_SHARED // 4 - 4, 4096))
+    assert staged(columns_of(4096, DEFAULT_SHARED // 4 - 4, 4096))
     assert staged(columns_of(10**6, 256, 256))
     assert staged(columns_of(1057, 4096, 4096))
     assert not staged(columns_of(4096, 4096, 600), 8)
@@ -116,7 +116,7 @@ def test_a_description_says_why() -> None:
     assert describe(columns_of(4096, 4096, 4096)) == (
         "staged_e4_i8, 512 blocks of 256 threads: rows in shared memory, 4-byte elements, up to 16 per thread and row, "
         "indices resolved once per block\n"
-        "  (rows are read in no order, so each comes into shared memory whole and is gathered there)"
+        "  (rows are read in random order, so each is loaded into shared memory and gathered from there)"
     )
 
 

@@ -122,7 +122,7 @@ def test_a_description_says_why() -> None:
     assert describe(VOCABULARY) == (
         "staged_e2_i8_long, 128 blocks of 1024 threads: long rows in shared memory, 2-byte elements, up to 16 per thread at "
         "once, indices resolved once per block\n"
-        "  (rows are read in no order, so each comes into shared memory whole and is gathered there)"
+        "  (rows are read in random order, so each is loaded into shared memory and gathered from there)"
     )
 
 

@@ -13,7 +13,7 @@ UNITS: tuple[str, ...] = tuple(dict.fromkeys(variant.unit for variant in VARIANT
 
 _HEADERS = {
     "slice.cu": ("Slices: copies and mirrored copies.", ("copy.cuh",)),
-    "tile.cu": ("Slices that are turned in shared memory.", ("tile.cuh", "square.cuh")),
+    "tile.cu": ("Slices that are transposed in shared memory.", ("tile.cuh", "square.cuh")),
     "gather1_index32.cu": ("One lookup, 32-bit indices.", ("copy.cuh",)),
     "gather1_index64.cu": ("One lookup, 64-bit indices.", ("copy.cuh",)),
     "gather2_index32.cu": ("Two lookups, 32-bit indices.", ("copy.cuh",)),

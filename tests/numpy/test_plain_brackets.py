@@ -14,7 +14,7 @@ import pytest
 import dmlgather as dg
 from dmlgather.calls import prepared
 from dmlgather.numpy import index_expression
-from dmlgather.numpy.plain_brackets import is_plain, read
+from dmlgather.numpy.plain_brackets import call_key, is_plain
 from tests import seeds
 from tests.at_once import at_once
 from tests.chain_count import each_seed
@@ -71,7 +71,7 @@ def test_a_call_that_is_known_makes_nothing_of_its_entries(monkeypatch: pytest.M
     prepared.forget()
     entries = key if isinstance(key, tuple) else (key,)
     dg.index[key](ROWS)
-    monkeypatch.setattr(index_expression, "written", lambda *_: pytest.fail("an entry is read"))
+    monkeypatch.setattr(index_expression, "parse_entry", lambda *_: pytest.fail("an entry is read"))
     for shift in range(3):
         data = ROWS + shift
         anew = tuple(
@@ -98,7 +98,7 @@ def test_several_index_arrays_are_not_plain() -> None:
 
 
 def key(items: tuple[Any, ...], x: Any, out: Any = None) -> Any:
-    found = read(items, x, out)
+    found = call_key(items, x, out)
     assert found is not None
     return found[0]
 

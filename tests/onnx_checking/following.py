@@ -43,7 +43,7 @@ def known_values(model: onnx.ModelProto, folder: Path) -> tuple[dict[str, NodeVa
     watched.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int64), "watching"))
     watched.graph.node.extend(helper.make_node("Gather", [name, "watching"], [f"{name}/watched"]) for name in names)
     contents = contents_of(watched, folder)
-    found = {site.inputs[0].name: site.inputs[0] for site in contents.sites if site.outputs[0].name.endswith("/watched")}
+    found = {node.inputs[0].name: node.inputs[0] for node in contents.nodes if node.outputs[0].name.endswith("/watched")}
     return found, contents.sizes
 
 

@@ -80,7 +80,7 @@ def _faults(folder: Path, model: StatedModel, proto: ModelProto, change: Change)
         yield f"onnxruntime {'loads it' if loads else reason!r}, unlike {finding.got!r}"
     if loads and change.where == "graph":
         (contradiction,) = find_nodes(read_model(folder / "stated.onnx")).contradictions
-        yield from _kept(model, proto, change.tensor, contradiction.kept)
+        yield from _kept(model, proto, change.tensor, contradiction.runtime)
 
 
 def _kept(model: StatedModel, proto: ModelProto, tensor: str, kept: PartialType) -> Iterator[str]:

@@ -124,12 +124,12 @@ def _constant(role: str, elements: Sequence[KnownSize]) -> NodeValue:
     return NodeValue(role, PartialType(np.dtype("int64"), array.shape), array)
 
 
-def with_numbers(site: ModelNode, values: Mapping[str, int]) -> ModelNode | None:
+def with_numbers(node: ModelNode, values: Mapping[str, int]) -> ModelNode | None:
     """The node with numbers for its symbols; None where a size has none there, or is negative."""
     sizes, _ = expressions()
     inputs = []
     try:
-        for each in site.inputs:
+        for each in node.inputs:
             shape = tuple(sizes.at(size or 0, values) for size in each.type.shape or ())
             elements = each.elements
             if not isinstance(elements, Unknown) and has_names(elements):
@@ -138,7 +138,7 @@ def with_numbers(site: ModelNode, values: Mapping[str, int]) -> ModelNode | None
     except ZeroDivisionError:
         return None
     shapes = (size for each in inputs for size in each.type.shape or () if isinstance(size, int))
-    return None if any(size < 0 for size in shapes) else replace(site, inputs=tuple(inputs))
+    return None if any(size < 0 for size in shapes) else replace(node, inputs=tuple(inputs))
 
 
 def holds(conditions: Sequence[str], values: Mapping[str, int]) -> bool:
@@ -160,16 +160,16 @@ def told_sizes(findings: Iterable[Finding]) -> dict[str, int] | None:
     return None if found is None else {name: int(size) for name, size in (pair.split(" = ") for pair in found.split(", "))}
 
 
-def disagreement(site: ModelNode, level: FeatureLevel, rng: random.Random, count: int = 8) -> str | None:
+def disagreement(node: ModelNode, level: FeatureLevel, rng: random.Random, count: int = 8) -> str | None:
     """How the verdict on a node differs from those on the node with numbers; None where it does not."""
     sizes, _ = expressions()
-    judged = judge(site, level, sizes, {})
+    judged = judge(node, level, sizes, {})
     drawn = [{name: _number(rng) for name in SYMBOLS} for _ in range(count)]
     told = told_sizes(judged.findings) if judged.verdict is Verdict.REFUSED else None
     if judged.verdict is Verdict.REFUSED and told is not None:
         drawn = [each | told for each in drawn[:1]]
     for values in drawn:
-        known = with_numbers(site, values)
+        known = with_numbers(node, values)
         if known is None:
             continue
         verdict, held = judge(known, level, Sizes(), {}), holds(judged.provided, values)
@@ -181,7 +181,7 @@ def disagreement(site: ModelNode, level: FeatureLevel, rng: random.Random, count
             return f"taken, provided that {judged.provided}, but not with {values}: {[each.got for each in verdict.findings]}"
         if held and (judged.lowest is None or verdict.lowest is None or verdict.lowest.level > judged.lowest.level):
             return f"taken from {judged.lowest} on, but with {values} from {verdict.lowest}"
-        if not held and verdict.verdict is Verdict.TAKEN and _exact(site):
+        if not held and verdict.verdict is Verdict.TAKEN and _exact(node):
             return f"taken with {values}, although {judged.provided} do not hold"
     return None
 
@@ -190,6 +190,6 @@ def _number(rng: random.Random) -> int:
     return rng.choice((rng.randint(0, 4), rng.randint(0, 12), rng.randint(0, 70)))
 
 
-def _exact(site: ModelNode) -> bool:
+def _exact(node: ModelNode) -> bool:
     """Whether conditions state exactly when no tensor is empty: where bounds are numbers."""
-    return all(isinstance(each.elements, Unknown) or not has_names(each.elements) for each in site.inputs)
+    return all(isinstance(each.elements, Unknown) or not has_names(each.elements) for each in node.inputs)

@@ -12,7 +12,7 @@ import pytest
 from dmlgather.onnx.problems.node_reading import StatedNode
 from dmlgather.onnx_checking.checked_model import Verdict
 from dmlgather.onnx_checking.following import operators
-from dmlgather.onnx_checking.following.operator_rows import KnownNode, OperatorRow, Shape
+from dmlgather.onnx_checking.following.operator_entries import KnownNode, OperatorEntry, Shape
 from tests.onnx_checking.modelling import by_place, checked
 
 
@@ -41,7 +41,7 @@ ROWS = {
     "SwapLast": operators.moving(swapped),
     "Halve": operators.moving(halved, sizes=half),
     "Between": operators.computing(between, gives=1),
-    "SliceLike": OperatorRow(host=(1,)),
+    "SliceLike": OperatorEntry(host=(1,)),
 }
 """One row for each; a second rule where sizes with names are computed with."""
 

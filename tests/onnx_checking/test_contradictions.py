@@ -232,9 +232,9 @@ def test_what_is_found(tmp_path: Path, case: Case) -> None:
 def test_what_follows_is_what_onnxruntime_gives(tmp_path: Path, case: Case) -> None:
     (found,) = contents_of(case.model, tmp_path).contradictions
     (value,) = session(unstated(case.model, case.tensor).SerializeToString()).run(None, fed(case.model))
-    sizes = [eval(str(size), {"min": min}, names()) for size in found.follows.shape or ()]
-    assert (value.dtype, list(value.shape)) == (found.follows.dtype, sizes)
-    assert PartialType(value.dtype, value.shape) != found.stated
+    sizes = [eval(str(size), {"min": min}, names()) for size in found.inferred.shape or ()]
+    assert (value.dtype, list(value.shape)) == (found.inferred.dtype, sizes)
+    assert PartialType(value.dtype, value.shape) != found.declared
 
 
 def names() -> Mapping[str, Any]:
@@ -383,7 +383,7 @@ def test_what_a_call_gives(tmp_path: Path) -> None:
     )
     (found,) = contents_of(model, tmp_path).contradictions
     (value,) = session(unstated(model, "y").SerializeToString()).run(None, fed(model))
-    assert (found.tensor, found.follows.shape) == ("y", value.shape)
+    assert (found.tensor, found.inferred.shape) == ("y", value.shape)
 
 
 @pytest.mark.parametrize("perm", ["0", "1, 0"])
@@ -413,7 +413,7 @@ def test_pooling_that_rounds_sizes_up(tmp_path: Path, operator: str, window: tup
     for shape, holds in ((value.shape, True), ((1, 1, *(size + 1 for size in value.shape[2:])), False)):
         model = stating(text.replace("(y)", f"(float[{','.join(map(str, shape))}] y)"))
         found = contents_of(model, tmp_path).contradictions
-        assert [each.follows.shape for each in found] == ([] if holds else [value.shape])
+        assert [each.inferred.shape for each in found] == ([] if holds else [value.shape])
 
 
 @pytest.mark.parametrize("size", ["4", "N"])
@@ -425,7 +425,7 @@ def test_what_onnxruntime_keeps(tmp_path: Path, size: str, stated: tuple[int, ..
     nodes = " ".join(f"v{at} = Relu({f'v{at - 1}' if at else 'x'})" for at in range(last + 1))
     model = parsed(f"agraph (float[{size},3] x) => (float[{stated[last]},3] v{last}) <{values}> {{ {nodes} }}")
     contents = contents_of(model, tmp_path)
-    kept = contents.kept.get(("", f"v{last}"), PartialType(np.dtype(np.float32), (None if size == "N" else 4, 3)))
+    kept = contents.runtime_types.get(("", f"v{last}"), PartialType(np.dtype(np.float32), (None if size == "N" else 4, 3)))
     (shape,) = (output.shape for output in session(model.SerializeToString()).get_outputs())
     assert [each if isinstance(each, int) else None for each in kept.shape or ()] == [
         each if isinstance(each, int) else None for each in shape

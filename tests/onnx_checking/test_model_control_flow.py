@@ -26,7 +26,7 @@ NESTED = """
 
 def test_no_run_reaches_the_other_branch(tmp_path: Path) -> None:
     model = parsed(f"agraph (float[N,8] X, bool on) => (float[i,j] Z) <{CONSTANTS}> {{ {NESTED} }}")
-    unreached = {site.place: site.unreached for site in contents_of(model, tmp_path).sites}
+    unreached = {node.place: node.unreached for node in contents_of(model, tmp_path).nodes}
     reason = "'wide' always chooses then_branch"
     assert unreached == {
         "Gather_1": None,
@@ -37,7 +37,7 @@ def test_no_run_reaches_the_other_branch(tmp_path: Path) -> None:
 
 def test_a_condition_that_is_not_known_reaches_both(tmp_path: Path) -> None:
     model = parsed(f"agraph (float[N,M] X, bool on) => (float[i,j] Z) <{CONSTANTS}> {{ {NESTED} }}")
-    assert [site.unreached for site in contents_of(model, tmp_path).sites] == [None] * 3
+    assert [node.unreached for node in contents_of(model, tmp_path).nodes] == [None] * 3
 
 
 def test_calls_in_a_branch_that_is_not_taken_do_not_count(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_calls_in_a_branch_that_is_not_taken_do_not_count(tmp_path: Path) -> Non
     <opset_import: ["" : 17], domain: "local"> cut(x) => (y) {{
       o = Constant<value = int64[1] {{1}}>() y = Slice(x, o, o)
     }}""")
-    (site,) = contents_of(model, tmp_path).sites
-    assert site.unreached == "nothing calls the function"
+    (node,) = contents_of(model, tmp_path).nodes
+    assert node.unreached == "nothing calls the function"
 
 
 BOTH = {
@@ -162,8 +162,8 @@ def test_a_function_that_nothing_calls(tmp_path: Path) -> None:
     <opset_import: ["" : 17], domain: "local"> cut(x) => (y) {{
       o = Constant<value = int64[1] {{1}}>() y = Slice(x, o, o)
     }}""")
-    (site,) = contents_of(model, tmp_path).sites
-    assert site.unreached == "nothing calls the function"
+    (node,) = contents_of(model, tmp_path).nodes
+    assert node.unreached == "nothing calls the function"
 
 
 def test_sizes_in_functions_are_told_from_those_outside(tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def test_sizes_in_functions_are_told_from_those_outside(tmp_path: Path) -> None:
       o = Constant<value = int64[1] {{0}}>() b = NonZero(y) t = Transpose(b) z = Slice(t, o, n)
     }}""".replace("bool yes", "int64[1] two = {2}, bool yes")
     )
-    sites = {site.place: site for site in contents_of(model, tmp_path).sites}
-    cut = next(site for place, site in sites.items() if place.startswith("local:cut"))
-    outer, inner = sites["Slice_2"].outputs[0].elements, cut.inputs[2].elements
+    nodes = {node.place: node for node in contents_of(model, tmp_path).nodes}
+    cut = next(node for place, node in nodes.items() if place.startswith("local:cut"))
+    outer, inner = nodes["Slice_2"].outputs[0].elements, cut.inputs[2].elements
     assert not isinstance(outer, Unknown)
     assert not isinstance(inner, Unknown)
     assert inner.tolist() == outer.tolist()
@@ -192,8 +192,8 @@ def test_what_changes_with_each_iteration_is_decided_by_no_input(tmp_path: Path)
       Z = Loop(times, yes, X) <body = b (int64 n, bool on, float[8] x) => (bool more, float[8] y) {{
         more = Identity(on) at = Reshape(n, one) y = Slice(x, zero, at) }}>
     }}""")
-    site = next(site for site in contents_of(model, tmp_path).sites if site.node.op_type == "Slice")
-    ends = site.inputs[2].elements
+    node = next(node for node in contents_of(model, tmp_path).nodes if node.proto.op_type == "Slice")
+    ends = node.inputs[2].elements
     assert isinstance(ends, Unknown)
     assert (ends.decided_by, "another value in each iteration of the Loop" in ends.reason) == (None, True)
     (finding,) = check_model(tmp_path / "model.onnx").findings
@@ -209,7 +209,7 @@ def test_names_of_sizes_in_branches_and_iterations_are_their_own(tmp_path: Path)
         more = Identity(go) w = Concat<axis = 0>(v, one) }}>
     }}""")
     contents = contents_of(model, tmp_path)
-    shapes = {site.place: site.outputs[0].type.shape for site in contents.sites}
+    shapes = {node.place: node.outputs[0].type.shape for node in contents.nodes}
     assert shapes == {"If_0.then_branch/Slice_0": ("min(1, N)", 8), "If_0.else_branch/Gather_0": ("N", 1)}
     looped = known_values(model, tmp_path)[0]["W"].elements
     assert np.array_equal(looped, [1] * 4)  # type: ignore[arg-type] # it is known

@@ -106,7 +106,7 @@ def test_what_is_not_computed(tmp_path: Path, nodes: str, says: str) -> None:
 
 def test_a_process_that_ends_at_a_node_costs_its_value(tmp_path: Path) -> None:
     model = parsed(f"agraph (float[N] X) => () <{CONSTANTS}> {{ Y = CumSum(b, zero) Z = Slice(X, one, Y) }}")
-    assert np.array_equal(np.asarray(contents_of(model, tmp_path).sites[0].inputs[2].elements), [2, -1, -3])
+    assert np.array_equal(np.asarray(contents_of(model, tmp_path).nodes[0].inputs[2].elements), [2, -1, -3])
     running = inference_process._running()
     answer = running._answer
 
@@ -119,8 +119,8 @@ def test_a_process_that_ends_at_a_node_costs_its_value(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "_answer", ends)
-        assert isinstance(contents_of(model, tmp_path).sites[0].inputs[2].elements, Unknown)
-    assert not isinstance(contents_of(model, tmp_path).sites[0].inputs[2].elements, Unknown)
+        assert isinstance(contents_of(model, tmp_path).nodes[0].inputs[2].elements, Unknown)
+    assert not isinstance(contents_of(model, tmp_path).nodes[0].inputs[2].elements, Unknown)
 
 
 def test_nothing_is_computed_once_the_time_is_used_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

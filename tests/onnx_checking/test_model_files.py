@@ -146,7 +146,7 @@ def test_large_models_are_read_without_their_weights(tmp_path: Path) -> None:
     onnx.save(model, path)
     read = model_file.read_model(path)
     assert read.model.ByteSize() < 1000 < path.stat().st_size
-    assert (read.limits.memory, read.most_sites) == (InferenceLimits.of_file(0).memory, model_file.MOST_SITES)
+    assert (read.limits.memory, read.most_nodes) == (InferenceLimits.of_file(0).memory, model_file.MOST_FAMILY_NODES)
     assert only(checked(tmp_path, model)).inputs[0].shape == (2000, 100)
 
 

@@ -159,8 +159,8 @@ DECIDED = {
 def test_an_unknown_value_names_the_input_that_decides_it(tmp_path: Path, nodes: str, name: str) -> None:
     head = '<ir_version: 9, opset_import: ["" : 17, "com.example" : 1]>'
     model = parsed(f"{head} agraph (float[N,8] X, int64[1] k) => () <{CONSTANTS}> {{ {nodes} Z = Slice(X, zero, e) }}")
-    (site,) = [site for site in contents_of(model, tmp_path).sites if site.node.op_type == "Slice"]
-    elements = site.inputs[2].elements
+    (node,) = [node for node in contents_of(model, tmp_path).nodes if node.proto.op_type == "Slice"]
+    elements = node.inputs[2].elements
     assert isinstance(elements, Unknown)
     assert elements.decided_by == name
 
@@ -169,7 +169,7 @@ def test_the_input_that_decides_a_size(tmp_path: Path) -> None:
     contents = contents_of(
         parsed(f"agraph (float[N,?] X) => () <{CONSTANTS}> {{ n = NonZero(X) Z = Slice(n, zero, one, one) }}"), tmp_path
     )
-    shape = contents.sites[0].inputs[0].type.shape
+    shape = contents.nodes[0].inputs[0].type.shape
     assert shape is not None
     assert shape[0] == 2
     assert {contents.origins[str(size)] for size in (*shape[1:], "N", "X[1]")} == {"X"}

@@ -144,8 +144,8 @@ ILL_FORMED = {
 @pytest.mark.parametrize("node", ILL_FORMED.values(), ids=ILL_FORMED)
 def test_nothing_follows_for_an_ill_formed_node(tmp_path: Path, node: str) -> None:
     model = parsed(f"{HEAD} m (float[4,8] X, int64[3] i, uint8[4,8] B, float s) => (float[a,b] Z) {{ {node} Z = Gather(Y, i) }}")
-    (site,) = contents_of(model, tmp_path).sites
-    assert all(not isinstance(size, int) or size >= 0 for size in site.inputs[0].type.shape or ())
+    (found,) = contents_of(model, tmp_path).nodes
+    assert all(not isinstance(size, int) or size >= 0 for size in found.inputs[0].type.shape or ())
 
 
 def test_a_gather_behind_an_optimised_convolution_is_decided(tmp_path: Path) -> None:

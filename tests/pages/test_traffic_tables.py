@@ -1,10 +1,10 @@
-"""The tables of traffic and of the sweep on the page about kernels: generated from the committed records."""
+"""Tables of memory traffic and of the sweep, generated from the committed records."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ci.pages.traffic_tables import sweep_table, traffic_tables
+from ci.pages.traffic_tables import sweep_table, traffic_summary, traffic_tables
 from tests.kernels.goals import Goals
 
 
@@ -18,6 +18,19 @@ def test_a_workload_shows_the_plain_kernels_beside_ours() -> None:
     lines = traffic_tables(rows).splitlines()
     assert "| rows | 1 | 1.06 | - | 99 % | 100 % | - | 1 | 1 | 1 |" in lines
     assert "| rows | `gather` | 1 | 1 | - | - | 2,048 | 1 |" in lines
+
+
+def test_the_summary_has_the_median_and_the_worst_figure_of_each_kernel() -> None:
+    rows = {
+        "one": {"ours": row("gather", fetched=3.0, used=0.5), "naive": row("naive", instructions=1090)},
+        "two": {"ours": row("gather"), "naive": row("naive", instructions=200), "row": row("row")},
+        "three": {"ours": row("gather", used=0.75), "naive": row("naive", instructions=10)},
+    }
+    assert traffic_summary(rows).splitlines()[2:] == [
+        "| dmlgather's | 3 | 1; 3 | 75 %; 50 % | 1; 1 |",
+        "| naive | 3 | 1; 1 | 100 %; 100 % | 200; 1,090 |",
+        "| row | 1 | 1; 1 | 100 %; 100 % | 1; 1 |",
+    ]
 
 
 def test_a_layout_that_misses_a_goal_is_shown_with_what_it_misses() -> None:

@@ -19,13 +19,13 @@ HOMES = {Home.CPU: "on the CPU", Home.FOLDED: "folded", Home.DEVICE: "left to Di
 """What onnxruntime does with a node, in words."""
 
 
-def difference(site: ModelNode, home: Home) -> str:
+def difference(node: ModelNode, home: Home) -> str:
     """What dmlgather and onnxruntime do with a node."""
-    if ":" in site.graph:
+    if ":" in node.graph:
         return "not compared: in a local function"
-    if site.unreached is not None:
+    if node.unreached is not None:
         return "not compared: no run of the model reaches it"
-    host = "the host's" if site.host else "judged"
+    host = "the host's" if node.is_shape_computation else "judged"
     return f"{host}; onnxruntime: {HOMES[home]}"
 
 
@@ -33,7 +33,7 @@ def compared(path: Path) -> Counter[str]:
     """How many nodes of the family a model has of each difference."""
     file = read_model(path)
     placed = place(file)
-    return Counter(difference(site, placed[site.graph, site.index].home) for site in find_nodes(file).sites)
+    return Counter(difference(node, placed[node.graph, node.index].home) for node in find_nodes(file).nodes)
 
 
 if __name__ == "__main__":

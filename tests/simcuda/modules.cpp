@@ -9,7 +9,7 @@ u64 launches = 0;
 
 namespace {
 
-constexpr u32 UNASKED_SHARED = 48 * 1024, MOST_SHARED = 227 * 1024;
+constexpr u32 DEFAULT_SHARED = 48 * 1024, MOST_SHARED = 227 * 1024;
 constexpr u32 MOST_BLOCKS[] = {2147483647, 65535, 65535}, MOST_THREADS[] = {1024, 1024, 64}, MOST_IN_BLOCK = 1024;
 
 struct Module;
@@ -97,7 +97,7 @@ void* load_module(const char* image) {
         std::memcpy(allocations.bytes(variable.address, variable.size, "a variable is"), variable.content.data(), variable.size);
     }
     for (auto& [name, kernel] : module->program.kernels) {
-        const u32 left = UNASKED_SHARED - std::min(kernel.static_shared, UNASKED_SHARED);
+        const u32 left = DEFAULT_SHARED - std::min(kernel.static_shared, DEFAULT_SHARED);
         functions.insert(&(module->functions[name] = {module, &kernel, left}));
     }
     modules.insert(module);

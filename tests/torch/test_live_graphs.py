@@ -19,7 +19,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import dmlgather as dg
-from dmlgather.torch.operators import PLAIN, RULE, TENSORS
+from dmlgather.torch.operators import RULE, RUN_BY_PYTORCH, TENSORS
 from tests import seeds
 from tests.torch.drafts import MAKERS, draft
 from tests.torch.judge import LIVE, live, same_bits
@@ -102,8 +102,8 @@ def operator_of(label: str) -> Any:
 
 def test_the_rows_are_all_functions_and_all_overloads() -> None:
     names = {*dg.torch.__all__}
-    found = {f"{name}.{each}" for name in names - {*PLAIN} for each in getattr(torch.ops.dmlgather, name).overloads()}
-    assert found | {*PLAIN} == {*ROWS}
+    found = {f"{name}.{each}" for name in names - {*RUN_BY_PYTORCH} for each in getattr(torch.ops.dmlgather, name).overloads()}
+    assert found | {*RUN_BY_PYTORCH} == {*ROWS}
     assert names == {*LIVE}
 
 
@@ -134,7 +134,7 @@ def test_an_operator_is_what_pytorch_asks_of_one(label: str) -> None:
 
 def test_types_and_shapes_are_known_without_elements() -> None:
     rng, checked = seeds.rng(), Counter[str]()
-    names = sorted({*MAKERS} - {*PLAIN})
+    names = sorted({*MAKERS} - {*RUN_BY_PYTORCH})
     while min(checked[name] for name in names) < 20:
         call = draft(rng, rng.choice(names), faulty=False)
         places = {place for place, each in enumerate(call.arguments) if isinstance(each, torch.Tensor)}

@@ -1,4 +1,4 @@
-"""The CPU backend: executes a plan by the compiled engine, or by NumPy where there is none."""
+"""The CPU backend: executes a plan by the compiled engine, or by NumPy if there is no engine."""
 
 from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.program import CpuProgram
@@ -6,7 +6,7 @@ from dmlgather.plan import IndexPlan
 
 
 def prepare(plan: IndexPlan) -> CpuProgram:
-    """The program for a plan in any form."""
+    """Return the program for a plan in any form."""
     return CpuProgram(plan, engine.load())
 
 

@@ -1,4 +1,4 @@
-"""The compiled engine, called by ctypes. Large calls give up the interpreter lock. `cpu_kernels/engine.h` has its functions."""
+"""The compiled engine, called by ctypes. Large calls release the interpreter lock. `cpu_kernels/engine.h` has its functions."""
 
 from __future__ import annotations
 
@@ -18,56 +18,57 @@ from numpy.typing import NDArray
 
 from dmlgather import host
 from dmlgather.backends.addresses import address_of, has_known_fields
-from dmlgather.backends.footprints import ArrayCall, Signature
+from dmlgather.backends.footprints import FastPath, Signature
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
 INTERFACE = 2
-"""Of the header: the number changes with every change of the words or the functions."""
+"""Version of the interface, also in the header. It changes with every change of the words or the functions."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Bytes of an output, and indices, up to which a call keeps the interpreter lock: to give it up takes as long as the call."""
+"""Most output bytes, and most indices, of a call that keeps the interpreter lock: releasing it takes as long as such a call."""
 METH_FASTCALL = 0x80
-"""Of Python's C interface: a function that takes its arguments as a pointer and a number."""
+"""Flag of Python's C API: a function takes its arguments as a pointer and a count."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
-"""Instruction sets; "" is the best one of this machine. Both tables are in the order of the C enums."""
+"""Instruction sets; "" for the best one of this machine. `POLICIES` and `LOOPS` have the order of the C enums."""
 
 
 class Engine:
     """A loaded library."""
 
     def __init__(self, path: Path) -> None:
-        """OSError where it is no library of this platform or has another interface, AttributeError where it lacks a function."""
-        library, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+        """Raise OSError for a library of another platform or interface, and AttributeError if it lacks a function."""
+        releasing, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))  # the interpreter lock
         pointer, number = ctypes.c_void_p, ctypes.c_int64
 
-        def function(name: str, result: Any, *arguments: Any, of: ctypes.CDLL = library) -> Any:
-            found: Any = of[f"dmlgather_{name}"]  # a new object each time, with its own types
-            found.restype, found.argtypes = result, arguments or None
-            return found
+        def function(name: str, result: Any, *arguments: Any, of: ctypes.CDLL = releasing) -> Any:
+            new: Any = of[f"dmlgather_{name}"]  # a new object each time, with its own types
+            new.restype, new.argtypes = result, arguments or None
+            return new
 
         if (interface := function("interface", number)()) != INTERFACE:
             remedy = "install dmlgather again, or run ci/setup in a checkout"
             raise OSError(f"it has interface {interface}, expected {INTERFACE}: {remedy}")
-        # It reads the environment, which other threads change only while they hold the interpreter lock: so it holds that too.
+        # `prepare` holds the interpreter lock because it reads the environment, which other threads change with the lock held.
         self._prepare = function("prepare", pointer, pointer, number, of=holding)
         self._free, self.text = function("free", None, pointer), function("describe", ctypes.c_char_p, pointer)
-        ways = (library, holding)  # by whether the interpreter lock is held
-        self.run = [function("run", number, *(pointer,) * 4, of=way) for way in ways]
-        self.run_bound = [function("run_bound", number, of=way) for way in ways]
-        self.run_bound_silently = [function("run_bound", None, of=way) for way in ways]
-        self.array_call = _array_calls(library) if has_known_fields() else None
-        """Makes a function of an `_ArrayForms`; None where nobody knows how arrays lie in memory."""
+        libraries = (releasing, holding)  # the index of these lists is True to hold the interpreter lock
+        self.run = [function("run", number, *(pointer,) * 4, of=library) for library in libraries]
+        self.run_bound = [function("run_bound", number, of=library) for library in libraries]
+        self.run_bound_silently = [function("run_bound", None, of=library) for library in libraries]
+        self.fast_path = _fast_path_maker(releasing) if has_known_fields() else None
+        """Function from a `_FastPathRecord` to a fast path; None if the fields of array objects are unknown."""
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
-        """The program for a canonical plan. threads, block_units, loops: for tests; 0 and "" as measured.
+        """Return the program for a canonical plan.
 
-        ValueError when the engine refuses the plan, has no memory for it, or the machine lacks the loops; SettingError as
-        `host.threads`.
+        `threads`, `block_units`, `loops`: for tests; 0 and "" for the engine's own choice.
+        Raise ValueError if the engine refuses the plan, if memory is exhausted, or if the machine lacks the instruction set;
+        SettingError like `host.threads`.
         """
-        host.threads()  # The engine reads the same variable, and ignores what is no number.
+        host.threads()  # raises for a wrong value of the variable, which the engine would ignore
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
         program = self._prepare(words.buffer_info()[0], len(words))
         if program is None:
@@ -78,54 +79,56 @@ class Engine:
 
 
 class EngineProgram:
-    """An immutable program of the engine, made by `Engine.prepare`. Threads may share it.
+    """An immutable, thread-safe program of the engine. `Engine.prepare` makes one.
 
-    launch: takes the addresses of the extents' first elements in data, indices (0 without lookups) and output, and returns -1, or
-    under RAISE the smallest offset (elements of the index tensor) of a bad index. The caller keeps the memory alive.
+    `launch`: function of the addresses of the first elements of the extents of data, indices (0 without lookups) and output. It
+    returns -1, or under RAISE the smallest offset (elements of the index tensor) of a bad index. The caller keeps the memory
+    alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
         self._engine, self._handle, self._raises = engine, handle, plan.out_of_bounds is OutOfBounds.RAISE
-        self._small = max(prod(plan.shape) * plan.element_bytes, plan.index_extent) <= SMALL  # RAISE checks also for no output
+        self._small = max(prod(plan.shape) * plan.element_bytes, plan.index_extent) <= SMALL  # RAISE may check without output
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """A function that runs on these arrays, whose first elements are those of the extents. It returns None, or a bad index as
-        `launch` states it, keeps the arrays alive, and calls one function with one argument that is made here.
+        """Return a function that runs on these arrays and keeps them alive. It returns None, or the offset of a bad index.
+
+        The first elements of the arrays are those of the extents. The function only calls C with an argument that is made here.
         """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
-        call.keeps = (self._handle, data, indices, out)
-        argument = ctypes.byref(call)  # keeps `call`
+        call.owners = (self._handle, data, indices, out)
+        argument = ctypes.byref(call)  # keeps `call` alive
         if not self._raises:
             return partial(self._engine.run_bound_silently[self._small], argument)
         execute: Callable[[], int] = partial(self._engine.run_bound[self._small], argument)
         return lambda: None if (bad := execute()) < 0 else bad
 
-    def array_call(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> ArrayCall | None:
-        """What runs on arrays of these signatures, inputs first, and keeps the program alive. None where nothing reads arrays.
+    def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
+        """Return the fast path for arrays with these signatures, inputs first; None if there is none. It owns the program.
 
-        spans: for each array, bytes from its pointer to the first element of the extent, and to the end of the last one.
+        `spans`: for each array, bytes from its pointer to the first element of the extent, and to the end of the last one.
         """
-        if self._engine.array_call is None:
+        if self._engine.fast_path is None:
             return None
         words = [self._handle.value or 0, int(self._small), len(arrays)]
         for (dtype, shape, strides, _), (start, end) in zip(arrays, spans, strict=True):
             words += [id(dtype), len(shape), start, end - start, *shape, *strides]
         try:
-            forms = _ArrayForms(array("q", words))
-        except OverflowError:  # no array has strides that are no 64-bit integers; a caller may state them
+            record = _FastPathRecord(array("q", words))
+        except OverflowError:  # a stated stride does not fit 64 bits; no array has this stride
             return None
-        # The engine keeps the method; types are compared by their ids.
-        forms.keeps = self._engine, self._handle, [dtype for dtype, *_ in arrays]
-        return self._engine.array_call(forms)
+        # The data types are kept alive because C compares them by their ids, and the engine because it owns the method.
+        record.owners = self._engine, self._handle, [dtype for dtype, *_ in arrays]
+        return self._engine.fast_path(record)
 
     def describe(self) -> str:
-        """The inner loop, units, blocks and threads."""
+        """Return a text with the inner loop, units, blocks and threads."""
         return str(self._engine.text(self._handle), "ascii")
 
 
 class _Handle(ctypes.c_void_p):
-    """Owns a C program, which is freed with it."""
+    """A pointer that owns a C program."""
 
     free: Callable[[_Handle], None]
 
@@ -134,16 +137,16 @@ class _Handle(ctypes.c_void_p):
 
 
 class _BoundCall(ctypes.Structure):
-    """The header's `bound_call`, and the owners of what it points at."""
+    """The header's `bound_call`, with the owners of the memory that it points to."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
-    keeps: tuple[Any, ...]
+    owners: tuple[Any, ...]
 
 
-class _ArrayForms(bytes):
-    """The header's `array_call`, and the owners of what it points at."""
+class _FastPathRecord(bytes):
+    """The header's `fast_path`, with the owners of the memory that it points to."""
 
-    keeps: tuple[Engine, _Handle, list[np.dtype[Any]]]
+    owners: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
 
 class _PythonFunctions(ctypes.Structure):
@@ -153,21 +156,24 @@ class _PythonFunctions(ctypes.Structure):
 
 
 class _Method(ctypes.Structure):
-    """PyMethodDef of Python's C interface."""
+    """PyMethodDef of Python's C API."""
 
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
-def _array_calls(library: ctypes.CDLL) -> Callable[[_ArrayForms], ArrayCall]:
-    """What makes builtin functions of the header's `dmlgather_call`: these take arrays as they are, which ctypes does not."""
-    taken = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
-    addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in taken)
+def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
+    """Return a function that makes a builtin function of `dmlgather_call` and a record.
+
+    A builtin function takes array objects as they are; a function of ctypes does not.
+    """
+    names = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
+    addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names)
     use: Any = library["dmlgather_use"]
     use(ctypes.byref(_PythonFunctions(id(np.ndarray), *addresses)))
     method = _Method(b"run", ctypes.cast(library["dmlgather_call"], ctypes.c_void_p), METH_FASTCALL, None)
     new: Any = ctypes.pythonapi["PyCFunction_NewEx"]
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return lambda forms: new(ctypes.addressof(method), forms, None)  # keeps `method`
+    return lambda record: new(ctypes.addressof(method), record, None)  # keeps `method` alive
 
 
 def _words(plan: IndexPlan, *options: int) -> list[int]:
@@ -182,31 +188,36 @@ def _words(plan: IndexPlan, *options: int) -> list[int]:
 
 
 def load() -> Engine | None:
-    """The engine; None where there is none, and `status` says why. SettingError as `host.is_pure`."""
-    return _found(host.is_pure(), LIBRARY)[0]
+    """Return the engine; None if there is none (`status` has the reason). Raise SettingError like `host.is_pure`."""
+    return _load(host.is_pure(), LIBRARY)[0]
 
 
 def status() -> str:
-    """One line: the engine, its instruction set and threads, or why there is none. SettingError as `load` and `host.threads`."""
-    engine, why = _found(host.is_pure(), LIBRARY)
-    return why if engine is None else f"compiled engine, {instruction_sets(engine)[0]}, {counted(host.threads(), 'thread')}"
+    """Return a line with the engine's instruction set and threads, or with the reason why there is no engine.
+
+    Raise SettingError like `load` and `host.threads`.
+    """
+    engine, reason = _load(host.is_pure(), LIBRARY)
+    return reason if engine is None else f"compiled engine, {instruction_sets(engine)[0]}, {counted(host.threads(), 'thread')}"
 
 
 def instruction_sets(engine: Engine) -> tuple[str, ...]:
-    """Those of `LOOPS` that this machine has and the engine has loops for, the best one first. SettingError as `prepare`."""
+    """Return the instruction sets that both this machine and the engine have, the best one first.
+
+    Raise SettingError like `Engine.prepare`.
+    """
     host.threads()
     least = IndexPlan((1,), (1,), (1,), element_bytes=1, in_extent=1, out_extent=1)
-    found = []
+    available = []
     for loops in ("avx512", "avx2", "neon", "baseline"):
         with suppress(ValueError):
             engine.prepare(least, threads=1, loops=loops)
-            found.append(loops)
-    return tuple(found)
+            available.append(loops)
+    return tuple(available)
 
 
 @lru_cache
-def _found(pure: bool, path: Path) -> tuple[Engine | None, str]:
-    """The engine in a file, or why it is not used."""
+def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
     if pure or not path.exists():
         absent = f"this installation has no compiled engine ({path.name}): install dmlgather anew, without DMLGATHER_PURE=1"
         return None, "DMLGATHER_PURE is 1" if pure else absent

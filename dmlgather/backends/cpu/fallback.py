@@ -1,6 +1,6 @@
-"""Plans by NumPy alone: the same bits as the compiled engine, on one thread, by four recipes.
+"""Plans executed by NumPy: the same bits as by the compiled engine, on one thread, by four recipes.
 
-The table is read from the top; the first recipe whose condition holds is used. Each is correct wherever its condition holds.
+The first recipe of `RECIPES` whose condition holds is used. Each recipe is correct for all plans that meet its condition.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Units of a block whose addresses are computed, in up to 4 MB. Also the bytes of the longest run that is one item, above which a
-slice is worth a copy of its own."""
+"""Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a run that is one unit: a larger slice
+is worth a copy of its own."""
 TEMPORARY = 2**20
-"""Bytes of a block that is taken before it is copied to where it belongs."""
+"""Most bytes of a temporary array of taken units, which is then copied to the output."""
 
 BoundCall = Callable[[], int | None]
-"""Executes a plan on its buffers and returns, under RAISE, the smallest offset of a bad index."""
+"""Function that executes a plan on its buffers and returns, under RAISE, the smallest offset of a bad index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The arrays of one call: data and out are bytes, or elements that hold references."""
+    """The arrays of one call. `data` and `out` are arrays of bytes, or of elements that hold references."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
     out: NDArray[Any]
 
     def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
-        """The data type of a unit: `plain` for bytes; references keep their own."""
+        """Return the data type of a unit: `plain` for bytes, or that of the references."""
         return self.data.dtype if self.data.dtype.hasobject else plain
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """name and why: for `describe`. when: the condition, on a geometry and the size of its blocks. bind: both on buffers, as one
-    function.
+    """A recipe.
+
+    `name`, `why`: for `describe`. `when`: the condition, a function of a geometry and the units of a block. `bind`: function of
+    these and of buffers that returns a bound call.
     """
 
     name: str
@@ -54,14 +56,16 @@ class Recipe:
 
 
 class NumpyProgram:
-    """An immutable program for a canonical plan. Threads may share it, because every run has its own scratch memory."""
+    """An immutable program for a canonical plan. It is thread-safe, because every run has its own scratch memory.
+
+    `block`: units of a block, for tests; 0 for `BLOCK`.
+    """
 
     def __init__(self, canonical: IndexPlan, block: int = 0) -> None:
-        """block: instead of `BLOCK`, for tests."""
         self._plan, self._block = canonical, block or BLOCK
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> BoundCall:
-        """The plan on these buffers, which `CpuProgram.bind` has checked: a function to call any number of times."""
+        """Return a function that executes the plan on these buffers. The caller, `CpuProgram.bind`, has checked them."""
         if data.dtype.hasobject:
             geometry, buffers = self._references, Buffers(data, indices, out)
         else:
@@ -69,7 +73,7 @@ class NumpyProgram:
         return self._recipe(geometry).bind(geometry, self._block, buffers)
 
     def describe(self) -> str:
-        """The recipe, why it was chosen, and what it moves."""
+        """Return a text with the recipe, the reason for it, and what it moves."""
         recipe, geometry = self._recipe(self._bytes), self._bytes
         moved = f"{list(geometry.shape)} units of {counted(geometry.unit, 'byte')}" if not self._plan.empty else "nothing"
         return f"{recipe.name}: {recipe.why}; moves {moved}"
@@ -119,10 +123,10 @@ def _slices(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
     shape, strides = geometry.shape[dims:], geometry.in_strides[dims:]
     fill = geometry.fill_item(word) if geometry.fill else None
 
-    def move(box: Box, found: Resolved) -> None:
-        filled = np.broadcast_to(False if found.bad is None else found.bad, found.values.shape)
+    def move(box: Box, resolved: Resolved) -> None:
+        filled = np.broadcast_to(False if resolved.bad is None else resolved.bad, resolved.values.shape)
         part = target[box]
-        for place, address in zip(np.ndindex(filled.shape), found.values.ravel().tolist(), strict=True):
+        for place, address in zip(np.ndindex(filled.shape), resolved.values.ravel().tolist(), strict=True):
             source: NDArray[Any] = np.ndarray(shape, word, buffers.data, address, strides)
             np.copyto(part[place], fill if fill is not None and filled[place] else source)
 
@@ -137,17 +141,17 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
     target = geometry.target(buffers.out, item)
     origin, window = geometry.window(buffers.data, item)
     fill = geometry.fill_item(item) if geometry.fill else None
-    # take() would copy a strided window whole, and an output that it has to write back.
+    # take() would copy a strided window completely, and likewise an output that is not contiguous.
     plain = window.flags.c_contiguous and not item.hasobject
 
-    def move(box: Box, found: Resolved) -> None:
+    def move(box: Box, resolved: Resolved) -> None:
         part = target[box]
         if plain and part.flags.c_contiguous:
-            window.take(found.values, 0, part, "wrap")
+            window.take(resolved.values, 0, part, "wrap")
         else:
-            part[...] = window[found.values]
-        if fill is not None and found.bad is not None:
-            np.copyto(part, fill, where=found.bad)
+            part[...] = window[resolved.values]
+        if fill is not None and resolved.bad is not None:
+            np.copyto(part, fill, where=resolved.bad)
 
     addresses = Addresses(geometry, geometry.rank, buffers.indices, origin, geometry.pitch)
     units = block if plain and target.flags.c_contiguous else min(block, TEMPORARY // geometry.unit)
@@ -159,14 +163,14 @@ def _check(_: Box, __: Resolved) -> None:
 
 
 def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
-    """Move block by block. Under RAISE, a bad index ends the moving; the blocks after it are checked all the same."""
+    """Move block by block. Under RAISE, return the smallest offset of a bad index; blocks after it are only checked."""
     smallest: int | None = None
     for box in boxes(addresses.shape, sizes):
-        found = addresses.of(box)
-        if found.offset is not None:
-            smallest = found.offset if smallest is None else min(found.offset, smallest)
+        resolved = addresses.of(box)
+        if resolved.offset is not None:
+            smallest = resolved.offset if smallest is None else min(resolved.offset, smallest)
         if smallest is None:
-            move(box, found)
+            move(box, resolved)
     return smallest
 
 

@@ -1,7 +1,7 @@
-"""A canonical plan as NumPy moves memory: strides in bytes, and units of any number of bytes.
+"""A canonical plan for NumPy: strides in bytes, and units of any number of bytes.
 
-A unit is the innermost run of elements that lies contiguous on both sides and shares its indices: a row of a table, the channels
-of a pixel. It is moved as one opaque NumPy item, so that the same code serves every data type.
+A unit is the innermost run of elements that is contiguous in the input and the output, and shares its indices: a row of a
+table, the channels of a pixel. NumPy moves it as one opaque item, so the same code serves every data type.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, reach
 
 WORDS = (1, 2, 4, 8)
-"""Bytes of NumPy's unsigned integers."""
+"""Sizes in bytes of NumPy's unsigned integers."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """shape: units per dimension, rank >= 1. Strides, offsets and the in_stride of each lookup are in bytes. reads: whether
-    anything is read.
+    """A copy of units. Strides, offsets and the in_stride of each lookup are in bytes.
+
+    `shape`: units per dimension, at least one dimension. `unit`: bytes of a unit. `reads`: True if the plan reads the input.
     """
 
     shape: tuple[int, ...]
@@ -39,10 +40,12 @@ class Geometry:
 
     @classmethod
     def of(cls, plan: IndexPlan, longest: int) -> Geometry:
-        """The geometry of a canonical plan. longest: bytes of the longest run that is one unit; a longer one becomes a dimension
-        of words. 0 leaves elements as they are.
+        """Return the geometry of a canonical plan.
+
+        `longest`: most bytes of a run that becomes one unit; a longer run becomes a dimension of words. With 0, every element
+        is a unit.
         """
-        # The leading 0 of an empty plan with lookups is left out: the other dimensions are those of the indices to be checked.
+        # An empty plan with lookups has a leading dimension of size 0. Its other dimensions are those of the indices to check.
         kept = slice(1 if plan.empty and plan.lookups else 0, None)
         size = plan.element_bytes
         elements = cls(
@@ -53,8 +56,8 @@ class Geometry:
             in_offset=size * plan.in_offset,
             unit=size,
             lookups=tuple(
-                replace(one, index_strides=one.index_strides[kept] or (0,), in_stride=size * one.in_stride)
-                for one in plan.lookups
+                replace(lookup, index_strides=lookup.index_strides[kept] or (0,), in_stride=size * lookup.in_stride)
+                for lookup in plan.lookups
             ),
             policy=plan.out_of_bounds,
             fill=plan.fill,
@@ -63,7 +66,7 @@ class Geometry:
         return elements._joined(longest) if longest and elements.reads else elements
 
     def _joined(self, longest: int) -> Geometry:
-        """By units of a whole innermost run, or of words of one that is longer than `longest` bytes."""
+        """Return the geometry with the innermost run as one unit, or as words if it is longer than `longest` bytes."""
         if not self.out_strides[-1] == self.unit == self.in_strides[-1] or self.moves(self.rank - 1):
             return self
         run = self.unit * self.shape[-1]
@@ -75,55 +78,55 @@ class Geometry:
             out_strides=(*self.out_strides[:-1], unit)[keep],
             in_strides=(*self.in_strides[:-1], unit)[keep],
             unit=unit,
-            lookups=tuple(replace(one, index_strides=one.index_strides[keep]) for one in self.lookups),
+            lookups=tuple(replace(lookup, index_strides=lookup.index_strides[keep]) for lookup in self.lookups),
         )
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.shape)
 
     @cached_property
     def item(self) -> np.dtype[np.void]:
-        """One unit as an opaque item, which needs no alignment: take() would copy whole buffers of misaligned integers."""
+        """Return the type of a unit as an opaque item. It has no alignment; take() would copy a misaligned integer buffer."""
         return np.dtype(f"V{self.unit}")
 
     @cached_property
     def word(self) -> np.dtype[np.generic]:
-        """One unit as an unsigned integer where one fits: NumPy's strided copies of these are far quicker than of items."""
+        """Return the type of a unit as an unsigned integer if there is one: NumPy copies these much faster than items."""
         return np.dtype(f"u{self.unit}") if self.unit in WORDS else self.item
 
     @cached_property
     def pitch(self) -> int:
-        """Bytes per step of an offset. If it equals the unit, the source is contiguous."""
-        step = gcd(*self.in_strides, *(one.in_stride for one in self.lookups))
+        """Return the bytes of which all source offsets are multiples. If they equal the unit, the source is contiguous."""
+        step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
     def moves(self, axis: int) -> bool:
-        """Whether any lookup moves along `axis`."""
-        return any(one.index_strides[axis] for one in self.lookups)
+        """Return True if any lookup moves along `axis`."""
+        return any(lookup.index_strides[axis] for lookup in self.lookups)
 
     @cached_property
     def still(self) -> int:
-        """The first of the trailing dimensions along which no lookup moves; `rank` when the last one is looked up."""
+        """Return the first of the trailing dimensions along which no lookup moves; `rank` if a lookup moves along the last."""
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Bytes that share their indices: those of the dimensions from `still` on."""
+        """Return the bytes of the dimensions from `still` on, which share their indices."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Every output position, shaped like the geometry."""
+        """Return a view of all output units, of shape `shape`."""
         return np.ndarray(self.shape, dtype, out, self.out_offset, self.out_strides)
 
     def window(self, data: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, NDArray[Any]]:
-        """The byte where what can be read begins, and all units in it, in one dimension, a pitch apart."""
-        limits = tuple(one.limit for one in self.lookups)
-        steps = tuple(one.in_stride for one in self.lookups)
+        """Return the lowest byte that can be read, and a one-dimensional view of all units from there on, a pitch apart."""
+        limits = tuple(lookup.limit for lookup in self.lookups)
+        steps = tuple(lookup.in_stride for lookup in self.lookups)
         low, high = reach(self.shape + limits, self.in_strides + steps, self.in_offset)
         return low, np.ndarray(((high - low) // self.pitch + 1,), dtype, data, low, (self.pitch,))
 
     def fill_item(self, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-        """The fill value, repeated to fill one unit, as a zero-dimensional item."""
+        """Return the fill value, repeated to one unit, as a zero-dimensional array."""
         return np.frombuffer(self.fill * (self.unit // len(self.fill)), dtype).reshape(())

@@ -1,7 +1,8 @@
-"""From indices to source addresses, block by block.
+"""Source addresses from indices, block by block.
 
-One unsigned maximum proves that all indices of a block are in range (a negative value looks huge); they are then used as they
-are. Only a block that fails this test is wrapped, and only one that then still fails is clamped and masked.
+One unsigned maximum proves that all indices of a block are in range, because a negative value is huge as an unsigned one. The
+indices are then used without a copy. Only a block that fails this test is wrapped, and only one that still fails is clamped and
+masked.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.plan import Lookup, OutOfBounds, unravel
 
 LARGEST = 2**63 - 1
-"""The largest limit and wrap, and above every offset."""
+"""The largest limit and wrap. Every offset is smaller."""
 Box = tuple[slice, ...]
-"""One block: a slice with explicit ends per dimension."""
+"""A block: for each dimension a slice with explicit start and stop."""
 
 
 def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
-    """Sizes of a block of at most `units` units, but at least one: whole dimensions from the innermost outward. A dimension that
-    does not fit is cut evenly.
+    """Return the sizes of a block of at most `units` units, but at least one. Innermost dimensions are taken whole.
+
+    A dimension that does not fit is cut into nearly equal parts: shape (10, 3) and 12 units give (4, 3), for 4, 4 and 2 rows.
     """
     sizes = [1] * len(shape)
     room = max(units, 1)
@@ -37,7 +39,7 @@ def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
-    """Blocks of `sizes`, smaller at the ends, row by row."""
+    """Yield blocks of `sizes` in row-major order. The last one along a dimension may be smaller."""
     counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
     for number in range(prod(counts)):
         starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))
@@ -46,8 +48,10 @@ def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """values: positions 0 … limit-1, or the addresses that they lead to. bad: where an index was out of bounds, None if nowhere.
-    Both broadcast to the block. offset: under RAISE the smallest offset (elements of the index buffer) of a bad index.
+    """Positions or addresses of a block.
+
+    `values`: positions 0 … limit - 1, or source addresses. `bad`: True for each index out of bounds; None if there is none.
+    Both broadcast to the block. `offset`: under RAISE, the smallest offset (elements of the index buffer) of a bad index.
     """
 
     values: NDArray[np.integer]
@@ -56,22 +60,22 @@ class Resolved:
 
 
 class LookedUp:
-    """One lookup of a plan over the leading dimensions `shape`, on an index buffer."""
+    """A lookup on an index buffer, for the leading dimensions `shape` of a plan."""
 
     def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
         self.lookup, self.policy = lookup, policy
         self.steps = lookup.index_strides[: len(shape)]
         sizes = tuple(size if step else 1 for size, step in zip(shape, self.steps, strict=True))
-        each = indices.dtype.itemsize
-        at, strides = each * lookup.index_offset, tuple(each * step for step in self.steps)
-        # NumPy proves that the view lies inside the buffer.
-        self.view: NDArray[np.integer] = np.ndarray(sizes, indices.dtype, indices, at, strides)
-        self.unsigned = np.dtype(f"u{each}")
-        negatives = 2 ** (8 * each - 1)  # the lowest negative value, read as unsigned
+        itemsize = indices.dtype.itemsize
+        start, strides = itemsize * lookup.index_offset, tuple(itemsize * step for step in self.steps)
+        # NumPy raises if the view does not lie inside the buffer.
+        self.view: NDArray[np.integer] = np.ndarray(sizes, indices.dtype, indices, start, strides)
+        self.unsigned = np.dtype(f"u{itemsize}")
+        negatives = 2 ** (8 * itemsize - 1)  # the lowest negative value as an unsigned one: 128 for int8
         self.proof = min(lookup.limit, negatives) if indices.dtype.kind == "i" else lookup.limit
 
     def resolve(self, box: Box) -> Resolved:
-        """The positions that a block looks up, of size 1 along dimensions where the lookup does not move."""
+        """Return the positions that a block looks up. They have size 1 along dimensions where the lookup does not move."""
         part = tuple(span if step else slice(0, 1) for span, step in zip(box, self.steps, strict=True))
         raw = self.view[(*part, ...)]  # with "...", because without dimensions NumPy would return a scalar
         if raw.view(self.unsigned).max() < self.proof:
@@ -88,7 +92,7 @@ class LookedUp:
 
     def _wrapped(self, raw: NDArray[np.integer]) -> NDArray[np.int64]:
         if raw.dtype == np.uint64:
-            # A value above the limit would turn negative as an int64; it is brought down to the limit, which is as bad.
+            # A value of 2^63 or more would be negative as an int64. The limit is out of bounds, too, so reduce it to that.
             clipped: NDArray[np.uint64] = np.minimum(raw, np.uint64(self.lookup.limit))
             return clipped.view(np.int64)
         values = raw.astype(np.int64)
@@ -99,7 +103,6 @@ class LookedUp:
         return values
 
     def _smallest(self, bad: NDArray[np.bool_], part: Box) -> int | None:
-        """Under RAISE, the smallest offset among the bad indices of a part of the indices."""
         if self.policy is not OutOfBounds.RAISE:
             return None
         offsets = np.array(self.lookup.index_offset)
@@ -109,20 +112,21 @@ class LookedUp:
 
 
 class Addresses:
-    """Source addresses over the leading `dims` dimensions of a geometry: from its lookups and from its steps along these. They
-    count `pitch` bytes from byte `origin` on.
+    """Source addresses for the leading `dims` dimensions of a geometry, from its lookups and strides.
+
+    Addresses count pieces of `pitch` bytes, from byte `origin` on.
     """
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
         assert indices is not None
         self.shape = geometry.shape[:dims]
-        self.lookups = [LookedUp(one, self.shape, geometry.policy, indices) for one in geometry.lookups]
+        self.lookups = [LookedUp(lookup, self.shape, geometry.policy, indices) for lookup in geometry.lookups]
         self.start = (geometry.in_offset - origin) // pitch
         self.steps = [step // pitch for step in geometry.in_strides[:dims]]
-        self.lookup_steps = [one.in_stride // pitch for one in geometry.lookups]
+        self.lookup_steps = [lookup.in_stride // pitch for lookup in geometry.lookups]
 
     def of(self, box: Box) -> Resolved:
-        """The addresses of a block, as values of its shape; without memory of their own where they repeat."""
+        """Return the addresses of a block, as values of its shape. Repeated addresses share memory."""
         total: NDArray[np.integer] = np.array(self.start, np.int64)
         for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
             if step:
@@ -130,15 +134,15 @@ class Addresses:
         bad: NDArray[np.bool_] | None = None
         offset: int | None = None
         for lookup, step in zip(self.lookups, self.lookup_steps, strict=True):
-            found = lookup.resolve(box)
-            if found.bad is not None:
-                bad = found.bad if bad is None else bad | found.bad
-            if found.offset is not None:
-                offset = found.offset if offset is None else min(found.offset, offset)
-            total = total + np.multiply(found.values, step, dtype=np.int64)
+            positions = lookup.resolve(box)
+            if positions.bad is not None:
+                bad = positions.bad if bad is None else bad | positions.bad
+            if positions.offset is not None:
+                offset = positions.offset if offset is None else min(positions.offset, offset)
+            total = total + np.multiply(positions.values, step, dtype=np.int64)
         return Resolved(np.broadcast_to(total, [span.stop - span.start for span in box]), bad, offset)
 
 
-def _along(axis: int, rank: int, walk: NDArray[np.integer]) -> NDArray[np.integer]:
-    """One value per position of a dimension, of size 1 along the others."""
-    return walk.reshape((-1, *[1] * (rank - 1 - axis)))
+def _along(axis: int, rank: int, values: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the values along dimension `axis`, with size 1 along the others."""
+    return values.reshape((-1, *[1] * (rank - 1 - axis)))

@@ -1,4 +1,4 @@
-"""A plan prepared for the CPU: buffers are checked, then the compiled engine or NumPy runs it."""
+"""A plan prepared for the CPU. Buffers are checked; then the compiled engine or NumPy runs the plan."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.engine import Engine, EngineProgram
 from dmlgather.backends.cpu.fallback import NumpyProgram
 from dmlgather.backends.cpu.lookups import LARGEST
-from dmlgather.backends.footprints import ArrayCall, Signature
+from dmlgather.backends.footprints import FastPath, Signature
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 
 class CpuProgram:
-    """An immutable program for a plan in any form. Threads may share it, because every run has its own scratch memory.
+    """An immutable program for a plan in any form. It is thread-safe, because every run has its own scratch memory.
 
-    Preparing it raises ValueError when CLAMP or PROMISE looks into an axis without elements, and for limits beyond 64 bits.
+    The constructor raises ValueError if CLAMP or PROMISE looks into an axis of size 0, and for limits beyond 64 bits.
     """
 
     def __init__(
         self, plan: IndexPlan, compiled: Engine | None, *, threads: int = 0, block_units: int = 0, loops: str = ""
     ) -> None:
-        """compiled: the engine, None to run all by NumPy. For tests: the most threads and the instruction set of the engine, the
-        units of a block; 0 and "" as measured.
+        """`compiled`: the engine; None to run the plan by NumPy.
+
+        For tests, with 0 and "" for the defaults: `threads`: the engine's most threads. `block_units`: units of a block.
+        `loops`: instruction set.
         """
         plan.check_limits()
         self.plan = plan
-        self.canonical = canonicalise(plan, plan.element_bytes)  # elements as given: buffers may lie at any address
+        self.canonical = canonicalise(plan, plan.element_bytes)  # no wider elements, because buffers may have any alignment
         for lookup in self.canonical.lookups:
             if max(lookup.limit, lookup.wrap) > LARGEST:
                 raise ValueError(f"a lookup has limit {lookup.limit} and wrap {lookup.wrap}, expected at most {LARGEST}")
@@ -40,27 +42,29 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """`EngineProgram.launch`, for plain elements in memory that holds the extents; None where NumPy runs the plan."""
+        """Return `EngineProgram.launch`, for elements without references; None if NumPy runs the plan."""
         return None if self._engine is None else self._engine.launch
 
-    def array_call(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> ArrayCall | None:
-        """`EngineProgram.array_call`, likewise."""
-        return None if self._engine is None else self._engine.array_call(arrays, spans)
+    def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
+        """Return `EngineProgram.fast_path`; None if NumPy runs the plan."""
+        return None if self._engine is None else self._engine.fast_path(arrays, spans)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan and return, under RAISE, the smallest offset (elements of the index buffer) of a bad index: `bind` and
-        one call of what it returns.
+        """Execute the plan once. Under RAISE, return the smallest offset (elements of the index buffer) of a bad index.
+
+        Arguments and errors: see `bind`.
         """
         return self.bind(data, indices, out)()
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """The plan on these buffers, checked once: calling it executes as `run` does, any number of times, from any thread, on
-        what the buffers hold by then.
+        """Return a thread-safe function that executes the plan on these buffers, with their contents at the time of its call.
 
-        data: [>= in_extent] and out: [>= out_extent], contiguous, of data types of `plan.element_bytes` bytes; indices:
-        [>= index_extent] of `plan.index_type`, None without lookups. Under RAISE the output is complete only when None is
-        returned. Raises ValueError when a buffer is not that, TypeError where elements hold references and the output is of
-        another data type or the plan would write raw fill bytes, and for StringDType.
+        `data`: [>= in_extent], and `out`: [>= out_extent], contiguous, of data types of `plan.element_bytes` bytes. `indices`:
+        [>= index_extent] of `plan.index_type`; None without lookups. The function returns None; under RAISE, if an index is
+        bad, it returns its offset, and the output is incomplete.
+
+        Raise ValueError for any other buffer. Raise TypeError for StringDType, and, if elements hold references, for an output
+        of another data type, and under FILL.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:
@@ -69,14 +73,14 @@ class CpuProgram:
         return (self._numpy if self._engine is None else self._engine).bind(data, indices, out)
 
     def describe(self) -> str:
-        """What runs the plan, how, and why; for elements that hold no references."""
+        """Return a text about how the plan runs, and why so, for elements without references."""
         if self._engine is not None:
             return self._engine.describe()
         return f"{self._numpy.describe()}; by NumPy, as {engine.status()}"
 
     @cached_property
     def _engine(self) -> EngineProgram | None:
-        """The engine takes every plan: where there is one, NumPy moves nothing but references."""
+        """The engine's program. The engine takes every plan, so with an engine, NumPy moves only references."""
         if self._compiled is None:
             return None
         return self._compiled.prepare(self.canonical, self._threads, self._block_units, self._loops)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LIMIT = 2**31
-"""Dividends and divisors are below this."""
+"""Upper bound (exclusive) of dividends and divisors of `magic`."""
 NEAR_LIMIT = 2**14
-"""Dividends of `odd_magic` are below this, and divisors are this at most."""
+"""Upper bound of dividends (exclusive) and divisors (inclusive) of `odd_magic`."""
 
 
 def magic(divisor: int) -> tuple[int, int]:
-    """The 32-bit multiplier and the shift with which n // divisor == (n * multiplier) >> shift for every 0 <= n < 2**31.
+    """Return a 32-bit multiplier and a shift so that n // divisor == (n * multiplier) >> shift for every 0 <= n < 2**31.
 
     With shift = 31 + ceil(log2 divisor) and multiplier = ceil(2**shift / divisor), the excess e = multiplier * divisor -
-    2**shift is below 2**(shift - 31), so n * e < 2**shift and the quotient never rises; divisor 1 is no special case.
+    2**shift is below 2**(shift - 31). So n * e < 2**shift, and the quotient is never too large. Divisor 1 is no special case.
+    Example: divisor 3 has shift 33 and multiplier 2863311531; the excess is 1.
     """
     if not 0 < divisor < LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {LIMIT - 1}")
@@ -26,11 +27,11 @@ def magic(divisor: int) -> tuple[int, int]:
 
 
 def odd_magic(divisor: int) -> int:
-    """The multiplier with which n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
+    """Return a multiplier so that n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
 
-    (2 * n + 1) / (2 * divisor) is at least 1 / (2 * divisor) below the next whole number. With multiplier =
-    ceil(2**31 / divisor), the excess e = multiplier * divisor - 2**31 adds (2 * n + 1) * e / (divisor * 2**32), which is less, as
-    e < 2**14.
+    (2 * n + 1) / (2 * divisor) is at least 1 / (2 * divisor) below the next integer. With multiplier = ceil(2**31 / divisor),
+    the excess e = multiplier * divisor - 2**31 adds (2 * n + 1) * e / (divisor * 2**32). This is smaller than
+    1 / (2 * divisor), because e < 2**14. Example: divisor 3 has multiplier 715827883; the excess is 1.
     """
     if not 0 < divisor <= NEAR_LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {NEAR_LIMIT}")
@@ -38,9 +39,9 @@ def odd_magic(divisor: int) -> int:
 
 
 def wide_magic(divisor: int) -> tuple[int, int]:
-    """The 64-bit multiplier and the shift with which n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
+    """Return a 64-bit multiplier and a shift so that n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
 
-    As `magic`, with 63 bits instead of 31. Divisor 1 would need a shift to the left.
+    The proof is that of `magic`, with 63 bits instead of 31. Divisor 1 is refused: it would need a shift to the left.
     """
     if not 1 < divisor < 2**63:
         raise ValueError(f"the divisor is {divisor}, expected 2 … {2**63 - 1}")
@@ -79,17 +80,17 @@ LAYOUT: tuple[tuple[str, str], ...] = (
 """Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
 
 POINTERS = struct.Struct("<4Q")
-"""in, indices, out, first_bad: what a launch writes, at offset 0."""
+"""The fields in, indices, out and first_bad, which every launch writes at offset 0."""
 CONSTANTS = struct.Struct("<Q")
-"""table: written once, at offset `CONSTANTS_OFFSET`."""
+"""The field table, which is written once, at offset `CONSTANTS_OFFSET`."""
 CONSTANTS_OFFSET = POINTERS.size
 
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
-"""Of the specialised kernels."""
+"""Most thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
-"""Of these, so many stand in `dimension` and `lookup`, the rest at the end of the block."""
+"""Number of entries in the fields `dimension` and `lookup`. The other entries stand at the end of the block."""
 MAX_TILED = 6
-"""Dimensions of a tile."""
+"""Most dimensions of a tile."""
 
 _BLOCK = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _DIMENSION = struct.Struct("<3I2i2i")
@@ -103,7 +104,7 @@ _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 class Dimension(NamedTuple):
-    """A thread dimension: coordinates, and bytes per coordinate in each buffer (one index step per lookup)."""
+    """A thread dimension: its size, and the bytes from one coordinate to the next. `index_steps`: one for each lookup."""
 
     size: int
     out_step: int = 0
@@ -111,26 +112,29 @@ class Dimension(NamedTuple):
     index_steps: tuple[int, ...] = ()
 
     def fits(self) -> bool:
-        """Whether the specialised kernels can represent it."""
+        """Return True if all steps fit the 32 bits of the specialised kernels."""
         steps = (self.out_step, self.in_step, *self.index_steps)
         return min(steps) >= -(2**31) and max(steps) < 2**31
 
     def pack(self) -> bytes:
-        """The bytes of a specialised kernel's `Dimension`."""
+        """Return the bytes of a specialised kernel's `Dimension`."""
         near = (*self.index_steps, 0, 0)[:NEAR_LOOKUPS]
         return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *near)
 
     def pack_far_step(self) -> bytes:
-        """The bytes of the index step of the last lookup that a specialised kernel takes."""
+        """Return the bytes of the index step of lookup number `NEAR_LOOKUPS`."""
         return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
-        """The bytes of a `TableDimension` in the table of a general kernel, or of a tile kernel, which knows `last`."""
+        """Return the bytes of a `TableDimension`, for the table of a general kernel or a tile kernel.
+
+        `last`: for a tile kernel, the bit that the last tile along this dimension sets in the number of its form.
+        """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup in bytes: where its indices lie, how they move along the walk, and what their values mean."""
+    """A lookup in bytes. `offset`: of the first index. `walk`: from the index of one walked element to the next."""
 
     offset: int
     walk: int
@@ -140,11 +144,11 @@ class LookupBytes(NamedTuple):
     signed: bool
 
     def fits(self) -> bool:
-        """Whether the specialised kernels can represent it: limit, wrap and step in 31 bits."""
+        """Return True if limit, wrap and step fit the 31 bits of the specialised kernels."""
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
-        """The bytes of a `Lookup`. limit and wrap are below 2^63 (`work.COUNTABLE`)."""
+        """Return the bytes of a `Lookup`. Limit and wrap must be below 2^63 (`work.COUNTABLE`)."""
         last = self.limit - 1
         below = 0 if self.signed else last
         return _LOOKUP.pack(self.offset, self.walk, self.wrap, last, below, self.in_step)
@@ -152,7 +156,7 @@ class LookupBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """How teams of 2^n threads share rows in shared memory: `Staging` of a staged kernel, which says what each number is."""
+    """The struct `Staging` of `arguments.cuh`, whose comments explain the fields. `team`: threads of a team, a power of two."""
 
     columns: int
     row_bytes: int
@@ -162,38 +166,38 @@ class Staging:
     vectors: bool
 
     def pack(self) -> bytes:
-        """The bytes of a `Staging`."""
+        """Return the bytes of a `Staging`."""
         return _STAGING.pack(self.columns, self.row_bytes, self.slot_bytes, self.team.bit_length() - 1, self.steps, self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRuns:
-    """Contiguous runs that follow one another in the output: `PackedRuns` of a span kernel, which says what each number is."""
+    """Contiguous runs that follow one another in the output. `count`: runs. `steps`: vectors that a thread moves."""
 
     run_bytes: int
     count: int
     steps: int
 
     def pack(self) -> bytes:
-        """The bytes of a `PackedRuns`."""
+        """Return the bytes of a `PackedRuns`."""
         multiplier, shift = wide_magic(self.run_bytes)
         return _RUNS.pack(multiplier, self.run_bytes * self.count, shift, self.steps)
 
 
 class TileDimension(NamedTuple):
-    """A dimension of a tile: `TileDimension` of a tile kernel, which says what each number is."""
+    """The struct `TileDimension` of `tile.cuh`, whose comments explain the fields."""
 
     size: int
     step: int
     place: int = 0
 
     def pack(self) -> bytes:
-        """The bytes of a `TileDimension`."""
+        """Return the bytes of a `TileDimension`."""
         return _TILE_DIMENSION.pack(self.size, odd_magic(self.size), self.step, self.place)
 
 
 class TileForm(NamedTuple):
-    """What a tile of some sizes moves: `TileForm` of a tile kernel, which says what each number is. Dimensions fastest first."""
+    """The struct `TileForm` of `tile.cuh`, whose comments explain the fields. Dimensions are fastest first."""
 
     in_start: int
     loads: int
@@ -205,7 +209,7 @@ class TileForm(NamedTuple):
     room_shift: int = 0
 
     def pack(self) -> bytes:
-        """The bytes of a `TileForm`."""
+        """Return the bytes of a `TileForm`."""
         counts = self.loads, self.stores, self.first_place, len(self.load), len(self.store)
         parts = [_TILE_FORM.pack(self.in_start, *counts, self.lane_step, self.room_shift)]
         for dims in (self.load, self.store):
@@ -215,7 +219,7 @@ class TileForm(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """One launch's arguments except pointers. Steps and offsets in bytes; dimensions fastest first."""
+    """The arguments of one launch except its pointers. Steps and offsets are in bytes, dimensions are fastest first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int
@@ -235,7 +239,7 @@ class Arguments(NamedTuple):
     runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
-        """The block, with null pointers. A general kernel finds dimensions and lookups in `table` instead."""
+        """Return the argument block with null pointers. `general`: without dimensions and lookups, which are in the table."""
         dims, lookups = ((), ()) if general else (self.dimensions, self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""
@@ -251,7 +255,7 @@ class Arguments(NamedTuple):
         )
 
     def table(self) -> bytes:
-        """The table of a general kernel: dimensions, lookups, index steps [lookups][rank]."""
+        """Return the table of a general kernel: dimensions, lookups, index steps [lookups][rank]."""
         dimensions = b"".join(dim.pack_for_table() for dim in self.dimensions)
         lookups = b"".join(lookup.pack() for lookup in self.lookups)
         steps: Sequence[int] = [dim.index_steps[k] for k in range(len(self.lookups)) for dim in self.dimensions]

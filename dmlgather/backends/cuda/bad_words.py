@@ -1,4 +1,4 @@
-"""Words in device memory for the smallest offset of a bad index, one for each stream of a program."""
+"""Words in device memory that receive the smallest offset of a bad index: one for each stream of a program."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""Streams of one program that keep their words, and words that are allocated at a time."""
+"""Number of streams of one program that keep their words, and of words that are allocated at once."""
 NOTHING_BAD = b"\xff" * 8
+"""Value of a word if no index was bad: the largest 64-bit offset."""
 
 
 class BadWord:
-    """A word for the launches on one stream. `BadWords` gives it to another stream when nobody holds it."""
+    """A word for the launches on one stream. `BadWords` reuses it for another stream once this object is deleted."""
 
     def __init__(self, words: BadWords, address: int, event: Any) -> None:
         self.address, self._event = address, event
@@ -26,7 +27,7 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Behind a launch on the stream that writes the word."""
+        """Record a launch that writes the word: by an event on `stream`, or, during a capture, by pinning the word."""
         if self._captured:
             return
         if self._runtime.streamIsCapturing(stream):
@@ -39,16 +40,16 @@ class BadWord:
 class BadWords:
     """The words of one program.
 
-    The last `WORDS` streams keep theirs; one that comes again after as many others gets another. A word serves again when its
-    last launch has run and its outcome is dropped, so that any number of streams, one after the other, need few words. Nothing
-    waits. A word that a graph writes is kept as long as the program, because the graph may run at any time.
+    The `WORDS` streams used last keep their words. A word is reused once its last launch has run and its outcome is deleted.
+    So any number of streams, one after the other, needs few words. No call waits for the GPU. A word that a captured graph
+    writes is kept as long as the program, because the graph may run at any time.
     """
 
     def __init__(self, device: int) -> None:
         cupy = require(device)
         self.runtime, self._cuda, self._device = cupy.cuda.runtime, cupy.cuda, device
         self.free = deque[tuple[int, Any]]()
-        """Addresses that no stream has, and the event behind the last launch that writes there, None if there was none."""
+        """Free addresses, each with the event after the last launch that writes there; None if there was no launch."""
         self.pinned: list[BadWord] = []
         self._of: OrderedDict[tuple[int, int], BadWord] = OrderedDict()
         self._last: tuple[tuple[int, int], BadWord] | None = None
@@ -57,33 +58,33 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """The stream's word; None where it has none by now."""
+        """Return the stream's word; None if it has none, or lost it to another stream."""
         with self._lock:
             return self._of.get(_key(stream))
 
     def reset(self, stream: int) -> BadWord:
-        """The stream's word, which a memset on the stream resets to "nothing bad"."""
+        """Return the stream's word, and reset it to `NOTHING_BAD` by a memset on the stream."""
         key, last = _key(stream), self._last
-        word = last[1] if last is not None and last[0] == key else self._used(key)
+        word = last[1] if last is not None and last[0] == key else self._recent(key)
         self.runtime.memsetAsync(word.address, NOTHING_BAD[0], len(NOTHING_BAD), stream)
         return word
 
-    def _used(self, key: tuple[int, int]) -> BadWord:
-        """The word of the stream that is now the last one."""
-        left = None
+    def _recent(self, key: tuple[int, int]) -> BadWord:
+        """Return the stream's word, and mark the stream as the one used last."""
+        dropped = None
         with self._lock:
             word = self._of.get(key)
             if word is None:
-                word = self._of[key] = self._claimed()
+                word = self._of[key] = self._new()
                 if len(self._of) > WORDS:
-                    left = self._of.popitem(last=False)
+                    dropped = self._of.popitem(last=False)
             else:
                 self._of.move_to_end(key)
             self._last = key, word
-        del left  # free from here on, unless somebody holds it
+        del dropped  # outside the lock: its word becomes free here, unless an outcome still holds it
         return word
 
-    def _claimed(self) -> BadWord:
+    def _new(self) -> BadWord:
         address, event = self.free.popleft() if self.free else self._grow()
         if event is not None and not event.done:
             self.free.append((address, event))
@@ -94,7 +95,7 @@ class BadWords:
         return BadWord(self, address, event)
 
     def _grow(self) -> tuple[int, Any]:
-        """One of new words; the others are free, before those that were used."""
+        """Allocate `WORDS` words. Return one; the others become the first free ones."""
         chunk = DeviceMemory(NOTHING_BAD * WORDS, self._device)
         self._chunks.append(chunk)
         self.free.extendleft((chunk.pointer + len(NOTHING_BAD) * number, None) for number in range(WORDS))

@@ -1,12 +1,13 @@
-"""What a kernel costs a multiprocessor, where several could serve the same plan: counted, and combined by a simple model.
+"""Cost of a kernel in cycles of a multiprocessor, to choose between kernels that could execute the same plan.
 
-Three things are added up: the sectors that memory moves, at SECTOR_CYCLES each; the cache lines that requests look up, one a
-cycle; and the instructions that are issued, ISSUED a cycle, one for each scheduler. That they do not overlap is assumed, and so
-is the line a cycle.
+Three costs are added: the sectors that memory moves, at SECTOR_CYCLES each; the cache lines that requests look up, at one cycle
+each; and the instructions, at ISSUED per cycle, one for each scheduler. The model assumes that the three do not overlap, and
+that a line takes a cycle.
 
-`form_cost.py` counts sectors and lines of a block's addresses: it decides which dimension threads walk. `tile_cost` computes them
-from the runs of a tile. Spans and elements move the same sectors, so only lines and instructions are compared there, for each 512
-bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a kernel") has the derivation.
+`form_cost.py` counts the sectors and lines that a block touches, to decide which dimension threads walk. `tile_cost` computes
+them from the runs of a tile. Spans and elements move the same sectors, so `span_cost` and `element_cost` have only lines and
+instructions, for 512 bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a kernel") has
+the derivation.
 """
 
 from __future__ import annotations
@@ -19,24 +20,25 @@ from typing import NamedTuple
 from dmlgather.backends.cuda.variants import BLOCK
 
 SECTOR, LINE = 32, 128
-"""Bytes of which memory moves whole ones, and bytes that a request of a warp looks up in the L1 cache at once."""
+"""Bytes of a sector, the unit that memory moves, and of a line, which a request of a warp looks up in the L1 cache at once."""
 WARP = 32
 SECTOR_CYCLES = 1.7
-"""Of a multiprocessor for a sector, where 132 of them at 1.7 GHz share 4.3 TB/s. Computed."""
+"""Cycles of a multiprocessor per sector, if 132 multiprocessors at 1.7 GHz share 4.3 TB/s: 132 * 1.7e9 / (4.3e12 / 32)."""
 SECTOR_ALONE = 0.5
-"""The same of a multiprocessor that is alone: 64 bytes a cycle. Assumed."""
+"""Cycles per sector of a multiprocessor that has the memory to itself: 64 bytes per cycle. Assumed."""
 ISSUED = 4
-"""Instructions that a multiprocessor issues a cycle."""
+"""Instructions that a multiprocessor issues per cycle."""
 REQUEST_BYTES = 512
-"""Of output, that a warp stores at once by vectors of 16 bytes; all numbers below are for as many."""
+"""Bytes of output that a warp stores at once by vectors of 16 bytes; `span_cost` and `element_cost` are for so many."""
 CHUNK_BYTES = 4 * REQUEST_BYTES
-"""Of output, that a warp of a span kernel moves; the short path needs all of them in one run."""
+"""Bytes of output that a warp of a span kernel moves. Its short path needs all of them in one run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanCost:
-    """Instructions of a warp for 512 bytes of output. inside: of a chunk in one run. across: of any other chunk. seam: more, if
-    runs end there. Counted in machine code (sm_90).
+    """Instructions of a warp for 512 bytes of output, counted in machine code (sm_90).
+
+    `inside`: in a chunk that lies in one run. `across`: in any other chunk. `seam`: additional ones if a run ends there.
     """
 
     inside: int
@@ -46,7 +48,7 @@ class SpanCost:
 
 @dataclass(frozen=True, slots=True)
 class ElementCost:
-    """Of a thread for one element: instructions, counted in machine code (sm_90), and lines that a warp looks up, counted by
+    """Cost of one element. `instructions`: of a thread, counted in machine code (sm_90). `lines`: that a warp looks up, by
     interpreting PTX with random rows of 82 to 10,246 bytes.
     """
 
@@ -56,20 +58,23 @@ class ElementCost:
 
 SLICED_SPANS = SpanCost(inside=33, across=108, seam=76)
 GATHERED_SPANS = SpanCost(inside=37, across=123, seam=85)
-"""`span_d3`; `span_d2_k1_i8_clamp`."""
+"""Costs of a slice (`span_d3`) and of a gather (`span_d2_k1_i8_clamp`)."""
 SPAN_LINES, SEAM_LINES = 14.0, 3.3
-"""Counted: 14.4, 15.8, 22.3, 31.5 and 46.8 lines for random rows of 10,246, 1537, 202, 97 and 49 bytes."""
+"""Lines for 512 bytes of output, and additional ones per end of a run. Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines
+for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512 / 202 * 3.3 = 22.4.
+"""
 
 SLICED_ELEMENTS = ElementCost(14, 3.4)
 GATHERED_ONCE = ElementCost(14.25, 3.9)
 GATHERED_EACH = ElementCost(29, 3.8)
-"""`copy_d3_e2`; `gather_d2_k1_e2_i8_clamp_once` and `_each`, of which a thread walks eight elements. Walks along a run also store
-sectors that they do not fill; for the memory's work with these, a line is added. Assumed.
+"""Costs of a slice (`copy_d3_e2`), and of gathers that resolve indices once per thread (`gather_d2_k1_e2_i8_clamp_once`) or for
+each element (`…_each`). Threads walk eight elements. Walks along a run store partial sectors: `lines` has one more than counted
+for these. Assumed.
 """
 
 
 def span_cost(run_bytes: int, looked_up: bool) -> float:
-    """Of runs of that length. looked_up: by an index; otherwise they are at fixed places."""
+    """Return the cost of 512 bytes of output by a span kernel. `looked_up`: an index says where each run begins."""
     cost = GATHERED_SPANS if looked_up else SLICED_SPANS
     inside = max(0.0, 1 - CHUNK_BYTES / run_bytes)
     seams = REQUEST_BYTES / run_bytes
@@ -78,33 +83,38 @@ def span_cost(run_bytes: int, looked_up: bool) -> float:
 
 
 def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
-    """Of elements of that size. once: a thread resolves its indices once."""
+    """Return the cost of 512 bytes of output, moved element by element. `once`: a thread resolves its indices once."""
     cost = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
     return (cost.instructions / ISSUED + cost.lines) * REQUEST_BYTES / 32 / element_bytes
 
 
 START, EACH, RESOLVED = 62.0, 6.3, 13.0
-"""Instructions of a thread, of each element that it moves, and of each index that it resolves. Fitted to counts in machine code:
-`copy_d3_e4` 112 for 8 elements, `copy_d3_e16` 87 for 4, `gather_d2_k1_e4_i8_clamp_each` 140 for 4.
+"""Instructions per thread, per element that it moves, and per index that it resolves. Fitted to counts in machine code: 112
+(62 + 8 * 6.3) in `copy_d3_e4` for 8 elements, 87 in `copy_d3_e16` and 140 in `gather_d2_k1_e4_i8_clamp_each` for 4.
 """
 FURTHER_DIMENSION = 20.0
-"""Instructions of a thread for each dimension beyond the fourth. Counted: the code of `copy_d6_e16` has 24 more than that of
-`copy_d4_e16`, and 40 more than that of `copy_d3_e16`.
+"""Instructions of a thread per dimension beyond the fourth. Counted: `copy_d6_e16` has 24 more than `copy_d4_e16`, and 40 more
+than `copy_d3_e16`.
 """
 GENERAL_START = 400.0
-"""Instructions of a thread of a general kernel."""
+"""Instructions of a thread of a general kernel before its first element."""
 TILE, TILE_DIMENSION, TILE_UNIT, TILE_ELEMENT = 40.0, 20.0, 4.0, 2.0
-TILE_PLACE = 20.0
-"""Instructions of a thread for a tile, for each dimension along which tiles lie, for a unit that is loaded or stored, and for an
-element that is read from shared memory; and once a block, for an element whose places it computes. Estimated from the machine
-code of `tiles_e4_l4_s4`.
+"""Instructions of a thread per tile, per dimension along which tiles lie, per unit that it loads or stores, and per element
+that it reads from shared memory. Estimated from the machine code of `tiles_e4_l4_s4`, as is `TILE_PLACE`.
 """
+TILE_PLACE = 20.0
+"""Instructions of a thread, once per block, per element whose position in shared memory it computes."""
 
 
 class RunCost(NamedTuple):
-    """One side of a tile: bytes that are adjacent, how often each of them is moved, what these and their addresses are
-    multiples of, and bytes of a load or store. stored: each request counts; of what is loaded, each sector counts once. whole:
-    requests begin and end with sectors.
+    """The input or the output of a tile.
+
+    `run`: adjacent bytes.
+    `times`: number of times that each of these bytes is moved.
+    `aligned`: lengths and addresses of runs are multiples of so many bytes.
+    `unit`: bytes of a load or store.
+    `stored`: True for the output. A sector that several requests store counts once per request; a loaded one counts once.
+    `whole`: requests begin and end at sector boundaries.
     """
 
     run: int
@@ -126,25 +136,30 @@ def tile_cost(
     tiles: int,
     idle: float,
 ) -> float:
-    """Cycles of a multiprocessor for an element of a tile. most_bytes: of a tile of the kernel, whose threads execute as much
-    for smaller ones. read_bytes: that are read from shared memory at once. dimensions: along which tiles lie. tiles: that a
-    block moves. idle: how many times as long so few blocks take.
+    """Return the cycles of a multiprocessor per element of a tile.
+
+    `most_bytes`: of the kernel's largest tile; threads execute as many instructions for a smaller one.
+    `read_bytes`: bytes of a read from shared memory.
+    `dimensions`: number of dimensions along which tiles lie.
+    `tiles`: number of tiles that a block moves.
+    `idle`: factor for a launch with fewer blocks than multiprocessors.
     """
     elements = tile_bytes / element_bytes
     instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / read_bytes
     cycles = 0.0
     for side in sides:
         requests = tile_bytes / side.unit / WARP
-        for unit, each in ((SECTOR, max(SECTOR_CYCLES, SECTOR_ALONE * idle)), (LINE, idle)):
-            each_counts = side.stored or unit == LINE
-            moved = tile_bytes if each_counts else tile_bytes / side.times
-            torn = requests if each_counts and not (side.whole and unit == SECTOR) else 0
+        for unit, unit_cycles in ((SECTOR, max(SECTOR_CYCLES, SECTOR_ALONE * idle)), (LINE, idle)):
+            every_request = side.stored or unit == LINE
+            moved = tile_bytes if every_request else tile_bytes / side.times
+            torn = requests if every_request and not (side.whole and unit == SECTOR) else 0
             pieces = tile_bytes / side.times / side.run + torn
-            cycles += (moved / unit + pieces * (1 - gcd(side.aligned, unit) / unit)) * each
+            # On average, a piece at a random multiple of 8 bytes touches 1 - 8 / 32 sectors more than its bytes fill.
+            cycles += (moved / unit + pieces * (1 - gcd(side.aligned, unit) / unit)) * unit_cycles
         instructions += most_bytes / side.unit * TILE_UNIT
     return (cycles + instructions / WARP / ISSUED * idle) / elements
 
 
 def idle(blocks: int, multiprocessors: int) -> float:
-    """How many times the cycles of a full GPU so few blocks take: each multiprocessor without one waits."""
+    """Return the factor by which a launch takes longer because multiprocessors without a block wait; 1 if none waits."""
     return max(1.0, multiprocessors / blocks)

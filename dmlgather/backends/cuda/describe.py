@@ -12,23 +12,23 @@ from dmlgather.wording import counted
 
 WORDS: Mapping[str, str] = {
     "copy": "copies from fixed places: the plan has no lookups",
-    "reverse": "copies backwards: vectors of 16 bytes are read, and their elements turned",
-    "tiles": "copies by tiles: boxes of elements, which are turned in shared memory",
-    "stretch": "copies by tiles that are one run of the output each; stores begin and end with whole sectors of memory",
-    "squares": "copies by tiles: squares of elements come from shared memory by whole rows, and are turned in registers",
+    "reverse": "copies backwards: vectors of 16 bytes are read, and their elements reversed",
+    "tiles": "copies by tiles: boxes of elements, which are transposed in shared memory",
+    "stretch": "copies by tiles that are contiguous in the output; stores begin and end at sectors of memory",
+    "squares": "copies by tiles: squares of elements are read from shared memory row by row, and transposed in registers",
     "gather": "copies from places that are looked up",
     "span": "copies long runs of bytes that may begin at any address",
-    "staged": "brings each row of the input to shared memory, and gathers from there",
-    "long": "for long rows: a block has one at a time, and the places of all its columns are in shared memory, too",
+    "staged": "loads each row of the input into shared memory, and gathers from there",
+    "long": "for long rows: a block has one row at a time, and the positions of all its columns in shared memory",
     "general": "takes any plan: it reads dimensions and lookups from a table when it runs",
-    "check_indices_only": "copies nothing; it only looks for indices that are out of range",
+    "check_indices_only": "copies nothing; it only checks for indices out of range",
     "clamp": "compiled for CLAMP and PROMISE: it moves an index out of range to the nearest valid position",
     "checked": "compiled for FILL and RAISE: it notices an index out of range",
-    "told": "told at launch whether it notices an index out of range, or moves it to the nearest valid position",
+    "told": "told at launch whether to detect an index out of range, or to move it to the nearest valid position",
     "once": "a thread resolves its indices once, as they are the same along its whole walk",
     "each": "a thread resolves indices again in each step of its walk",
 }
-"""The parts that are words."""
+"""Meaning of the parts that are words."""
 
 LETTERS: Mapping[str, tuple[str, str]] = {
     "d": ("dimension", "of threads; along one more, each thread walks: it moves several elements"),
@@ -38,12 +38,12 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""The parts that are a letter and a number: what is counted, and the rest of the sentence."""
+"""Meaning of the parts that are a letter and a number: the noun that the number counts, and the rest of the sentence."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
-    """The parts of a kernel's name, each with its meaning; none for a name that no kernel has."""
-    variant = _by_name().get(name)
+    """Return the parts of a kernel's name, each with its meaning; an empty tuple for an unknown name."""
+    variant = next((variant for variant in VARIANTS if variant.name == name), None)
     return () if variant is None else tuple(_parts(variant))
 
 
@@ -56,12 +56,11 @@ def _parts(variant: Variant) -> Iterator[tuple[str, str]]:
             yield part, f"{counted(int(part[1:]), counts)} {rest}"
 
 
-def _by_name() -> dict[str, Variant]:
-    return {variant.name: variant for variant in VARIANTS}
-
-
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """The kernels for `plan` and pointers that are multiples of `alignment` bytes, on a GPU of common size. Needs none."""
+    """Return a text with the kernels for `plan` and their launches, on a GPU with `MULTIPROCESSORS`. Needs no GPU.
+
+    `alignment`: the pointers are multiples of so many bytes.
+    """
     try:
         return describe_launches(launches_for(plan, alignment))
     except ValueError as error:
@@ -69,7 +68,7 @@ def describe(plan: IndexPlan, alignment: int = 16) -> str:
 
 
 def describe_launches(launches: Sequence[Launch]) -> str:
-    """What each launch does and, on a line of its own, why."""
+    """Return a text with a line for each launch and, on a line of its own, the reason for its kernel."""
     if not launches:
         return "no launch: nothing is written"
     return "\n".join(

@@ -1,4 +1,4 @@
-"""What this backend uses of CuPy: finding a device, compiling kernels from their sources, device memory."""
+"""The parts of CuPy that this backend uses: finding a device, compiling kernels, device memory."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from dmlgather.backends.cuda.variants import Variant
 from dmlgather.files import shipped
 
 OPTIONS = ("-std=c++17",)
-"""Compiler options of every kernel, beside the architecture."""
+"""NVRTC's options for every kernel, in addition to the architecture."""
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _ENTRY = re.compile(r"^[A-Z]+\((\w+)\b.*\)$")
 
 
 def kernel_folder() -> Path:
-    """`cuda_kernels/` inside the installed wheel, else of the checkout that this package is imported from."""
+    """Return the path of `cuda_kernels/`: in the installed wheel, or else in the checkout."""
     return shipped("cuda_kernels")
 
 
 @functools.cache
 def unit_source(unit: str) -> str:
-    """A unit with its headers included, each once: CuPy's cache compares the whole text to find out if a kernel changed."""
+    """Return the text of a unit with its headers included, each once.
+
+    The headers are part of the text because CuPy's kernel cache has the text as its key.
+    """
     seen: set[str] = set()
 
     def expanded(name: str) -> str:
@@ -51,7 +54,7 @@ def unit_source(unit: str) -> str:
 
 
 def kernel_source(variant: Variant) -> str:
-    """The unit of `variant` with the other entry points left out, so that a first call compiles one kernel."""
+    """Return the text of the unit of `variant` without its other entry points, so that a first call compiles one kernel."""
     lines = unit_source(variant.unit).splitlines()
     kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
     if variant.line not in kept:
@@ -65,16 +68,16 @@ _compiling = threading.Lock()
 
 
 class DeviceError(RuntimeError):
-    """A GPU cannot be used, or not now. The message says what is missing or does not fit (driver, CuPy, NVRTC), and a remedy."""
+    """A GPU cannot be used, or not during a graph capture. The message names the cause (driver, CuPy, NVRTC) and a remedy."""
 
 
 @functools.cache
 def require(device: int) -> Any:
-    """The cupy module, for a machine that has GPU number `device`. DeviceError names what is missing."""
+    """Return the module cupy. Raise DeviceError if there is no usable GPU number `device`."""
     try:
         import cupy
 
-        if not hasattr(cupy, "cuda"):  # a folder that is left of a package
+        if not hasattr(cupy, "cuda"):  # an empty folder of an uninstalled package: a namespace package
             del sys.modules["cupy"]
             raise ImportError("its files are gone")
         count = cupy.cuda.runtime.getDeviceCount()
@@ -86,23 +89,23 @@ def require(device: int) -> Any:
 
 
 def _missing(error: ImportError | OSError | RuntimeError) -> str:
-    """Why CuPy cannot be imported, or counts no GPUs. Without a driver nothing else helps, so that it comes first."""
+    """Return why CuPy cannot be imported or finds no GPU. A missing driver comes first: without one, no other remedy helps."""
     driver = nvidia_driver.ask()
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.remedy(driver)}"
-    found = wheels.misfit(driver)
+    misfit = wheels.misfit(driver)
     install = f"{wheels.advice(driver)}; or update the driver"
-    remedy = f"for this driver (CUDA {driver.cuda}): {found.remedy if found is not None else install}"
+    remedy = f"for this driver (CUDA {driver.cuda}): {misfit.remedy if misfit is not None else install}"
     match error:
         case ImportError():  # CuPy wraps the reason in a page of advice
             return f"CuPy cannot be imported ({_first_line(error.__cause__ or error)}); {remedy}"
-        case OSError():  # from 14.1 on, importing CuPy makes the folder for compiled kernels
+        case OSError():  # from 14.1 on, importing CuPy creates the folder for compiled kernels
             return f"CuPy cannot make its folder for compiled kernels ({_first_line(error)}); {_CACHE}"
     return f"CuPy finds no usable GPU ({_first_line(error)}); {remedy}"  # CUDARuntimeError
 
 
 class Nvrtc(NamedTuple):
-    """NVRTC: its version, and the file that it was loaded from, None where the system does not tell."""
+    """NVRTC's version, and the file that it was loaded from; None if the system does not list loaded files."""
 
     version: wheels.Version
     file: str | None
@@ -112,7 +115,7 @@ class Nvrtc(NamedTuple):
 
 
 def nvrtc() -> Nvrtc:
-    """The NVRTC that CuPy compiles with. DeviceError without a usable GPU, and where CuPy loads none."""
+    """Return the NVRTC that CuPy compiles with. Raise DeviceError if there is no usable GPU, or if CuPy cannot load NVRTC."""
     try:
         major, minor = require(0).cuda.nvrtc.getVersion()
     except DeviceError:
@@ -129,21 +132,21 @@ def nvrtc() -> Nvrtc:
 
 
 def multiprocessor_count(device: int) -> int:
-    """Of a GPU."""
+    """Return the number of multiprocessors of a GPU."""
     runtime = require(device).cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
 
 
 def shared_limit(device: int) -> int:
-    """Bytes of shared memory that a GPU allows a block whose kernel asks for more than every block may have."""
+    """Return the bytes of shared memory that a block may have after opting in."""
     runtime = require(device).cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
 
 
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
-"""The driver's errors about what NVRTC has made: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
+"""The driver's errors about NVRTC's output: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
 _CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
-"""In errors about what a capture does not allow, of the driver, of the runtime, of CuPy, and of this package."""
+"""Text of errors about a graph capture: of the driver, the runtime, CuPy and this package."""
 _BEFORE_A_CAPTURE = (
     "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
 )
@@ -151,7 +154,7 @@ _BEFORE_A_CAPTURE = (
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """DeviceError for what cannot be prepared because a graph is captured."""
+    """Raise DeviceError instead of CUDA's error if preparing fails because a graph is captured."""
     try:
         yield
     except DeviceError:
@@ -163,7 +166,7 @@ def preparing() -> Iterator[None]:
 
 
 def refuse_waiting(error: RuntimeError, remedy: str) -> None:
-    """DeviceError where CUDA's error is that nothing waits while a graph is captured."""
+    """Raise DeviceError if `error` says that waiting for the GPU is not allowed during a graph capture."""
     if _CAPTURING.search(str(error)):
         raise DeviceError(
             f"a graph is captured, and nothing waits for the GPU meanwhile ({_first_line(error)}); {remedy}"
@@ -171,24 +174,23 @@ def refuse_waiting(error: RuntimeError, remedy: str) -> None:
 
 
 def _failed(name: str, device: int, error: Exception) -> str:
-    """Why there is no kernel of that name on a GPU, and what to do."""
     reason, driver = _first_line(error), nvidia_driver.ask()
     where = f"the kernel {name} cannot be compiled or loaded on cuda:{device} ({reason})"
     if isinstance(error, require(device).cuda.compiler.CompileException):
         text = f"NVRTC rejects the kernel {name} for cuda:{device}: {reason}"
-        if "--gpu-architecture" not in reason or (found := wheels.misfit(driver, nvrtc().version, device)) is None:
+        if "--gpu-architecture" not in reason or (misfit := wheels.misfit(driver, nvrtc().version, device)) is None:
             return text
-        return f"{text}; {found.what}: {found.remedy}"
+        return f"{text}; {misfit.what}: {misfit.remedy}"
     if _CAPTURING.search(reason):
         return f"{where}; {_BEFORE_A_CAPTURE}"
-    if isinstance(error, OSError) and error.filename is not None:  # a file; a library that does not load has no name
+    if isinstance(error, OSError) and error.filename is not None:  # None: a library cannot be loaded
         return f"{where}; {_CACHE}"
     if "nvrtc" in reason:
         return f"{where}; NVRTC comes with CuPy's wheel: {wheels.advice(driver, device)}"
     if _REFUSED.search(reason):
         loaded = nvrtc()
-        found = wheels.misfit(driver, loaded.version, device)
-        remedy = "update the driver" if found is None else found.remedy
+        misfit = wheels.misfit(driver, loaded.version, device)
+        remedy = "update the driver" if misfit is None else misfit.remedy
         return f"{where}, which NVRTC {loaded} made for a driver of CUDA {driver.cuda}; {remedy}"
     return where
 
@@ -199,7 +201,7 @@ def _compiled(variant: Variant, device: int) -> Any:
     with cupy.cuda.Device(device):
         try:
             kernel = cupy.RawModule(code=kernel_source(variant), options=OPTIONS).get_function(variant.name)
-            # A lazily loaded kernel would load at its first launch, where a stream that is being captured forbids it.
+            # Load the kernel now: loading it at its first launch would fail during a graph capture.
             _ = kernel.num_regs
             if variant.opts_in:
                 kernel.max_dynamic_shared_size_bytes = shared_limit(device)
@@ -209,13 +211,13 @@ def _compiled(variant: Variant, device: int) -> Any:
 
 
 def kernel(variant: Variant, device: int) -> Any:
-    """The compiled kernel (a cupy.RawKernel), kept per device here, and on disk in CuPy's kernel cache."""
+    """Return the compiled kernel (a cupy.RawKernel). It is cached per device, and on disk in CuPy's kernel cache."""
     with _compiling:
         return _compiled(variant, device)
 
 
 class DeviceMemory:
-    """Bytes on a device, outside of memory pools, so that freeing them waits for kernels that read them."""
+    """Bytes on a device, allocated outside of memory pools, so that freeing them waits for kernels that read them."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)
@@ -225,11 +227,11 @@ class DeviceMemory:
             self.pointer = int(self._memory.ptr)
             host = ctypes.create_string_buffer(content, len(content))
             runtime.memcpy(self.pointer, ctypes.addressof(host), len(content), runtime.memcpyHostToDevice)
-            runtime.streamSynchronize(0)  # a copy of few bytes may return before it has arrived
+            runtime.streamSynchronize(0)  # memcpy of few bytes may return before they are on the device
 
 
 def read_bytes(pointer: int, count: int, device: int, stream: int | None = None) -> bytes:
-    """Bytes at a device address once everything on `stream` (None: the whole device) has run."""
+    """Wait for `stream`, or for the whole device if it is None, and return the bytes at a device address."""
     cupy = require(device)
     runtime = cupy.cuda.runtime
     host = ctypes.create_string_buffer(count)
@@ -244,7 +246,7 @@ def read_bytes(pointer: int, count: int, device: int, stream: int | None = None)
 
 
 def read_element(pointer: int, dtype: DTypeLike, device: int) -> Any:
-    """The element of `dtype` at a device address."""
+    """Wait for the device, and return the element of `dtype` at a device address."""
     kind = np.dtype(dtype)
     return np.frombuffer(read_bytes(pointer, kind.itemsize, device), kind)[0]
 

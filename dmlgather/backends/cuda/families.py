@@ -1,6 +1,7 @@
-"""From a plan to kernel launches, by a table of kernel families. No CuPy: tests run the same launches in an interpreter.
+"""Planning of kernel launches for a plan, by a table of kernel families.
 
-Every family is correct for all work that it accepts; `general` accepts everything.
+Every family is correct for all work that it accepts; `general` accepts everything. This module does not use CuPy, so tests run
+its launches in an interpreter.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ from dmlgather.backends.cuda.work import Work, check_rank
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 MULTIPROCESSORS = 132
-"""Assumed where the device is not known."""
+"""Number of multiprocessors that is assumed if the device is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """why: the reason, for `explain`. launch: one launch that moves all of the work; None where the family does not serve it,
-    or where it needs more threads than one launch can have.
+    """A kernel family.
+
+    `why`: the reason for choosing it, which `explain` prints.
+    `launch`: returns one launch that moves all of the work; None if the family does not accept the work, or needs more
+    threads than one launch can have.
     """
 
     name: str
@@ -44,12 +48,12 @@ class Family:
 
 
 def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
-    """The launch of the first family that accepts `work`; None where it has to be split."""
+    """Return the launch of the first family that accepts `work`; None if `work` must be split."""
     if specialise and too_long(work):
         return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
-        if found := family.launch(work, target):
-            return found._replace(why=family.why)
+        if accepted := family.launch(work, target):
+            return accepted._replace(why=family.why)
     return None
 
 
@@ -61,12 +65,14 @@ def launches_for(
     *,
     specialise: bool = True,
 ) -> tuple[Launch, ...]:
-    """The launches that execute `plan` where input and output pointers are multiples of `alignment` bytes.
+    """Return the launches that execute `plan` for input and output pointers that are multiples of `alignment` bytes.
 
-    multiprocessors: of the device; decides when threads walk several elements. shared_bytes: that the device allows a block that
-    asks for more than it gets otherwise; decides which rows are staged. specialise=False sends every copy through
-    the general kernels. ValueError for a plan with more than 32 dimensions or lookups in canonical form, for one that
-    looks into an axis without elements under CLAMP or PROMISE, and for a fill value that the alignment cannot write.
+    `multiprocessors`: of the device; decides when threads walk several elements.
+    `shared_bytes`: shared memory that a block may have after opting in; decides which rows are staged.
+    `specialise`: False to use only the general kernels.
+
+    Raise ValueError if the canonical plan has more than 32 dimensions or lookups, if it looks into an axis of size 0 under
+    CLAMP or PROMISE, or if the alignment is too small to write the fill value.
     """
     plan.check_limits()
     plan = canonicalise(plan, alignment)
@@ -81,7 +87,7 @@ def launches_for(
 
 
 def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
-    """The launch of `work`, or of its parts where it needs more threads than one launch can have."""
+    """Yield the launch of `work`, or those of its halves if `launch` returns None."""
     if whole := launch(work):
         yield whole
     else:
@@ -102,7 +108,9 @@ def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _reversed_vectors(work: Work, alignment: int) -> Work | None:
-    """The same slice by vectors of 16 bytes whose lanes are to be reversed; None where it is no such slice."""
+    """Return the work in vectors of 16 bytes whose lanes the kernel reverses; None if it is not a slice that runs backwards, or
+    is not aligned to vectors.
+    """
     inner, size = work.dims[0], work.element_bytes
     if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or alignment < VECTOR or size == VECTOR:
         return None
@@ -123,20 +131,20 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
         return None
     lookups = len(work.lookups)
     checked = work.checked or lookups >= TOLD_LOOKUPS
-    each = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked, invariant=False)
-    return _threads(work, target, (each, each._replace(invariant=True)))
+    per_element = Variant(KernelKind.GATHER, 0, work.element_bytes, lookups, work.index_bytes, checked, invariant=False)
+    return _threads(work, target, (per_element, per_element._replace(invariant=True)))
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """A launch of the declared variant with the fewest thread dimensions that `work` fits. variants: for walks that are not
-    invariant and for those that are, with any dimensions.
+    """Return a launch of the declared variant with the fewest thread dimensions that `work` fits; None if there is none.
+
+    `variants`: for a walk that is not invariant, and for one that is; their `dimensions` are ignored.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not launchable(form.threads) or not all(dim.fits() for dim in form.dimensions):
         return None
-    wanted = variants[form.invariant]
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
-        variant = wanted._replace(dimensions=dimensions)
+        variant = variants[form.invariant]._replace(dimensions=dimensions)
         if variant in DECLARED:
             return launch(variant, arguments_of(work, form.padded(dimensions)), form.along)
     return None
@@ -148,14 +156,22 @@ def _general(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 FAMILIES = (
-    Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and turned", _reversed),
-    Family("staged", "rows are read in no order, so each comes into shared memory whole and is gathered there", staged_launch),
+    Family("reversed", "the input runs backwards, so vectors are read from mirrored addresses and reversed", _reversed),
+    Family(
+        "staged", "rows are read in random order, so each is loaded into shared memory and gathered from there", staged_launch
+    ),
     Family(
         "spans",
-        "runs of narrow elements at addresses that are no multiples of 16: a vector comes from two aligned ones",
+        "runs of narrow elements at addresses that are not multiples of 16, so each vector is made from two aligned ones",
         span_launch,
     ),
-    Family("tiles", "input and output run along different dimensions, so boxes are turned in shared memory", tile_launch),
-    Family("elements", "elements of the widest size that every address is a multiple of", _elements),
-    Family("general", "no other takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general),
+    Family(
+        "tiles",
+        "input and output are contiguous along different dimensions, so boxes are transposed in shared memory",
+        tile_launch,
+    ),
+    Family("elements", "single elements, of the widest size to which every address is aligned", _elements),
+    Family(
+        "general", "no other family takes it: many dimensions or lookups, a narrow index type, or steps beyond 31 bits", _general
+    ),
 )

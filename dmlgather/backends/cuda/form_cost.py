@@ -1,6 +1,6 @@
-"""What a launch form costs: sectors and lines of the addresses of one block, counted, and instructions; in the unit of `cost.py`.
+"""Cost of a launch form, in the unit of `cost.py`: the sectors and lines that one block touches, counted, and instructions.
 
-Bounds that take no counting exclude forms that cannot cost less than another one, or than tiles.
+Lower bounds that need no counting exclude a form early if another form, or tiles, cost less.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from dmlgather.backends.cuda.launch_form import LaunchForm
 
 _THREADS, _ONES = np.arange(BLOCK), np.ones(BLOCK, np.int64)
-_SECTOR, _LINE = np.array(SECTOR), np.array(LINE)  # an array is compared sooner than a number
+_SECTOR, _LINE = np.array(SECTOR), np.array(LINE)  # NumPy compares arrays faster with an array than with a Python int
 
 SCRAMBLE = 0x9E3779B1
-"""Odd; makes places that look random of the places of indices."""
+"""Odd multiplier of a hash (Knuth's, 2^32 / golden ratio) that turns the address of an index into a pseudo-random position."""
 
 
 def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float = inf) -> float:
-    """Cycles of a multiprocessor for an element, where `work` is launched in `form`.
+    """Return the cycles of a multiprocessor per element if `work` is launched in `form`.
 
-    A block in the middle of the launch stands for all. Of what it loads, each sector counts once, because its L1 cache keeps
-    them; of what it stores, each for every request. Indices are taken to be random. start: instructions before the first
-    element. enough: counting may end where it costs as much; what is returned is then at least that.
+    A block in the middle of the launch stands for all blocks. A sector that it loads counts once, because the L1 cache keeps
+    it. A sector that it stores counts once per request. Indices are assumed to be random.
+    `start`: instructions of a thread before its first element.
+    `enough`: counting stops once the cost is known to be at least this; the result is then a lower bound that is at least this.
     """
     if form.cost is not None and start == START:
         return form.cost
@@ -43,9 +44,9 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
     if walking is not None:
         walkers, steps = int(np.count_nonzero(walking)), [form.walked.out_step, form.walked.in_step, *form.walked.index_steps]
-        behind = ~walking * (moved - 1)  # what does not walk lies behind what does
-        rounds = [(places + np.multiply.outer(steps, behind), ordered, 1)]
-        if walkers:  # in the other steps, threads that do not walk touch nothing of their own
+        skipped = ~walking * (moved - 1)  # the element of a thread that does not walk lies after all chunks
+        rounds = [(places + np.multiply.outer(steps, skipped), ordered, 1)]
+        if walkers:  # in the other steps, give idle threads the address of a walking one, so that they add no sectors
             one = int(walking.argmax())
             rounds.append((np.where(walking, rounds[0][0], rounds[0][0][:, one : one + 1]), [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)
@@ -59,20 +60,20 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
         cycles += (_in_requests(stored, _SECTOR) * SECTOR_CYCLES + _in_requests(stored, _LINE)) * times
         if enough < inf and (bound := (cycles + (least if walking is None else 0.0)) / elements) >= enough:
             return bound
-        # Random places share no sectors, but the steps of a walk may.
+        # Random positions share no sectors. Without lookups, the steps of a walk may.
         cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
     return cycles / elements
 
 
 def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> float:
-    """What `form_cost` says at least, by a bound that takes no counting. loaded: as `_least_loaded` says."""
+    """Return a lower bound of `form_cost`, without counting. `loaded`: the result of `_least_loaded`."""
     size, elements = work.element_bytes, BLOCK * form.moved
     stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
     return (_issued(start, elements, 0) + stored * form.moved + loaded) / elements
 
 
 def _least_loaded(work: Work, form: LaunchForm) -> float:
-    """For what a block whose threads all walk loads of a slice that reads no byte twice; 0 where it may."""
+    """Return a lower bound of the cycles for the loads of a block whose threads all walk; 0 if a byte may be read twice."""
     if work.lookups or form.threads < BLOCK or not _apart([(dim.in_step, dim.size) for dim in work.dims], work.element_bytes):
         return 0.0
     bytes_once, moved = BLOCK * work.element_bytes, form.moved
@@ -86,7 +87,7 @@ def _least_loaded(work: Work, form: LaunchForm) -> float:
 
 
 def _alike(form: LaunchForm) -> bool:
-    """Whether all threads walk, at least those of the block in the middle, or none does."""
+    """Return True if all threads of the middle block walk, or none of the launch does."""
     if form.full in {0, form.dimensions[form.chunk].size}:
         return True
     inner = prod([dim.size for dim in form.dimensions[: form.chunk]])
@@ -95,8 +96,10 @@ def _alike(form: LaunchForm) -> bool:
 
 
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
-    """How many of so many adjacent threads at least read units of their own in each step of a walk: those along the first
-    dimensions whose steps, and those of the walk, are that far apart.
+    """Return a lower bound of the units of memory that `among` adjacent threads read in each step of `walk`.
+
+    Threads along the first dimensions read different units as long as the steps along these and along the walk keep all
+    addresses at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -108,28 +111,30 @@ def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, i
 
 
 def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
-    """Whether steps of these lengths, so many along each dimension, keep all places so far from each other."""
-    reach = unit
+    """Return True if all addresses are at least `unit` bytes apart. `moves`: step and size of each dimension."""
+    extent = unit
     for step, size in sorted([(abs(step), size) for step, size in moves]):
-        if step < reach and size > 1:
+        if step < extent and size > 1:
             return False
-        reach += step * (size - 1)
+        extent += step * (size - 1)
     return True
 
 
 def _issued(start: float, elements: int, resolved: int) -> float:
-    """Cycles in which the instructions of a block are issued that moves so many elements and resolves so many indices."""
+    """Return the cycles for the instructions of a block that moves `elements` and resolves `resolved` indices."""
     return (start * BLOCK + EACH * elements + RESOLVED * resolved) / WARP / ISSUED
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
-    """What the threads of a block in the middle touch first: a row of addresses in the output, one in the input, and one in each
-    lookup's indices. Whether those of a row rise or fall all the way. Which threads walk, where not all do.
+    """Return what the threads of the middle block touch in their first step.
+
+    The first result has a row of BLOCK addresses in the output, one in the input, and one in each lookup's indices. The second
+    says for each row whether it is monotonic. The third says which threads walk; None if all do, or none of the launch does.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
     begin = [work.out_offset, work.in_offset, *[lookup.offset for lookup in work.lookups]]
-    before: list[int] = []  # to the end of the dimension before, which a carry takes back
+    before: list[int] = []  # size * step of the dimension before, which a carry subtracts
     numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
     columns, factors = [_ONES], [begin]
     moves: list[tuple[list[int], int]] = []
@@ -146,32 +151,36 @@ def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDAr
         columns.append(numbers)
         factors.append([step - end for step, end in zip(steps, before, strict=True)] if before else steps)
         moves.append((steps, form.walked.size if walks else dim.size))
-        found, last, most = numbers, at + most, (at + most) // dim.size
+        undivided, last, most = numbers, at + most, (at + most) // dim.size
         if most:
             numbers, last, before = (numbers + at) // dim.size, dim.size - 1, [dim.size * step for step in steps]
         if walks and last >= walks:
-            walking = (found - numbers * dim.size if most else found) < walks - at
+            walking = (undivided - numbers * dim.size if most else undivided) < walks - at
     ordered = [_in_order([(steps[number], size) for steps, size in moves]) for number in range(len(begin))]
     return np.array(factors, np.int64).T @ np.array(columns), ordered, walking
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
-    """Whether places rise or fall all the way along dimensions of these steps and sizes, fastest first."""
-    reach = sign = 0
+    """Return True if addresses are monotonic along dimensions of these steps and sizes, fastest first."""
+    extent = sign = 0
     for step, size in moves:
-        if abs(step) < reach or step * sign < 0:
+        if abs(step) < extent or step * sign < 0:
             return False
-        reach += abs(step) * (size - 1)
+        extent += abs(step) * (size - 1)
         sign = sign or step
     return True
 
 
 def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
-    """For the sectors that a block touches, and the lines that each warp does, where threads walk by so many bytes."""
+    """Return the cycles for the sectors that a block loads and the lines that its warps look up.
+
+    `places`: address of each thread in the first step. `ordered`: these are monotonic. `times`, `step`: number of steps of the
+    walk, and the bytes from one to the next.
+    """
     warps, block = (places, places) if ordered else (_in_warps(places), np.sort(places))
     rounds, repeated, merged = 1, times, False
     if times > 1:
-        rounds = LINE // gcd(step, LINE)  # so many steps lie differently in lines
+        rounds = LINE // gcd(step, LINE)  # offsets in a line repeat after so many steps: for 48 bytes, after 128 / 16 = 8
         rounds, repeated = (times, 1) if times % rounds else (rounds, times // rounds)
         steps = _THREADS[:times, None] * step
         merged = abs(step) < abs(int(block[-1]) - int(block[0])) + SECTOR  # steps may share a sector
@@ -188,21 +197,22 @@ def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) 
 
 
 def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
-    """Sorted within each warp."""
     warps = places.reshape(-1, WARP).copy()
     warps.sort()
     return warps.ravel()
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
-    """The bits in which each address differs from the one before."""
+    """Return the bits in which each address differs from the one before: 0x1f ^ 0x20 = 0x3f >= 32, so the sectors differ."""
     changes: NDArray[Any] = places[..., 1:] ^ places[..., :-1]
     return changes
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Units of memory that the threads of each warp touch, each after the other, added up over the warps of blocks. No element
-    crosses the end of a unit.
+    """Return the number of units of memory that warps touch, summed over all warps. `changes`: of ordered addresses.
+
+    The first thread of a warp always counts, and any other counts if its unit differs from the one before. No element crosses
+    the end of a unit.
     """
     other = changes >= unit
     first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)

@@ -1,4 +1,4 @@
-"""One kernel launch as data, and its arguments from work in launch form. Pure planning, no CuPy."""
+"""One kernel launch as data, and its arguments, made from work and a launch form. This module does not use CuPy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from dmlgather.backends.cuda.variants import BLOCK, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Threads, and blocks of a kernel that counts blocks, of one launch; larger plans are split."""
-UNASKED_SHARED = 48 * 1024
-"""Bytes of shared memory that a block of any kernel may have."""
+"""Most threads of one launch, or most blocks if the kernel counts blocks. Larger plans are split."""
+DEFAULT_SHARED = 48 * 1024
+"""Bytes of shared memory that a block of any kernel may have, without opting in to more."""
 SHARED_BYTES = 227 * 1024
-"""The same for kernels that ask for more, where the device is not known: of sm_90 and sm_100. sm_80 allows 163 KB, sm_75 allows
-64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
+"""Bytes of shared memory that a block may have after opting in, if the device is not known: those of sm_90 and sm_100. sm_80
+allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
 """
 RESERVED_SHARED = 1024
-"""Bytes that the system takes of each block, from sm_80 on. A multiprocessor has room for so many more than one block."""
+"""Bytes of shared memory that the system reserves per block, from sm_80 on. One block may have all of a multiprocessor's shared
+memory except these bytes.
+"""
 
 
 class LaunchTarget(NamedTuple):
-    """What a launch is planned for: pointers that are multiples of `alignment` bytes, the GPU's multiprocessors, and the bytes of
-    shared memory that it allows a block that asks.
+    """The pointers and the GPU that a launch is planned for.
+
+    `alignment`: the pointers are multiples of so many bytes. `multiprocessors`: of the GPU. `shared_bytes`: shared memory
+    that a block may have after opting in.
     """
 
     alignment: int
@@ -34,10 +38,12 @@ class LaunchTarget(NamedTuple):
 class Launch(NamedTuple):
     """One kernel launch.
 
-    arguments: the by-value block with null pointers. table: bytes that the kernel reads from device memory, through the
-    block's `table` pointer, or as its input where `input_in_table` says at which of its bytes. shared_bytes: of dynamic
-    shared memory per block. For `explain`: why: the reason for this kernel; along: the size of the dimension that threads walk, 0
-    where they move one element each; box: the sizes of a tile, slowest dimension first.
+    `arguments`: the by-value block with null pointers.
+    `table`: bytes that the kernel reads from device memory, through the block's `table` pointer.
+    `input_in_table`: offset of the kernel's input in the table, in bytes; None to read the caller's input.
+    `shared_bytes`: dynamic shared memory per block.
+    The others are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension, or 0 if a thread
+    moves one element. `box`: sizes of a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -52,18 +58,18 @@ class Launch(NamedTuple):
     box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
-        """The launch with `element` as its input, behind the table it has."""
+        """Return the launch with `element` appended to its table, and as its input."""
         at = -(-len(self.table) // 16) * 16
         return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 
 
 def launchable(threads: int) -> bool:
-    """Whether one launch can have that many threads (or blocks, where a kernel counts those)."""
+    """Return True if one launch can have so many threads, or blocks if the kernel counts blocks."""
     return threads <= MAX_THREADS
 
 
 def arguments_of(work: Work, form: LaunchForm) -> Arguments:
-    """The arguments of `work` launched in `form`."""
+    """Return the arguments of `work` launched in `form`."""
     lookups = [lookup._replace(walk=step) for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True)]
     return Arguments(
         dimensions=form.dimensions,
@@ -77,7 +83,7 @@ def arguments_of(work: Work, form: LaunchForm) -> Arguments:
 
 
 def work_arguments(work: Work) -> dict[str, Any]:
-    """The arguments that do not depend on how threads are arranged."""
+    """Return the arguments that do not depend on the launch form."""
     return {
         "lookups": work.lookups,
         "in_offset": work.in_offset,
@@ -90,12 +96,12 @@ def work_arguments(work: Work) -> dict[str, Any]:
 
 
 def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch:
-    """A launch with a thread per position of the arguments' dimensions; a specialised kernel. along: of the launch."""
+    """Return a launch of a specialised kernel, with `arguments.threads` threads."""
     return Launch(variant, _blocks(arguments.threads), arguments.pack(general=False), along=along)
 
 
 def general_launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
-    """The same for a general kernel; None where it needs more threads than one launch can have."""
+    """Return a launch of a general kernel; None if it needs more threads than one launch can have."""
     if not launchable(arguments.threads):
         return None
     blocks, table = _blocks(arguments.threads), arguments.table()

@@ -1,9 +1,11 @@
-"""The launch form: thread dimensions, and one dimension that every thread walks.
+"""The launch form: thread dimensions, and one dimension that every thread walks: a thread moves several elements along it.
 
-The walked dimension of size n is cut into chunks of `full` elements, n // U or a little less: the thread at chunk coordinate
-c < full moves elements c, c + full, …, so that neighbouring threads stay neighbours in memory; the elements left over get a
-thread each. Threads go over the dimensions as the output lies in memory, and a chunk keeps the place of its dimension. Which
-dimension is walked is decided by what it costs (`form_cost.py`).
+With U elements per thread, the walked dimension of size n is cut into U chunks of `full` elements each, n // U or slightly
+fewer. The thread at chunk coordinate c < full moves elements c, c + full, …, so neighbouring threads access neighbouring
+memory. Each remaining element has a thread of its own, at chunk coordinates from `full` on. Thread dimensions have the order
+of the output in memory, and the chunk coordinate takes the place of the walked dimension. `form_cost.py` decides which
+dimension is walked. Example: n = 10 and U = 4 give full = 2: threads 0 and 1 move elements 0, 2, 4, 6 and 1, 3, 5, 7, and
+threads 2 and 3 move elements 8 and 9.
 """
 
 from __future__ import annotations
@@ -18,19 +20,23 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.work import Work
 
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Threads walk only if every multiprocessor still gets this many of them: half of those that it can hold. Assumed."""
+"""Threads walk only if every multiprocessor still has this many of them: half of those that it can hold. Assumed."""
 ROUNDED = 16
-"""Chunks of at least so many times the elements that end at whole sectors become whole sectors, and likewise whole lines, so that
-warps store whole ones, wherever rows begin. At most a sixteenth of the elements then has threads of its own.
+"""A chunk of at least this many lines is shortened to whole lines, or else one of this many sectors to whole sectors, so that
+warps store whole ones. At most a sixteenth of the elements then have threads of their own.
 """
 
 
 class LaunchForm(NamedTuple):
-    """What a kernel is launched with.
+    """Thread dimensions and the walked dimension of a launch.
 
-    dimensions: fastest first. walked: steps in bytes from one walked element to the next. chunk: the number of the dimension
-    that is walked; chunk coordinates below `full` walk, any other moves one element. invariant: no lookup moves along the walk.
-    moved: elements that a thread which walks moves. cost: what `form_cost` said of it, where forms were compared.
+    `dimensions`: fastest first.
+    `walked`: the size of the walked dimension, and the bytes from one walked element to the next.
+    `full`: threads with a chunk coordinate below this walk; any other thread moves one element.
+    `chunk`: number of the walked dimension.
+    `invariant`: no lookup moves along the walk.
+    `moved`: elements of a walking thread.
+    `cost`: result of `form_cost` if forms were compared.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -43,16 +49,16 @@ class LaunchForm(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """Threads of the launch."""
+        """Return the number of threads of the launch."""
         return prod([dim.size for dim in self.dimensions])
 
     @property
     def along(self) -> int:
-        """The size of the dimension that threads walk; 0 where none does."""
+        """Return the size of the walked dimension; 0 if no thread walks."""
         return self.walked.size if self.full else 0
 
     def padded(self, count: int) -> LaunchForm:
-        """The same with `count` dimensions."""
+        """Return the form with dimensions of size 1 appended, up to `count` dimensions."""
         if count == len(self.dimensions):
             return self
         padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
@@ -60,42 +66,42 @@ class LaunchForm(NamedTuple):
 
 
 class _Last:
-    """The form that was found last, because several families may ask for one work, one after the other."""
+    """Cache of one result: several families may ask for the form of the same work, one after the other."""
 
-    found: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
+    entry: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
 
 
 _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """The form in which `work` is launched: the cheapest of the walks that leave enough threads, and of none.
+    """Return the cheapest form for `work`: without a walk, or with a walk that leaves enough threads.
 
-    unroll: elements that the kernel's threads walk, where the walk is not invariant and where it is.
+    `unroll`: elements that a thread walks if the walk is not invariant, and if it is.
     """
-    found = cheap_form(work, unroll, multiprocessors, inf)
-    assert found is not None, "all cost less than that"
-    return found
+    form = cheap_form(work, unroll, multiprocessors, inf)
+    assert form is not None, "every form costs less than infinity"
+    return form
 
 
 def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
-    """The same; None where several would do, all of which cost as much as `enough`."""
+    """Return the cheapest form for `work`; None if there are several forms, and each costs at least `enough`."""
     key = work, unroll, multiprocessors
-    if (last := _last.found) and last[0] == key:
+    if (last := _last.entry) and last[0] == key:
         return last[1]
     forms = _walks(*key)
     if len(forms) < len(work.dims):
         forms.append(_form(work.dims, 0, 0, 1))
     if len(forms) == 1:
         return forms[0]
-    found = None
+    cheapest = None
     for form in forms:
         if (cost := form_cost(work, form, enough=enough)) < enough:
-            found, enough = form, cost
-    if found is not None:
-        found = found._replace(cost=enough)
-        _last.found = key, found
-    return found
+            cheapest, enough = form, cost
+    if cheapest is not None:
+        cheapest = cheapest._replace(cost=enough)
+        _last.entry = key, cheapest
+    return cheapest
 
 
 def _walks(work: Work, unroll: tuple[int, int], multiprocessors: int) -> list[LaunchForm]:
@@ -109,7 +115,6 @@ def _walks(work: Work, unroll: tuple[int, int], multiprocessors: int) -> list[La
 
 
 def _form(dims: Sequence[Dimension], axis: int, full: int, count: int) -> LaunchForm:
-    """Threads go over the dimensions as the output lies in memory, and walk `count` elements along `axis`."""
     dim = dims[axis]
     chunks = Dimension(dim.size - (count - 1) * full, dim.out_step, dim.in_step, dim.index_steps)
     walked = Dimension(dim.size, full * dim.out_step, full * dim.in_step, tuple([full * step for step in dim.index_steps]))
@@ -117,7 +122,7 @@ def _form(dims: Sequence[Dimension], axis: int, full: int, count: int) -> Launch
 
 
 def _full(dim: Dimension, count: int) -> int:
-    """Chunk coordinates that walk."""
+    """Return the number of chunk coordinates that walk, for `count` elements per thread."""
     full = dim.size // count
     for unit in (LINE, SECTOR):
         whole = unit // gcd(unit, dim.out_step)

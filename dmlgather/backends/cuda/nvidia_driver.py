@@ -1,4 +1,4 @@
-"""The NVIDIA driver and its GPUs, through the driver's own library: no CuPy and no CUDA toolkit are needed."""
+"""The NVIDIA driver and its GPUs, through the driver's own library. CuPy and the CUDA toolkit are not needed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-_OLDEST = 12  # CUDA's version that CuPy has wheels for
+_OLDEST = 12  # oldest major version of CUDA that CuPy has wheels for
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
-_ROOT = Path("/")  # of the system's files
+_ROOT = Path("/")
 _ELSEWHERE = "or run where there is a GPU; everything else works without one"
 _UPDATE = "update the driver (`sudo apt install nvidia-driver-580` on Ubuntu, https://www.nvidia.com/drivers elsewhere)"
 _HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
@@ -21,8 +21,12 @@ _HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
 
 @dataclass(frozen=True)
 class _Container:
-    """What runs a container, and how one gets a GPU there. variable: of the environment that it sets. files: that it puts below
-    the root. group: what the name of the process's control group matches.
+    """A container runtime.
+
+    `start`: how to start a container with a GPU.
+    `variable`: an environment variable that the runtime sets in a container.
+    `files`: files that it creates there, relative to the root.
+    `group`: regular expression that matches the name of the process's control group.
     """
 
     name: str
@@ -53,12 +57,12 @@ _CONTAINERS = (
         group="docker[-/][0-9a-f]{12}",
     ),
 )
-"""From the outside in: a pod may be run by one of the others."""
+"""Container runtimes, Kubernetes first, because a pod may be run by one of the others."""
 
 
 @dataclass(frozen=True)
 class NvidiaGpu:
-    """A GPU. memory: bytes."""
+    """A GPU. `memory`: in bytes."""
 
     name: str
     compute_capability: str
@@ -67,7 +71,7 @@ class NvidiaGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver. cuda: the newest CUDA version that it supports ("13.0"). error: why no GPU can be used, else None."""
+    """The driver. `cuda`: the newest CUDA version that it supports ("13.0"). `error`: why no GPU can be used, else None."""
 
     cuda: str | None
     gpus: tuple[NvidiaGpu, ...]
@@ -75,11 +79,11 @@ class Driver:
 
 
 def remedy(driver: Driver) -> str:
-    """Return what mends the driver's error.
+    """Return a remedy for the driver's error.
 
     A container has the driver of its host, and only the GPUs that it was started with.
     """
-    container = next((each for each in _CONTAINERS if _runs_in(each)), None)
+    container = next((container for container in _CONTAINERS if _runs_in(container)), None)
     if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
         return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"
     if container is None:
@@ -98,7 +102,7 @@ def _runs_in(container: _Container) -> bool:
 
 
 def ask() -> Driver:
-    """The driver of this machine."""
+    """Return the driver of this machine."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
@@ -118,7 +122,7 @@ def ask() -> Driver:
 
 
 def device_of(stream: int) -> int | None:
-    """The number of the GPU that a stream with this address belongs to; None where the driver does not tell."""
+    """Return the number of the GPU of the stream with this address; None if the driver does not know the stream."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

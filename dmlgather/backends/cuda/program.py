@@ -1,4 +1,4 @@
-"""A plan prepared for a device: preparing checks, compiles and allocates; running only launches."""
+"""A plan prepared for a GPU. Preparing checks, compiles and allocates; running only launches."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.devices import Device, refuse_stream, stream_pointer
 from dmlgather.plan import IndexPlan, OutOfBounds
 
-_Launching: TypeAlias = Callable[[int, int, int, int, int], None]
+_Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
+"""Function of the addresses of input, indices, output and word, and of the stream."""
 _Bound: TypeAlias = Callable[..., BadWord | None]
+"""Function that launches on a stream; under RAISE, it returns the word."""
 
 _NOT_RAISING = (
     "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
@@ -39,11 +41,12 @@ _NOT_RAISING = (
 
 
 class CudaProgram:
-    """A plan on GPU number `device`, for pointers that are multiples of `alignment` bytes. Threads may share it.
+    """A plan prepared for GPU number `device`. It is thread-safe.
 
-    multiprocessors: for tests, plan as if the GPU had so many; with 0, threads walk and rows are staged in the smallest plans.
+    `alignment`: input and output pointers are multiples of so many bytes.
+    `multiprocessors`: for tests: the number to plan for. With 0, even the smallest plans use walks and staged rows.
 
-    Preparing it raises DeviceError without a usable GPU, and ValueError for a plan that the kernels do not take.
+    The constructor raises DeviceError if there is no usable GPU, and ValueError if the kernels do not take the plan.
     """
 
     @preparing()
@@ -60,39 +63,39 @@ class CudaProgram:
             self._functions = [int(compiled.kernel.ptr) for compiled in self._kernels]
         self._tables = [DeviceMemory(launch.table, device) if launch.table else None for launch in self.launches]
         self.reports = plan.out_of_bounds is OutOfBounds.RAISE
-        """Whether launches note bad indices."""
+        """True if launches report bad indices."""
         self._words = BadWords(device) if self.reports else None
         self.thread = threading.local()
-        """Of each thread: `launches`, once it has launched, and its own word."""
+        """State of each thread: `launchers`, from its first launch on, and `word`, its own word for `first_bad_of`."""
         with self.enter_device():
-            self._thread_launches()
+            self._thread_launchers()
 
     @property
     def current_streams(self) -> Any:
-        """CuPy's function from a device to its current stream there, in this thread."""
+        """Return CuPy's function that takes a device number and returns the current stream there, in this thread."""
         return self._cuda.get_current_stream
 
     def current_stream(self) -> int:
-        """The address of CuPy's current stream of the device, in this thread."""
+        """Return the address of CuPy's current stream of the device, in this thread."""
         pointer: int = self._cuda.get_current_stream(self.device).ptr
         return pointer
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
-        """Run on the stream with that address: no sync, no allocation, so that a CUDA graph can capture it.
+        """Launch on the stream with this address. It does not wait or allocate, so that a CUDA graph can capture it.
 
-        index_pointer: a multiple of the index type's size, 0 without lookups. Under RAISE, returns what `bad_at` reads.
+        `index_pointer`: a multiple of the index type's size; 0 without lookups. Under RAISE, return the word for `bad_at`.
         """
-        launches = getattr(self.thread, "launches", None)
-        if launches is None or self.current_device() != self.device:
+        launchers = getattr(self.thread, "launchers", None)
+        if launchers is None or self.current_device() != self.device:
             with self.enter_device():
-                return self._launch(self._thread_launches(), input_pointer, index_pointer, output_pointer, stream)
-        return self._launch(launches, input_pointer, index_pointer, output_pointer, stream)
+                return self._launch(self._thread_launchers(), input_pointer, index_pointer, output_pointer, stream)
+        return self._launch(launchers, input_pointer, index_pointer, output_pointer, stream)
 
-    def _launch(self, launches: list[_Launching], data: int, indices: int, out: int, stream: int) -> BadWord | None:
+    def _launch(self, launchers: list[_Launcher], data: int, indices: int, out: int, stream: int) -> BadWord | None:
         try:
             word = self.reset_word(stream)
             address = 0 if word is None else word.address
-            for launch in launches:
+            for launch in launchers:
                 launch(data, indices, out, address, stream)
             if word is not None:
                 word.launched(stream)
@@ -102,8 +105,9 @@ class CudaProgram:
         return word
 
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
-        """Under RAISE: `launch`, wait for the stream, and return what `bad_at` would. No other thread has the word, which is as
-        good as new behind every call that met no bad index.
+        """Under RAISE: launch, wait for the stream, and return the smallest offset of a bad index, or None.
+
+        The word belongs to this thread. It needs no reset as long as no call meets a bad index.
         """
         word: _OwnWord | None = getattr(self.thread, "word", None)
         if word is None or self.current_device() != self.device:
@@ -112,29 +116,31 @@ class CudaProgram:
         return self._first_bad_of(word, data, indices, out, stream)
 
     def _first_bad_of(self, word: _OwnWord, data: int, indices: int, out: int, stream: int) -> int | None:
-        self.thread.word = None  # not used again where anything fails
+        self.thread.word = None  # reused only if the call meets no bad index and no error
         try:
-            for launch in self._thread_launches():
+            for launch in self._thread_launchers():
                 launch(data, indices, out, word.address, stream)
-            found = word.read(stream)
+            value = word.read(stream)
         except RuntimeError as error:
             refuse_stream(error, stream, Device("cuda", self.device))
             refuse_waiting(error, _NOT_RAISING)
             raise
-        if found == NOTHING_BAD:
+        if value == NOTHING_BAD:
             self.thread.word = word
             return None
-        return int.from_bytes(found, "little")
+        return int.from_bytes(value, "little")
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
-        """`launch` on these addresses, with the arguments written once. It takes a stream, or under RAISE its address; None is
-        CuPy's current one. Threads may share it. keep: kept alive as long as what is returned.
+        """Return a function that launches on these addresses. Its argument blocks are written once. It is thread-safe.
+
+        The function takes a stream or its address, and None for CuPy's current stream; under RAISE, only an address.
+        `keep`: an object that the function keeps alive.
         """
         pointers = input_pointer, index_pointer, output_pointer
         return BoundLaunch(self, pointers, keep) if self.reports else self._silent(self.written(pointers, 0), keep)
 
     def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
-        """New argument blocks with these addresses, which report to the word at this one."""
+        """Return new argument blocks with these addresses of input, indices and output, and of the word."""
         blocks = self.blocks()
         data, indices, out = pointers
         for block in blocks:
@@ -142,11 +148,11 @@ class CudaProgram:
         return blocks
 
     def _silent(self, blocks: list[_Block], keep: Any) -> _Bound:
-        """`bind` of a program that does not report: in one frame where it is one launch."""
+        """Return the result of `bind` for a program that does not report. A single launch runs in one Python frame."""
         current_device, current_stream = self.current_device, self._cuda.get_current_stream
         device, launch_kernel = self.device, self._driver.launchKernel
-        alone = len(blocks) == 1
-        function, grid, threads, shared, parameters = blocks[0].launched if alone else (0,) * 5
+        single = len(blocks) == 1
+        function, grid, threads, shared, parameters = blocks[0].launch_arguments if single else (0,) * 5
 
         def run(stream: Any = None, _keep: Any = keep) -> None:
             if stream is None:
@@ -154,7 +160,7 @@ class CudaProgram:
             elif type(stream) is not int:
                 stream = stream_pointer(stream, Device("cuda", device))
             try:
-                if alone and _this_thread.has_context and current_device() == device:
+                if single and _this_thread.has_context and current_device() == device:
                     launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
                     return
                 with self.enter_device():
@@ -167,43 +173,43 @@ class CudaProgram:
         return run
 
     def enter_device(self) -> AbstractContextManager[Any]:
-        """A context in which this thread can launch."""
+        """Return a context manager that makes the device current, so that this thread can launch there."""
         if not _this_thread.has_context:
-            self._runtime.setDevice(self._runtime.getDevice())  # without this, a new thread has no context
+            self._runtime.setDevice(self._runtime.getDevice())  # creates the CUDA context of a new thread
             _this_thread.has_context = True
         context: AbstractContextManager[Any] = self._on_device(self.device)
         return context
 
     def blocks(self) -> list[_Block]:
-        """New argument blocks for all launches, without pointers."""
+        """Return new argument blocks for all launches, with null pointers."""
         return [
             _Block(launch, function, 0 if table is None else table.pointer, self._driver)
             for launch, function, table in zip(self.launches, self._functions, self._tables, strict=True)
         ]
 
     def reset_word(self, stream: int) -> BadWord | None:
-        """Under RAISE, the stream's word, reset to "nothing bad" by a memset on the stream; else None."""
+        """Under RAISE, reset the stream's word by a memset on the stream, and return it; else return None."""
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Under RAISE, `bad_at` of the last launch on `stream`. None also where its word went to another stream since."""
+        """Under RAISE, return `bad_at` of the last launch on `stream`. Also return None if the stream has lost its word."""
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """The smallest offset (elements of the index buffer) of a bad index in the last launch on `stream` that had this word;
-        None when there was none. Waits for the stream.
+        """Wait for `stream`, and return the smallest offset of a bad index in the last launch with this word; None if no index
+        was bad. Offsets are in elements of the index buffer.
         """
         try:
-            found = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
+            value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
         except RuntimeError as error:
             refuse_stream(error, stream, Device("cuda", self.device))
             refuse_waiting(error, "ask for a bad index once the graph has run")
             raise
-        return None if found == NOTHING_BAD else int.from_bytes(found, "little")
+        return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
-    def reporting_alone(self) -> CudaProgram:
-        """The same program with words of its own, so that its `first_bad` reports only on launches made through it."""
+    def with_own_words(self) -> CudaProgram:
+        """Return a copy of the program with words of its own, so that its `first_bad` reports only the copy's launches."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -211,19 +217,19 @@ class CudaProgram:
         return alone
 
     def describe(self) -> str:
-        """The kernels, their launches, and what a thread does."""
+        """Return a text with the kernels and their launches."""
         return describe_launches(self.launches)
 
-    def _thread_launches(self) -> list[_Launching]:
-        """What launches this thread's argument blocks. Each thread has its own, because it writes pointers to them before."""
-        launches: list[_Launching] | None = getattr(self.thread, "launches", None)
-        if launches is None:
-            launches = self.thread.launches = [block.launching() for block in self.blocks()]
-        return launches
+    def _thread_launchers(self) -> list[_Launcher]:
+        """Return this thread's launchers. Each thread has its own argument blocks, because it writes pointers to them."""
+        launchers: list[_Launcher] | None = getattr(self.thread, "launchers", None)
+        if launchers is None:
+            launchers = self.thread.launchers = [block.launcher() for block in self.blocks()]
+        return launchers
 
 
 class _OwnWord:
-    """A word for a bad index, of one thread, that is read at once. It begins as "nothing bad"."""
+    """A word for a bad index that belongs to one thread. Its first value is `NOTHING_BAD`."""
 
     def __init__(self, device: int) -> None:
         self._memory, self._host = DeviceMemory(NOTHING_BAD, device), ctypes.create_string_buffer(len(NOTHING_BAD))
@@ -231,14 +237,14 @@ class _OwnWord:
         self._copy = ctypes.addressof(self._host), self.address, len(NOTHING_BAD), self._runtime.memcpyDeviceToHost
 
     def read(self, stream: int) -> bytes:
-        """The word, once everything on a stream of the current device has run."""
+        """Wait for a stream of the current device, and return the word."""
         self._runtime.memcpyAsync(*self._copy, stream)
         self._runtime.streamSynchronize(stream)
         return self._host.raw
 
 
 class BoundLaunch:
-    """The launches of a program that reports, on fixed addresses. Arguments are not written once a launch may read them."""
+    """The launches of a program that reports, on fixed addresses. Each word has argument blocks of its own, written once."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -246,7 +252,7 @@ class BoundLaunch:
         self._last: tuple[BadWord | None, list[_Block]] = (None, [])
 
     def __call__(self, stream: int) -> BadWord:
-        """Run on the stream with that address, as `CudaProgram.launch`."""
+        """Launch on the stream with this address, like `CudaProgram.launch`."""
         program = self._program
         try:
             if program.current_device() != program.device or not _this_thread.has_context:
@@ -271,9 +277,9 @@ class BoundLaunch:
 
 
 class _Block:
-    """One launch's by-value argument block in host memory, and the parameter list that points at it.
+    """The by-value argument block of one launch in host memory, and the parameter list that points to it.
 
-    write: sets the addresses of the next launches (input, indices, output, word). source: address of the input inside the table,
+    `write`: sets the addresses (input, indices, output, word) of later launches. `source`: address of the input in the table;
     None to use the caller's input.
     """
 
@@ -288,19 +294,19 @@ class _Block:
         self._parameters = ctypes.addressof(self._list)
 
     @property
-    def launched(self) -> tuple[int, int, int, int, int]:
-        """Function, blocks, threads, bytes of shared memory, and the address of the parameters."""
+    def launch_arguments(self) -> tuple[int, int, int, int, int]:
+        """Return the function, blocks, threads, bytes of shared memory, and the address of the parameters."""
         return self._function, self._grid, self._threads, self._shared_bytes, self._parameters
 
     def launch(self, stream: int) -> None:
-        """Launch with the present arguments, which the driver copies."""
-        function, grid, threads, shared, parameters = self.launched
+        """Launch with the current arguments. The driver copies them before it returns."""
+        function, grid, threads, shared, parameters = self.launch_arguments
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
-    def launching(self) -> _Launching:
-        """What writes the addresses and launches, in one frame: takes input, indices, output, word, and the stream."""
+    def launcher(self) -> _Launcher:
+        """Return a function that writes the addresses and launches, in one Python frame."""
         launch_kernel, write, source = self._launch_kernel, self.write, self.source
-        function, grid, threads, shared, parameters = self.launched
+        function, grid, threads, shared, parameters = self.launch_arguments
 
         def launch(data: int, indices: int, out: int, word: int, stream: int, _keep: Any = self) -> None:
             write(data if source is None else source, indices, out, word)
@@ -310,13 +316,11 @@ class _Block:
 
 
 class _Thread(threading.local):
-    """The state of a thread."""
-
     has_context = False
-    """Whether the thread has a current context; from then on, the CUDA runtime keeps it in step with the current device."""
+    """True if the thread has a CUDA context. From then on, the runtime switches it with the current device."""
 
 
 _this_thread = _Thread()
 
 prepare = CudaProgram
-"""A plan as the backends prepare one."""
+"""The function that every backend has under this name."""

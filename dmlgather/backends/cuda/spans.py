@@ -1,4 +1,4 @@
-"""Runs of bytes at any alignment: aligned 16-byte vectors of a packed output, assembled by shifts from vectors of the input."""
+"""Spans: runs of bytes at any alignment. Each aligned vector of the output is made from two aligned vectors of the input."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTO
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
-"""Bytes of an element. Wider ones cost less than spans in all runs that are shorter than 8.5 KB (`cost.py`); a simulation of rows
-of 404 bytes also found no gain.
+"""Most bytes of an element. By `cost.py`, moving wider elements one by one costs less for all runs below 8.5 KB. A simulation
+of rows of 404 bytes also found no gain.
 """
 SHORTEST = 32
-"""Bytes of a run: a vector then lies in two runs at most."""
+"""Least bytes of a run. A vector then lies in at most two runs."""
 LONGEST = 2**30 - 1
-"""Bytes of a run: kernels count the bytes of a run, and a few more, in 31 bits."""
+"""Most bytes of a run. Kernels count the bytes of a run, and a few more, in 31 bits."""
 BLOCKS = 1
-"""Blocks per multiprocessor at least for threads to move several vectors: as few as leave no multiprocessor idle. Assumed; a
-simulation of 250 rows of 1537 bytes found threads with four vectors twice as fast as with one, but with worse addresses.
+"""Threads move several vectors only if each multiprocessor still has so many blocks. Assumed. In a simulation of 250 rows of
+1537 bytes, whose kernel computed addresses at a higher cost, threads with four vectors were twice as fast as with one.
 """
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """One launch for runs that are contiguous in the input and packed in the output, without lookups along them; None if `work`
-    has none, or if they are too short.
+    """Return one launch for runs that are contiguous in the input and packed in the output, with no lookup along a run.
+
+    Return None if `work` has no such runs, if they are too short or too long, or if the family elements costs less.
     """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -56,14 +57,14 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def too_long(work: Work) -> bool:
-    """Whether `work` is one run, of which parts can be launched as spans, but not the whole."""
+    """Return True if `work` is one run that is too long for a span launch, so that it must be split."""
     run, size = work.dims[0], work.element_bytes
     one = len(work.dims) == 1 and (run.in_step, run.out_step) == (size, size) and not any(run.index_steps)
     return one and size <= WIDEST and run.size * size > LONGEST
 
 
 def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
-    """Whether spans cost less than the family elements, in the form in which that would launch the work."""
+    """Return True if spans cost less than the launch of the family elements."""
     size, lookups, index_bytes = work.element_bytes, len(work.lookups), work.index_bytes
     variants = [Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, work.checked, once) for once in (False, True)]
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
@@ -72,7 +73,7 @@ def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
 
 
 def _packed(work: Work) -> bool:
-    """Whether each run of the output begins where the one before it ends."""
+    """Return True if each run of the output begins at the end of the one before."""
     end = work.element_bytes
     for dim in work.dims:
         if dim.out_step != end:
@@ -82,10 +83,10 @@ def _packed(work: Work) -> bool:
 
 
 def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
-    """Vectors that a thread moves, and blocks. The output may begin anywhere in its first line."""
-    reach = out_bytes + LINE - 1
+    """Return the number of vectors that a thread moves, and of blocks. The output may begin anywhere in its first line."""
+    most_bytes = out_bytes + LINE - 1
     for steps in (SPAN_UNROLL, 2, 1):
-        blocks = -(-reach // (BLOCK * VECTOR * steps))
+        blocks = -(-most_bytes // (BLOCK * VECTOR * steps))
         if blocks >= BLOCKS * multiprocessors:
             break
     return steps, blocks

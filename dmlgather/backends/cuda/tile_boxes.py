@@ -1,5 +1,5 @@
-"""Boxes of elements with runs of adjacent ones in the input and in the output. A box grows along both until it is full: small
-dimensions are taken whole, and at most one on each side is cut.
+"""Boxes of elements that are contiguous over some length both in the input and in the output. A box grows along the fastest
+dimensions of both until it is full. It spans small dimensions whole, and cuts at most one dimension of each side.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
 
 RUNS = (64, 256, 1024)
-"""Bytes of a run of the output that are weighed, besides boxes with runs of one length on both sides."""
+"""Lengths in bytes: for each, `boxes` tries a box whose runs in the output are so long."""
 Sizes = tuple[int, ...]
-"""Of a box, along the dimensions of the work."""
+"""Sizes of a box along the dimensions of the work."""
 
 
 class Side(NamedTuple):
-    """The input or the output of some work. offset, steps: in bytes; a step for each dimension. order: the dimensions along which
-    addresses move, those with small steps first. moves: the same, each with its bytes, forwards.
+    """The input or the output of some work.
+
+    A run is a stretch of adjacent elements of a box. `offset`, `steps`: in bytes, one step for each dimension. `order`: the
+    dimensions whose step is not 0, smallest absolute step first. `moves`: these dimensions with their absolute steps.
     """
 
     element_bytes: int
@@ -30,61 +32,65 @@ class Side(NamedTuple):
 
     @classmethod
     def of(cls, element_bytes: int, offset: int, steps: Sequence[int]) -> Side:
-        """The side with these steps."""
+        """Return the side with these steps."""
         moves = sorted([(abs(step), axis) for axis, step in enumerate(steps) if step])
         order = tuple([axis for _, axis in moves])
         return cls(element_bytes, offset, tuple(steps), order, tuple([(axis, step) for step, axis in moves]))
 
     def run(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
-        """Bytes of the elements of a box that are adjacent, and the dimensions along which they lie."""
-        reached = self.element_bytes
+        """Return the bytes of a run, and the dimensions that it spans."""
+        length = self.element_bytes
         for count, (axis, step) in enumerate(self.moves):
-            if step != reached:
-                return reached, self.order[:count]
-            reached *= sizes[axis]
-        return reached, self.order
+            if step != length:
+                return length, self.order[:count]
+            length *= sizes[axis]
+        return length, self.order
 
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
-        """Bytes from one end of a run to the other, where steps may be smaller than what lies between them, as those of windows
-        that overlap; and how often each of these bytes is moved. apart: a dimension whose elements are not moved together.
+        """Return the bytes of a run, and how many times each of them is moved, on average.
+
+        Here, steps may overlap, as those of sliding windows do. `apart`: a dimension at which the run ends, -1 for none.
         """
-        reached = moved = self.element_bytes
+        length = moved = self.element_bytes
         for axis, step in self.moves:
-            if step > reached or axis == apart:
+            if step > length or axis == apart:
                 break
             moved *= sizes[axis]
-            reached += step * (sizes[axis] - 1)
-        return reached, moved / reached
+            length += step * (sizes[axis] - 1)
+        return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Bytes from one end of a box's elements to the other, and the dimension along which they become more; -1 without one. A
-        gap of a sector ends them.
+        """Return the bytes of a run, and the dimension along which it can grow, or -1 if there is none.
+
+        Here, a run may have gaps, each smaller than a sector.
         """
-        reached = self.element_bytes
-        gap = SECTOR - reached
+        length = self.element_bytes
+        gap = SECTOR - length
         for axis, step in self.moves:
-            if step > reached + gap:
+            if step > length + gap:
                 break
             size = sizes[axis]
-            reached = step * size
+            length = step * size
             if size < whole[axis]:
-                return reached, axis
-        return reached, -1
+                return length, axis
+        return length, -1
 
     def start(self, sizes: Sizes) -> int:
-        """Bytes from the first element of a box to the lowest one."""
+        """Return the bytes from the first element of a box to the one with the lowest address: negative, or 0."""
         return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
 
-    def reach(self, sizes: Sizes) -> int:
-        """Bytes from the lowest element of a box to the highest one."""
+    def extent(self, sizes: Sizes) -> int:
+        """Return the bytes from the lowest address of a box's elements to the highest one."""
         return sum([(sizes[axis] - 1) * step for axis, step in self.moves])
 
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
-        """What all runs, and the places where they begin, are multiples of, in bytes. forms: the sizes that boxes have, whole
-        ones first. cut: the dimensions along which there are several. starts: whether each begins at its lowest element.
+        """Return the greatest common divisor of the lengths of all runs and of the addresses where they begin, in bytes.
+
+        `forms`: the sizes that boxes have, those of whole boxes first. `cut`: the dimensions along which there are several
+        boxes. `starts`: each box begins at its lowest address instead of its first element.
         """
-        reached, along = self.run(forms[0])
-        numbers = [self.offset, reached, *[self.run(sizes)[0] for sizes in forms[1:]]]
+        length, along = self.run(forms[0])
+        numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
         if starts and min(self.steps) < 0:
             numbers += map(self.start, forms)
         for axis, step in enumerate(self.steps):
@@ -95,10 +101,10 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """How large boxes are at least, along some dimensions, if their runs begin and end at multiples of `unit` bytes; None
-        where none do.
+        """Return the least sizes, by dimension, of a box whose runs begin and end at multiples of `unit` bytes; None if no box
+        has these runs.
 
-        Along each dimension of a run but the last one, a box takes what is adjacent; further steps are multiples of the unit.
+        A run spans each of its dimensions completely, except the last one.
         """
         if unit == self.element_bytes:
             return {}
@@ -106,12 +112,12 @@ class Side(NamedTuple):
         last = max([number for number, step in enumerate(steps) if step % unit], default=-1)
         if self.offset % unit or last < 0 or steps[0] != self.element_bytes or steps[last] * whole[order[last]] % unit:
             return None
-        sizes = {axis: then // step for axis, step, then in zip(order[:last], steps, steps[1:], strict=False)}
+        sizes = {axis: outer // step for axis, step, outer in zip(order[:last], steps, steps[1:], strict=False)}
         return sizes | {order[last]: unit // gcd(unit, steps[last])}
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Whether boxes of at most `most` elements might have runs on both sides that begin and end at multiples of these units."""
+    """Return False if no box of at most `most` elements has runs that begin and end at multiples of `units` on both sides."""
     one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
@@ -119,8 +125,8 @@ def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: in
 
 
 def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
-    """Boxes of at most `most` elements that are worth weighing. sides: input and output."""
-    # A dimension along which only one side moves is not cut; pieces of the others are to begin at whole sectors.
+    """Return the sizes of candidate boxes of at most `most` elements. `sides`: input and output."""
+    # A dimension along which only one side moves is not cut (0). Boxes along any other begin at multiples of a sector.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
     return dict.fromkeys(
@@ -129,7 +135,7 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 
 
 def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
-    """A box of at most `most` elements with runs of about one length on both sides."""
+    """Return a box of at most `most` elements whose runs have about the same length on both sides."""
     sizes, elements = [1] * len(whole), 1
     one, other = sides
     end, other_end = one.growing(sizes, whole), other.growing(sizes, whole)
@@ -139,7 +145,7 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
                 continue
             old = sizes[axis]
             size = min(whole[axis], 2 * old)
-            if old < size <= most // (elements // old) and (old > 1 or _open(sizes)):
+            if old < size <= most // (elements // old) and (old > 1 or _can_grow(sizes)):
                 break
         else:
             break
@@ -155,41 +161,43 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
 
 
 def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: int, most: int) -> Sizes:
-    """A box of at most `most` elements with runs of about `run` bytes in the output, and as long ones as there is room for in
+    """Return a box of at most `most` elements with runs of about `run` bytes in the output, and the longest possible runs in
     the input.
     """
     sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
-    for side, wanted in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
-        reached = side.element_bytes
+    for side, goal in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
+        length = side.element_bytes
         for axis, step in side.moves:
-            if step > reached + gap:
+            if step > length + gap:
                 break
             size, every = sizes[axis], whole[axis]
             if size < every:
-                if step * size >= wanted or not sectors[axis] or (size == 1 and not _open(sizes)):
+                if step * size >= goal or not sectors[axis] or (size == 1 and not _can_grow(sizes)):
                     break
-                others = elements // size
-                larger = min(every, most // others)
-                if wanted < inf:
+                rest = elements // size
+                larger = min(every, most // rest)
+                if goal < inf:
                     larger = min(larger, max(size, -(-run // step)))
                 if larger < every:
                     larger = _cut(every, larger, sectors[axis])
                 if larger <= size:
                     break
-                sizes[axis], elements = larger, others * larger
+                sizes[axis], elements = larger, rest * larger
                 if larger < every:
                     break
-            reached = step * every
+            length = step * every
     return tuple(sizes)
 
 
-def _open(sizes: Sequence[int]) -> bool:
-    """Whether a box may get another dimension."""
+def _can_grow(sizes: Sequence[int]) -> bool:
     return len(sizes) <= MAX_TILED or len(sizes) - sizes.count(1) < MAX_TILED
 
 
 def _cut(whole: int, most: int, sector: int) -> int:
-    """At most so many elements of a dimension: pieces of about one size that begin at multiples of whole sectors."""
+    """Return the size of pieces of a dimension: at most `most`, nearly equal, and a multiple of `sector` elements if possible.
+
+    Example: whole = 100, most = 40 and sector = 8 give three pieces of at most 40, 34 if equal, and so 40.
+    """
     most = most - most % sector if most > sector else most
     if most >= whole:
         return whole

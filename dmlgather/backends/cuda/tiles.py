@@ -1,8 +1,7 @@
-"""Slices whose input and output run along different dimensions: which box of elements a block turns in shared memory.
+"""Tiles: slices whose input and output are contiguous along different dimensions, moved by boxes through shared memory.
 
-A tile is loaded in the order of the input and stored in the order of the output. So it needs a run of elements that are
-adjacent in the input, and one of elements that are adjacent in the output. Of the boxes that `tile_boxes.py` makes, the cheapest
-is taken.
+A tile is a box of elements. It is loaded in the order of the input and stored in the order of the output, so it should be
+contiguous over some length in both. `tile_boxes.py` proposes boxes; this module chooses the cheapest.
 """
 
 from __future__ import annotations
@@ -41,36 +40,38 @@ from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
-"""Bytes that are adjacent on both sides, and so need no turning: two sectors."""
+"""If so many bytes, two sectors, are adjacent on both sides, the slice needs no tiles."""
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """One launch that moves `work` by tiles; None where it has lookups, or where elements by themselves cost no more."""
+    """Return one launch that moves `work` by tiles; None if it has lookups, or if moving single elements costs no more."""
     inner, size = work.dims[0], work.element_bytes
-    turned = inner.in_step != size or inner.size * size < LONG_RUN
-    if work.lookups or len(work.dims) < 2 or inner.out_step != size or not turned:
+    transposed = inner.in_step != size or inner.size * size < LONG_RUN
+    if work.lookups or len(work.dims) < 2 or inner.out_step != size or not transposed:
         return None
     sides = (
         Side.of(size, work.in_offset, [dim.in_step for dim in work.dims]),
         Side.of(size, work.out_offset, [dim.out_step for dim in work.dims]),
     )
     whole = tuple([dim.size for dim in work.dims])
-    made: dict[int, list[Tiling]] = {}
+    tilings: dict[int, list[Tiling]] = {}
     for variant, units, most in _VARIANTS[size]:
         if max(units) > target.alignment or not fit(sides, units, whole, most):
             continue
-        if most not in made:
-            made[most] = [Tiling.of(work, sides, sizes) for sizes in boxes(whole, sides, most)]
-        if fitting := [tiling for tiling in made[most] if tiling.fits(units)]:
-            ways = [(variant, tiling) for tiling in fitting]
+        if most not in tilings:
+            tilings[most] = [Tiling.of(work, sides, sizes) for sizes in boxes(whole, sides, most)]
+        if fitting := [tiling for tiling in tilings[most] if tiling.fits(units)]:
+            candidates = [(variant, tiling) for tiling in fitting]
             if stretches := _STRETCHES.get(variant):
-                ways += [(stretches, tiling) for tiling in fitting if tiling.are_stretches(stretches, target.multiprocessors)]
-            weighed = [(tiling.cost(kernel, target.multiprocessors), kernel, tiling) for kernel, tiling in ways]
-            cost, kernel, tiling = min(weighed, key=lambda found: found[0])
+                candidates += [
+                    (stretches, tiling) for tiling in fitting if tiling.are_stretches(stretches, target.multiprocessors)
+                ]
+            costs = [(tiling.cost(kernel, target.multiprocessors), kernel, tiling) for kernel, tiling in candidates]
+            cost, kernel, tiling = min(costs, key=lambda entry: entry[0])
             squares = _SQUARES.get(kernel)
             if squares and squares.store_bytes <= target.alignment and tiling.are_squares(squares):
                 kernel, cost = squares, tiling.cost(squares, target.multiprocessors)
-            # Else, each thread of a warp would load a sector of its own.
+            # Without tiles, each thread of a warp would load a sector of its own, so no costs are compared.
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
             if (waiting := idle(tiling.tiles, target.multiprocessors)) > 1 and not apart:
                 cost = tiling.cost(kernel, target.multiprocessors, waiting)
@@ -86,9 +87,7 @@ _VARIANTS = {
     ]
     for size in ELEMENT_BYTES
 }
-"""The kernels for elements of that size, those with the widest loads and stores first: each with these, and with the elements of
-a tile at most.
-"""
+"""Tile kernels by element size, widest loads and stores first: kernel, bytes of a load and of a store, elements of a tile."""
 _STRETCHES = {
     variant: stretches
     for stretches in VARIANTS
@@ -96,7 +95,7 @@ _STRETCHES = {
     for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
     if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""The kernels for stretches beside those for any tile: with the same stores, and the same or narrower loads."""
+"""For a tile kernel, the stretch kernel with the same stores, and the same or narrower loads."""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
@@ -104,31 +103,35 @@ _SQUARES = {
     for tiles, units, _ in _VARIANTS[squares.element_bytes]
     if units == (max(WORD, squares.element_bytes),) * 2
 }
-"""The kernels for squares beside those that move the same boxes by words."""
+"""For a tile kernel that moves words, the squares kernel for the same boxes."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
-"""Of kernels for squares: what a block writes at once is a multiple of so many bytes, and room for a unit then fits."""
+"""Candidates for `room_shift` of a squares kernel: from a line to the bytes that a block writes at once, as powers of two."""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
 _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
-"""Elements that a thread walks where a slice is moved element by element."""
+"""Elements that a thread of a copy kernel walks, by element size."""
 
 
 def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
-    """Whether the kernels that would move it otherwise, element by element, cost more."""
     special, multiprocessors = len(work.dims) <= MAX_DIMENSIONS, target.multiprocessors
     unroll = _COPIED[work.element_bytes] if special else GENERAL_UNROLL
     start = START + FURTHER_DIMENSION * max(0, len(work.dims) - NEAR_DIMENSIONS) if special else GENERAL_START
-    more = nextafter(cost, inf)
-    form = cheap_form(work, (unroll, unroll), multiprocessors, more)
-    return form is None or cost < form_cost(work, form, start, more) * idle(-(-form.threads // BLOCK), multiprocessors)
+    just_above = nextafter(cost, inf)
+    form = cheap_form(work, (unroll, unroll), multiprocessors, just_above)
+    return form is None or cost < form_cost(work, form, start, just_above) * idle(-(-form.threads // BLOCK), multiprocessors)
 
 
 class Tiling(NamedTuple):
     """Work cut into boxes.
 
-    sides: input and output. sizes: of a box. cut: the dimensions along which there are several; blocks go along the first ones,
-    so those with boxes of one size come first. ragged: those of them whose last box is smaller. forms: the sizes that boxes
-    have; bit n of a form's number says that a box is the last one along the n-th dimension of `ragged`. tiles: boxes. aligned:
-    what the runs of each side, and the places where they begin, are multiples of, in bytes.
+    `sides`: input and output.
+    `sizes`: of a whole box.
+    `cut`: dimensions along which there are several boxes. Those whose boxes all have the same size come first, because blocks
+    go along the first ones.
+    `ragged`: dimensions of `cut` whose last box is smaller.
+    `forms`: the sizes that boxes have. Bit n of a form's number is set if the box is the last one along dimension `ragged[n]`.
+    Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
+    `tiles`: number of boxes.
+    `aligned`: for each side, the lengths and addresses of runs are multiples of so many bytes.
     """
 
     work: Work
@@ -142,7 +145,7 @@ class Tiling(NamedTuple):
 
     @classmethod
     def of(cls, work: Work, sides: tuple[Side, Side], sizes: Sizes) -> Tiling:
-        """Boxes of these sizes."""
+        """Return `work` cut into boxes of these sizes."""
         even: list[int] = []
         ragged: list[int] = []
         forms, count = [sizes], 1
@@ -160,24 +163,25 @@ class Tiling(NamedTuple):
         return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
     def fits(self, units: tuple[int, int]) -> bool:
-        """Whether loads and stores of so many bytes are aligned and move what is adjacent, and steps in a box fit a kernel's
-        tables.
+        """Return True if loads and stores of these sizes are aligned and move adjacent bytes, and offsets in a box fit in 31
+        bits.
         """
         size = self.work.element_bytes
         for unit, aligned, side in zip(units, self.aligned, self.sides, strict=True):
-            if (unit != size and aligned % unit) or side.reach(self.sizes) >= 2**31:
+            if (unit != size and aligned % unit) or side.extent(self.sizes) >= 2**31:
                 return False
         return True
 
     def are_squares(self, variant: Variant) -> bool:
-        """Whether each box consists of squares of elements: both sides run along whole units, in different dimensions; and
-        whether requests touch no more lines than those of other kernels would.
+        """Return True if a squares kernel can move all boxes, and its requests touch no more lines than those of other kernels.
+
+        All boxes must consist of squares of elements: both sides are contiguous over whole units, in different dimensions.
         """
         unit = variant.store_bytes
         if any(aligned % unit for aligned in self.aligned):
             return False
         edge, (along, across) = unit // variant.element_bytes, self._fastest
-        # Elements of a square that are adjacent in the input are stored by different requests.
+        # Different requests store the elements of a square that are adjacent in the input.
         stored, _ = self.sides[1].spread(self.sizes, along)
         shorter = stored % LINE and stored < self.sides[1].spread(self.sizes)[0]
         if along == across or self.sides[0].steps[along] < 0 or shorter:
@@ -186,22 +190,21 @@ class Tiling(NamedTuple):
 
     @property
     def _fastest(self) -> tuple[int, int]:
-        """The dimensions along which the input and the output run."""
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:
-        """Whether each box is one run of the output, some begin or end inside sectors, and all of a block begin at the same place
-        in one.
+        """Return True if every box is contiguous in the output, some box is not aligned to sectors, and the boxes of a block
+        have the same offset in their sectors.
         """
-        moved = prod(self.sizes) * self.work.element_bytes
-        fits = moved + SECTOR - variant.store_bytes <= variant.tile_bytes
-        if not fits or self.aligned[1] % SECTOR == 0 or self.sides[1].run(self.sizes)[0] != moved:
+        tile_bytes = prod(self.sizes) * self.work.element_bytes
+        fits = tile_bytes + SECTOR - variant.store_bytes <= variant.tile_bytes
+        if not fits or self.aligned[1] % SECTOR == 0 or self.sides[1].run(self.sizes)[0] != tile_bytes:
             return False
         steps = [self.sizes[axis] * self.sides[1].steps[axis] for axis in self.cut]
-        return self._each(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
+        return self._boxes_per_block(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
 
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
-        """Cycles of a multiprocessor for an element. waiting: how many times as long so few blocks take."""
+        """Return the cycles of a multiprocessor per element. `waiting`: factor for a launch with few blocks (`cost.idle`)."""
         size, (source, target) = self.work.element_bytes, self.sides
         squares, whole = variant.kind is KernelKind.SQUARES, variant.kind is KernelKind.STRETCH
         return tile_cost(
@@ -214,16 +217,16 @@ class Tiling(NamedTuple):
             element_bytes=size,
             read_bytes=variant.store_bytes if squares else size,
             dimensions=len(self.cut),
-            tiles=self._each(multiprocessors),
+            tiles=self._boxes_per_block(multiprocessors),
             idle=waiting,
         )
 
-    def _each(self, multiprocessors: int) -> int:
-        """Boxes that a block of threads moves at most, where a launch has about the blocks that the GPU holds at a time."""
+    def _boxes_per_block(self, multiprocessors: int) -> int:
+        """Return the number of boxes of a block, so that the launch has about as many blocks as the GPU holds at once."""
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
-        """Blocks of threads that move about as many boxes each. None where one launch cannot have so many boxes."""
+        """Return a launch whose blocks have equal numbers of boxes, except the last; None if there are too many boxes."""
         if not launchable(self.tiles):
             return None
         outer = []
@@ -240,22 +243,22 @@ class Tiling(NamedTuple):
             shift = _room_shift(forms[0], variant.store_bytes)
             forms = [form._replace(room_shift=shift) for form in forms]
         table += [form.pack() for form in forms]
-        each = self._each(multiprocessors)
-        arguments = Arguments(tuple(outer), self.tiles, full=each, **work_arguments(self.work))
-        blocks = -(-self.tiles // each)
+        per_block = self._boxes_per_block(multiprocessors)
+        arguments = Arguments(tuple(outer), self.tiles, full=per_block, **work_arguments(self.work))
+        blocks = -(-self.tiles // per_block)
         box = tuple(size for size in reversed(self.sizes) if size > 1)
         return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
     def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
-        """What a box of these sizes moves. In shared memory, its elements lie as in the input."""
+        """Return the form of boxes of these sizes. In shared memory, elements have the order of the input."""
         element, unit = self.work.element_bytes, variant.load_bytes
         source, target = self.sides
         loads: list[TileDimension] = []
-        places, reached = {}, element
+        places, length = {}, element
         for axis in source.order:
             step, size = source.steps[axis], sizes[axis]
-            places[axis] = reached if step > 0 else -reached
-            reached *= size
+            places[axis] = length if step > 0 else -length
+            length *= size
             if loads and abs(step) == loads[-1].size * loads[-1].step:
                 loads[-1] = TileDimension(loads[-1].size * size, loads[-1].step)
             elif size > 1:
@@ -283,10 +286,13 @@ class Tiling(NamedTuple):
 
 
 def _room_shift(form: TileForm, unit: int) -> int:
-    """After how many bytes of shared memory there is room for a unit, as a power of two: such that the rows which the squares of
-    neighbouring threads have lie in different banks, as far as possible. Writes do, with a line or more.
+    """Return the room_shift of a squares kernel: shared memory has a gap of one unit after every 2^shift bytes.
+
+    The shift is the one with the fewest bank conflicts when neighbouring threads read rows of their squares. Writes have none
+    with any of the shifts. Example: with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at
+    132, in bank 1.
     """
-    lanes = LINE // unit  # of a warp, whose units go through the banks at once
+    lanes = LINE // unit  # number of threads whose units pass through the banks at once
     number = _THREADS[: form.stores]
     place = np.full_like(number, form.first_place)
     for dim in form.store[:-1]:
@@ -294,12 +300,11 @@ def _room_shift(form: TileForm, unit: int) -> int:
         place += (number - rest * dim.size) * dim.place
         number = rest
     rows = (place + number * form.store[-1].place) // unit
-    # For each shift, requests one after the other, each with its banks.
+    # One row per shift; in a row, the bank of each read, plus a multiple of `lanes` that numbers the request.
     banks = (rows + (rows >> _ROOM_SHIFTS - (unit.bit_length() - 1)) & lanes - 1) + (_THREADS[: len(rows)] & -lanes) + _COUNTED
     passes = np.bincount(banks.ravel(), minlength=_COUNTED.size * BLOCK).reshape(_COUNTED.size, -1, lanes).max(axis=2).sum(axis=1)
     return int(_ROOM_SHIFTS[passes.argmin(), 0])
 
 
 def _padded(dims: Sequence[TileDimension], least: int) -> tuple[TileDimension, ...]:
-    """A kernel takes so many dimensions at least."""
     return (*dims, *[TileDimension(1, 0)] * (least - len(dims)))

@@ -1,7 +1,7 @@
 """The list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
 
-Common ranks and lookup counts are specialised; the general kernels run everything else. A variant's `line` is its line in
-the `.cu` file `unit`; a test holds both lists equal.
+Common ranks and lookup counts have specialised kernels. The general kernels run everything else. A variant's `line` is its
+line in the `.cu` file `unit`; a test compares both lists.
 """
 
 from __future__ import annotations
@@ -12,61 +12,64 @@ from itertools import product
 from typing import NamedTuple
 
 BLOCK = 256
-"""Threads per block, all kernels but those for long rows."""
+"""Threads per block of all kernels except those for long rows."""
 LONG_BLOCK = 1024
 """Threads per block of the kernels for long rows."""
 RESIDENT = 4
-"""Blocks that a multiprocessor holds at a time: the launch bound of all kernels, by registers (at most 64 a thread)."""
+"""Resident blocks per multiprocessor: the launch bound of all kernels, which limits a thread to 64 registers."""
 GENERAL_UNROLL = 4
-"""Elements a thread of a general kernel walks."""
+"""Elements that a thread of a general kernel walks."""
 SPAN_UNROLL = 4
-"""Vectors a thread of a span kernel walks."""
+"""Vectors that a thread of a span kernel walks."""
 WORD = 4
-"""Bytes that a tile kernel loads and stores at once, of narrower elements that are adjacent."""
+"""Bytes of a load or store that a tile kernel uses for several adjacent elements of 1 or 2 bytes."""
 SQUARE_UNITS = 4
-"""Units that a thread of a kernel for squares moves of each tile."""
+"""Units of each tile that a thread of a squares kernel moves."""
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Elements of fewer bytes have kernels for stretches: requests of wider ones use nine tenths of their sectors without."""
+"""Elements of fewer bytes have stretch kernels. For wider elements, requests use nine tenths of their sectors anyway."""
 TOLD_LOOKUPS = 3
-"""Gathers with this many lookups or more are told at launch what becomes of bad indices: TOLD in `copy.cuh`."""
+"""Gathers with this many lookups or more read the policy from their arguments: TOLD in `copy.cuh`."""
 
 
 class KernelKind(enum.Enum):
-    """What kind of work a kernel does."""
+    """The kind of work that a kernel does."""
 
     COPY = "copy"
     """A slice: no lookups."""
     REVERSE = "reverse"
-    """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, lanes reversed."""
+    """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, with their lanes reversed."""
     TILES = "tiles"
-    """A slice whose input and output run along different dimensions: boxes of elements are turned in shared memory."""
+    """A slice whose input and output are contiguous along different dimensions: boxes are transposed in shared memory."""
     STRETCH = "stretch"
-    """The same for boxes that are one run in the output each: requests begin and end with sectors."""
+    """Tiles whose boxes are contiguous in the output: requests begin and end at sector boundaries."""
     SQUARES = "squares"
-    """The same where both sides run along whole units: squares of elements are turned in registers."""
+    """Tiles where both sides are contiguous for whole units: squares of elements are transposed in registers."""
     GATHER = "gather"
     """One to three lookups."""
     SPAN = "span"
-    """Contiguous runs of bytes at any alignment, with up to two lookups: vectors from two aligned ones each."""
+    """Contiguous runs of bytes at any alignment, with up to two lookups: each vector is made from two aligned ones."""
     STAGED = "staged"
-    """One lookup along the innermost output dimension, the same for every row; rows come into shared memory whole."""
+    """One lookup along the innermost output dimension, with the same indices for every row: whole rows in shared memory."""
     LONG = "long"
-    """The same for long rows: a block of 1024 threads has a row at a time, and the places of all its columns in shared memory."""
+    """Staged, for long rows: a block of 1024 threads has one row at a time, and all columns' positions in shared memory."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
-    """RAISE where nothing can be copied: only looks at the indices."""
+    """RAISE with an empty output, or over an axis of size 0: only checks the indices."""
 
 
 class Variant(NamedTuple):
     """One compiled kernel.
 
-    dimensions: thread dimensions (general: 0, counted at run time). element_bytes: of one load and store; for REVERSE of
-    one lane. index_bytes: 4 or 8 for GATHER, STAGED, LONG and SPAN. checked: FILL and RAISE, else CLAMP and PROMISE (STAGED,
-    LONG, and GATHER with TOLD_LOOKUPS: told at run time). invariant: no lookup moves along the walked dimension, so that a
-    thread resolves its indices once. load_bytes, store_bytes: of a load and a store of TILES, STRETCH and SQUARES.
+    `dimensions`: thread dimensions; 0 for a general kernel, which reads their number from its arguments.
+    `element_bytes`: bytes of one load and store; for REVERSE, of one lane.
+    `index_bytes`: 4 or 8 for GATHER, STAGED, LONG and SPAN.
+    `checked`: True for FILL and RAISE, False for CLAMP and PROMISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the
+    policy from their arguments.
+    `invariant`: no lookup moves along the walked dimension, so that a thread resolves its indices once.
+    `load_bytes`, `store_bytes`: bytes of a load and a store of TILES, STRETCH and SQUARES.
     """
 
     kind: KernelKind
@@ -81,12 +84,12 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The entry point, a C identifier such as `gather_d2_k1_e16_i8_clamp_once`."""
+        """Return the name of the entry point, a C identifier: `gather_d2_k1_e16_i8_clamp_once`."""
         return "_".join(self.name_parts)
 
     @property
     def name_parts(self) -> tuple[str, ...]:
-        """The parts of the name, each of which `name_legend` explains."""
+        """Return the parts of the name, which `name_legend` explains."""
         dimensions, element, index = f"d{self.dimensions}", f"e{self.element_bytes}", f"i{self.index_bytes}"
         policy = "told" if self.lookups >= TOLD_LOOKUPS else "checked" if self.checked else "clamp"
         lookup = "once" if self.invariant else "each"
@@ -111,7 +114,7 @@ class Variant(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """The `.cu` file that holds the entry point."""
+        """Return the name of the `.cu` file that holds the entry point."""
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 return "slice.cu"
@@ -127,7 +130,7 @@ class Variant(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The entry point's line in its unit."""
+        """Return the entry point's line in its unit."""
         match self.kind:
             case KernelKind.COPY | KernelKind.REVERSE:
                 arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
@@ -150,8 +153,10 @@ class Variant(NamedTuple):
 
     @property
     def unroll(self) -> int:
-        """Elements that a thread walks, or units that it loads: UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in
-        `staged.cuh`, UNITS in `staged_long.cuh`, TILE_BYTES in `tile.cuh`, SQUARE_UNITS in `square.cuh`.
+        """Return the number of elements that a thread walks, or of units that it loads.
+
+        It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
+        SQUARE_UNITS in `square.cuh`, and follows from TILE_BYTES in `tile.cuh`.
         """
         match self.kind:
             case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
@@ -176,17 +181,17 @@ class Variant(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Threads per block."""
+        """Return the number of threads per block."""
         return LONG_BLOCK if self.kind is KernelKind.LONG else BLOCK
 
     @property
     def opts_in(self) -> bool:
-        """Whether it may be launched with more shared memory than a block gets without asking."""
+        """Return True if the kernel opts in to more dynamic shared memory than the default of a block."""
         return self.kind is KernelKind.LONG
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of a tile at most: TILE_BYTES in `tile.cuh`."""
+        """Return the most bytes of a tile: TILE_BYTES in `tile.cuh`, or those of a squares kernel."""
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
@@ -232,6 +237,6 @@ def _declared() -> Iterator[Variant]:
 
 
 VARIANTS: tuple[Variant, ...] = tuple(_declared())
-"""Every variant, in the order of the units' lines."""
+"""All variants, in the order of the units' lines."""
 DECLARED = frozenset(VARIANTS)
-"""The same, to look up."""
+"""`VARIANTS` as a set."""

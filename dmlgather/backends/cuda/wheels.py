@@ -1,6 +1,6 @@
-"""CuPy's wheels: which is installed, which fits the driver and its GPUs, and what to do where something does not fit.
+"""CuPy's wheels: the installed ones, those that fit the driver and its GPUs, and remedies if something does not fit.
 
-`dmlgather env` and the errors of the backend ask here, so that they advise alike.
+`dmlgather env` and the errors of the backend both take their advice from this module.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ Version: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel of CuPy. extra: the extra of dmlgather that installs it with all that it loads. cuda: the major version of CUDA and
-    of NVRTC. least: the compute capability from which on that NVRTC compiles. nvrtc: the package that brings it.
+    """A wheel of CuPy.
+
+    `extra`: the extra of dmlgather that installs the wheel and its dependencies.
+    `cuda`: major version of CUDA and of NVRTC.
+    `least`: lowest compute capability for which this NVRTC compiles.
+    `nvrtc`: the package that contains NVRTC.
     """
 
     extra: str
@@ -34,18 +38,18 @@ WHEELS = (
     Wheel("cuda13", "cupy-cuda13x", 13, (7, 5), "nvidia-cuda-nvrtc"),
 )
 SOURCES = "cupy"
-"""The package of a CuPy that was built on the machine, for any CUDA."""
+"""The package of a CuPy that was built from source, for any CUDA."""
 
 
 class Misfit(NamedTuple):
-    """Something that is missing or does not fit, and what mends it."""
+    """Something that is missing or does not fit, and a remedy."""
 
     what: str
     remedy: str
 
 
 def version_of(package: str) -> str | None:
-    """Of an installed package; else None."""
+    """Return the version of an installed package; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -53,28 +57,29 @@ def version_of(package: str) -> str | None:
 
 
 def has_files() -> bool:
-    """Whether the module cupy is there. What is left of a package that another one took files from has no origin."""
+    """Return True if the module cupy exists. A folder without `__init__.py`, left by an uninstalled package, does not count."""
     try:
-        found = find_spec("cupy")
-    except ValueError:  # in sys.modules, without a specification
+        spec = find_spec("cupy")
+    except ValueError:  # in sys.modules, with a __spec__ of None
         return True
-    return found is not None and found.origin is not None
+    return spec is not None and spec.origin is not None
 
 
 def installed() -> list[Wheel]:
-    """The wheels of CuPy that are installed."""
+    """Return the installed wheels of CuPy."""
     return [wheel for wheel in WHEELS if version_of(wheel.package)]
 
 
 def advice(driver: Driver, number: int | None = None) -> str:
-    """The command that brings what CuPy needs, without a second CuPy beside the one that is there. Arguments as of `advised`."""
+    """Return the command that installs the advised extra, and removes any other CuPy first. Arguments: see `advised`."""
     extra = advised(driver, number)
     return _replacing([name for name in _cupys() if name != _package(extra)], extra)
 
 
 def advised(driver: Driver, number: int | None = None) -> str:
-    """The extra to install: of the CuPy that is there, where that one fits the driver and its GPUs (number: that GPU); else of
-    the newest that does.
+    """Return the extra to install: that of the installed CuPy if it fits the driver and its GPUs, else the newest that fits.
+
+    `number`: consider only this GPU.
     """
     gpus = _gpus(driver, number)
     fitting = [wheel for wheel in WHEELS if wheel.cuda <= _major(driver) and not _too_old(wheel, gpus)] or [*WHEELS[-1:]]
@@ -82,13 +87,13 @@ def advised(driver: Driver, number: int | None = None) -> str:
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
-    """What is in the way of running on the GPUs (number: on that one), as far as versions tell: the first thing to mend.
+    """Return the first thing that, by its version, prevents running on the GPUs; None if there is none.
 
-    nvrtc: the version of the NVRTC that CuPy has loaded, if that is known.
+    `nvrtc`: the version of the NVRTC that CuPy has loaded, if known. `number`: consider only this GPU.
     """
-    if driver.error is not None:  # without a driver nothing else helps, so that nothing else is named
+    if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
-    here, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
+    wheels, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
     mend = _replacing(names, extra)
     if not names:
         return Misfit("CuPy", mend)
@@ -97,7 +102,7 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
     oldest = _too_old(WHEELS[0], gpus)
     if oldest is not None:
         return Misfit(f"a newer GPU: {oldest}, and CuPy needs {_dotted(WHEELS[0].least)}", "run on the CPU, or on another GPU")
-    for wheel in here:
+    for wheel in wheels:
         if wheel.cuda > _major(driver):
             what = (
                 f"a CuPy for the driver: {_named(wheel.package)} is for CUDA {wheel.cuda}, and the driver has CUDA {driver.cuda}"
@@ -129,11 +134,10 @@ def _major(driver: Driver) -> int:
 
 
 def _gpus(driver: Driver, number: int | None) -> list[tuple[int, NvidiaGpu]]:
-    return [each for each in enumerate(driver.gpus) if number is None or each[0] == number]
+    return [(index, gpu) for index, gpu in enumerate(driver.gpus) if number is None or index == number]
 
 
 def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
-    """The first GPU for which the wheel's NVRTC does not compile, in words."""
     for number, gpu in gpus:
         major, minor = map(int, gpu.compute_capability.split("."))
         if (major, minor) < wheel.least:
@@ -142,7 +146,7 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """The packages of CuPy that are installed; more than one is one too many."""
+    """Return the installed packages of CuPy. More than one is an error: they have the same files."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 
@@ -151,14 +155,15 @@ def _package(extra: str) -> str:
 
 
 def _replacing(names: list[str], extra: str) -> str:
-    """The command that installs an extra, behind the one that takes packages away, and with them the NVRTC of a newer CUDA, which
-    pip would leave and CuPy load.
+    """Return the commands that uninstall packages and install an extra.
+
+    An NVRTC of a newer CUDA is uninstalled too: pip would leave it, and CuPy would load it.
     """
     if not names:
         return installing(extra)
     cuda = next(wheel.cuda for wheel in WHEELS if wheel.extra == extra)
-    left = [wheel.nvrtc for wheel in WHEELS if wheel.cuda > cuda and version_of(wheel.nvrtc)]
-    return f"pip uninstall {' '.join(dict.fromkeys([*names, *left]))}, and {installing(extra)}"
+    newer = [wheel.nvrtc for wheel in WHEELS if wheel.cuda > cuda and version_of(wheel.nvrtc)]
+    return f"pip uninstall {' '.join(dict.fromkeys([*names, *newer]))}, and {installing(extra)}"
 
 
 def _named(package: str) -> str:

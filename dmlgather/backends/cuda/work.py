@@ -9,14 +9,16 @@ from dmlgather.backends.cuda.arguments import Dimension, LookupBytes
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 
 MAX_RANK = 32
-"""Dimensions and lookups that the general kernels take."""
+"""Most dimensions, and most lookups, that the general kernels take."""
 COUNTABLE = 2**63
-"""Limits and wraps are below this."""
+"""Upper bound (exclusive) of limits and wraps."""
 
 
 class Work(NamedTuple):
-    """Elements to move. dims: one at least, steps in bytes; offsets in bytes; a lookup's walk is 0 until a form is chosen.
-    in_bytes: size of the input; every read, whatever the indices, lies inside it.
+    """Elements to move. Steps and offsets are in bytes.
+
+    `dims`: at least one. `lookups`: the walk of each is 0 until a launch form is chosen. `in_bytes`: size of the input; no
+    read crosses it, for any indices.
     """
 
     dims: tuple[Dimension, ...]
@@ -31,12 +33,12 @@ class Work(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Elements to move."""
+        """Return the number of elements."""
         return prod([dim.size for dim in self.dims])
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
-        """What `plan` (canonical, not empty) moves; a constant plan reads its fill value from a table."""
+        """Return the work of `plan`, which is canonical and not empty. For a constant plan, the input is the fill value."""
         constant = plan.constant
         return cls(
             dims=_dims(plan, plan.shape),
@@ -52,13 +54,13 @@ class Work(NamedTuple):
 
     @classmethod
     def checks(cls, plan: IndexPlan) -> Work:
-        """The index checks of a RAISE plan that moves nothing."""
+        """Return the index checks of a RAISE plan that moves nothing."""
         assert plan.index_type is not None
         dims = tuple(dim._replace(out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
-        """The work in two parts, cut along the longest dimension."""
+        """Return the work in two parts, cut along the longest dimension."""
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
@@ -103,7 +105,7 @@ def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
             walk=0,
             wrap=lookup.wrap,
             limit=lookup.limit,
-            # With limit 1, the only position is 0, so that the step does not matter; it may be beyond 64 bits.
+            # With limit 1, the only position is 0, so the step does not matter. It may need more than 64 bits.
             in_step=0 if lookup.limit <= 1 else lookup.in_stride * plan.element_bytes,
             signed=kind.signed,
         )
@@ -112,7 +114,7 @@ def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
 
 
 def check_rank(plan: IndexPlan) -> None:
-    """ValueError for more dimensions or lookups than the general kernels take."""
+    """Raise ValueError if the plan has more dimensions or lookups than the general kernels take."""
     for what, count in (("dimensions", plan.rank), ("lookups", len(plan.lookups))):
         if count > MAX_RANK:
             raise ValueError(

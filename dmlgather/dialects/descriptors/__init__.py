@@ -1,17 +1,17 @@
-"""From views of tensors to DirectML descriptors, with the operator and the dimension count that a feature level takes.
+"""Builders of DirectML descriptors from views of tensors. They choose the operator and the dimension count for a feature level.
 
-Each builder first tries the natural form: every tensor gets as many dimensions as the tensor with the most, and leading 1s up to
-the fewest that the level takes. Where the level does not take so many, neighbouring dimensions that move together become one.
-The result is the descriptors in the order in which they run, usually one; of several, the output of each is the InputTensor of
-the next. `validate` decides whether the level takes the data type. For every builder:
+A builder first tries the natural form: all tensors get leading 1s up to the largest rank among them, and at least up to the
+smallest dimension count of the level. If the level takes fewer dimensions, the builder merges neighbouring dimensions whose
+strides allow it. The result is a chain of descriptors, usually one: the output of each is the InputTensor of the next. Callers
+run `validate`, which decides about data types.
 
-data, indices, output: views with the dialect's dimensions, every size at least 1; the sizes of output follow from the others.
-level: the feature level to write for. Raises InexpressibleError, with a finding that says why, where there is no descriptor.
+Arguments of every builder: `data`, `indices`, `output`: views with the dialect's dimensions and without sizes of 0. `level`: the
+target feature level. Every builder raises InexpressibleError, with a finding, if there is no descriptor.
 """
 
 from dmlgather.dialects.descriptors.gather_descriptors import gather, gather_elements, gather_nd
 from dmlgather.dialects.descriptors.level_limits import InexpressibleError
-from dmlgather.dialects.descriptors.slice_descriptors import depth_to_space, slices, space_to_depth, windows_apart
+from dmlgather.dialects.descriptors.slice_descriptors import depth_to_space, separate_windows, slices, space_to_depth
 from dmlgather.dialects.descriptors.tensor_views import Dim, Dims, View, merge, storage_type
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "merge",
+    "separate_windows",
     "slices",
     "space_to_depth",
     "storage_type",
-    "windows_apart",
 ]

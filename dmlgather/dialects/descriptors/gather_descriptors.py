@@ -1,4 +1,4 @@
-"""Gathers of views: GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1."""
+"""Builders of GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1 descriptors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1 = map(operator_named, ("GATHER", 
 
 
 def gather(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…] as GATHER; i… takes the place of `axis`."""
-    behind = axis + indices.rank
+    """Return output[lead…, i…, trail…] = data[lead…, indices[i…], trail…] as GATHER. `axis`: the number of dimensions lead…."""
+    after = axis + indices.rank
     if not fits(GATHER, level, data, indices, output):
         lead = merge(data.dims[:axis], output.dims[:axis])
-        index = merge(indices.dims, output.dims[axis:behind])
-        trail = merge(data.dims[axis + 1 :], output.dims[behind:])
+        index = merge(indices.dims, output.dims[axis:after])
+        trail = merge(data.dims[axis + 1 :], output.dims[after:])
         data = replace(data, dims=(*lead[0], data.dims[axis], *trail[0]))
         indices = replace(indices, dims=index[0])
         output = replace(output, dims=(*lead[1], *index[1], *trail[1]))
@@ -40,14 +40,14 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
 
 
 def gather_elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """output[c] = data[c with c[axis] replaced by indices[c]] as GATHER_ELEMENTS.
+    """Return output[c] = data[c with c[axis] replaced by indices[c]] as GATHER_ELEMENTS.
 
-    Off the axis, indices may be smaller than data: data is then a view with the sizes of indices and its own strides. Where the
-    view's dimensions do not merge into as few as the level takes, slices copy that part of data first.
+    If indices is smaller than data along other axes, the described data is cropped to the sizes of indices. If the crop has too
+    many dimensions for the level, even after merging, slices copy it first.
     """
     require(GATHER_ELEMENTS, level)
     pairs = enumerate(zip(data.dims, indices.sizes, strict=True))
-    part = replace(data, dims=tuple(dim if at == axis else Dim(size, dim.stride) for at, (dim, size) in pairs))
+    part = replace(data, dims=tuple(dim if number == axis else Dim(size, dim.stride) for number, (dim, size) in pairs))
     if fits(GATHER_ELEMENTS, level, part):
         return _elements(part, indices, output, axis, level)
     merged = _merged_elements(part, indices, output, axis)
@@ -59,10 +59,10 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
 
 
 def gather_nd(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…] as GATHER_ND1, or as GATHER_ND before GATHER_ND1.
+    """Return output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…] as GATHER_ND1, or GATHER_ND on older levels.
 
-    batch: the number of b…. Index tuples without components look nothing up: the result is a slice of data, repeated by strides
-    of 0, and indices are not used. Before GATHER_ND1, batches of one-component tuples are GATHER_ELEMENTS.
+    `batch`: the number of dimensions b…. Empty index tuples give a slice of data repeated with strides of 0, without indices. On
+    levels without GATHER_ND1, batches of one-component tuples become GATHER_ELEMENTS.
     """
     size = indices.dims[-1].size
     if size == 0:
@@ -74,16 +74,16 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
     if not fits(operator, level, data, indices, output):
         data, indices, output, batch = _merged_nd(data, indices, output, batch)
     tensors = tensor_descs(operator, level, data, output, indices)
-    # GATHER_ND has no BatchDimensionCount: dimensions of a batch of 1 do not count, like leading 1s.
-    not_counted = batch if operator is GATHER_ND else 0
-    counts = {"input_dimension_count": data.rank - not_counted, "indices_dimension_count": indices.rank - not_counted}
+    # GATHER_ND has no BatchDimensionCount. Its batch dimensions have size 1 here: leave them out of the counts, as leading 1s.
+    uncounted = batch if operator is GATHER_ND else 0
+    counts = {"input_dimension_count": data.rank - uncounted, "indices_dimension_count": indices.rank - uncounted}
     if operator is GATHER_ND:
         return (GatherNDOperatorDesc(**tensors, **counts),)
     return (GatherND1OperatorDesc(**tensors, **counts, batch_dimension_count=batch),)
 
 
 def _merged_elements(data: View, indices: View, output: View, axis: int) -> tuple[View, View, View, int]:
-    """The views and axis of GATHER_ELEMENTS with neighbours merged before the axis and behind it."""
+    """Return the views and the axis of GATHER_ELEMENTS after merging dimensions before and behind the axis."""
     views = (data, indices, output)
     lead = merge(*(view.dims[:axis] for view in views))
     trail = merge(*(view.dims[axis + 1 :] for view in views))
@@ -98,14 +98,14 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
 
 
 def _repeated(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """GATHER_ND with tuples without components: each copies all of data behind its batch."""
+    """Return GATHER_ND with empty tuples: each tuple copies all of data behind the batch dimensions."""
     repeats = tuple(Dim(size, 0) for size in indices.sizes[batch:-1])
     view = replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:]))
     return slices(view, output, [Window.whole(size) for size in view.sizes], level)
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """The views and batch of GATHER_ND with neighbours merged in the batch, behind it, and behind the indexed dimensions."""
+    """Return the views and the batch dimensions of GATHER_ND after merging dimensions within b…, i… and trail…."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])
@@ -119,7 +119,7 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 
 
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """GATHER_ND with batches and tuples of one component, as GATHER_ELEMENTS with indices repeated along trail."""
+    """Return batched GATHER_ND with one-component tuples as GATHER_ELEMENTS, with indices repeated along trail…."""
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)
     positions = indices.rank - 1 - batch
@@ -132,13 +132,13 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
             remedy="add the batch's coordinates to the tuples",
             newer=True,
         )
-    # GATHER_ELEMENTS has one dimension of positions between batch and trail, even where there is only one position.
-    one = (Dim(1, 0),) * (1 - positions)
+    # GATHER_ELEMENTS needs its axis between b… and trail…: without dimensions i…, add one of size 1.
+    unit_dims = (Dim(1, 0),) * (1 - positions)
     trail = data.dims[batch + 1 :]
     return gather_elements(
         data,
-        replace(indices, dims=(*indices.dims[:-1], *one, *(Dim(dim.size, 0) for dim in trail))),
-        replace(output, dims=(*output.dims[: batch + positions], *one, *output.dims[batch + positions :])),
+        replace(indices, dims=(*indices.dims[:-1], *unit_dims, *(Dim(dim.size, 0) for dim in trail))),
+        replace(output, dims=(*output.dims[: batch + positions], *unit_dims, *output.dims[batch + positions :])),
         batch,
         level,
     )

@@ -1,4 +1,4 @@
-"""The dimension counts and index types that a feature level takes, and the refusal of views that do not fit."""
+"""Limits of feature levels: dimension counts, index types and spans; views beyond them are refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from dmlgather.wording import braces
 
 
 class InexpressibleError(Exception):
-    """No DirectML descriptor does what was asked for; `finding` says why.
+    """Error: a problem has no DirectML descriptor at a feature level. `finding`: the reason; its remedy may be empty.
 
-    newer: whether a newer feature level may do it. Which one depends on everything that was asked for, so the finding names none:
-    `Exporter` tries the levels. The finding's remedy is another way; it is empty where there is none.
+    `newer`: a newer feature level may have one. The finding does not name the level: `Exporter` tries all levels.
     """
 
     def __init__(self, finding: Finding, newer: bool = False) -> None:
@@ -33,14 +32,14 @@ def _row(operator: Operator, tensor: str, level: FeatureLevel) -> Row:
 
 
 def fits(operator: Operator, level: FeatureLevel, *views: View) -> bool:
-    """Whether the level takes as many dimensions as the views have. The level has the operator."""
+    """Return True if the operator takes the views' ranks. The level must have the operator."""
     return max(view.rank for view in views) <= _row(operator, "InputTensor", level).dimension_counts[-1]
 
 
 def tensor_descs(
     operator: Operator, level: FeatureLevel, data: View, output: View, indices: View | None = None
 ) -> Mapping[str, BufferTensorDesc]:
-    """The operator's tensors by field, with the dimension count that the level takes for them."""
+    """Return the operator's tensors by field, with a dimension count that the level takes."""
     if indices is not None:
         indices = replace(indices, data_type=_index_type(operator, indices.data_type, level))
     views = {"input_tensor": data, "output_tensor": output} | ({"indices_tensor": indices} if indices is not None else {})
@@ -62,7 +61,7 @@ def _check_span(view: View) -> None:
 
 
 def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> int:
-    """The smallest dimension count that the level takes and that is enough for the widest view."""
+    """Return the smallest dimension count of the level that is at least the rank of `widest`."""
     counts = _row(operator, "InputTensor", level).dimension_counts
     if widest.rank > counts[-1]:
         refuse(
@@ -76,15 +75,15 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
     return max(widest.rank, counts[0])
 
 
-def _index_type(operator: Operator, own: DataType, level: FeatureLevel) -> DataType:
-    """The type to convert indices to: their own where the level takes it, else INT32 for signed ones, else UINT32."""
-    taken = _row(operator, "IndicesTensor", level).data_types
-    signed = own.index_type is not None and own.index_type.signed
-    return next(kind for kind in (own, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in taken)
+def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) -> DataType:
+    """Return the type of the described indices: `data_type` if the level takes it, else INT32 (for signed types) or UINT32."""
+    supported = _row(operator, "IndicesTensor", level).data_types
+    signed = data_type.index_type is not None and data_type.index_type.signed
+    return next(kind for kind in (data_type, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)
 
 
 def require(operator: Operator, level: FeatureLevel) -> None:
-    """Refuse a level that does not have the operator."""
+    """Raise InexpressibleError if the level does not have the operator."""
     if level < operator.introduced:
         refuse(
             "EXP106",
@@ -96,5 +95,5 @@ def require(operator: Operator, level: FeatureLevel) -> None:
 
 
 def refuse(code: str, path: str, *, expected: str, got: str, remedy: str = "", newer: bool = False) -> NoReturn:
-    """Raise InexpressibleError with a finding of `code`. newer: as there."""
+    """Raise InexpressibleError with a finding of `code`. `newer`: see InexpressibleError."""
     raise InexpressibleError(CODES[code].finding(path, expected=expected, got=got, remedy=remedy), newer)

@@ -1,6 +1,4 @@
-"""Copies of views without lookups: SLICE1 and SLICE, in several steps where a level takes too few dimensions for one; channels as
-blocks of rows and columns and back, DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1; windows side by side, read from repetitions.
-"""
+"""Builders of SLICE, SLICE1, DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1 descriptors, and of copies for overlapping windows."""
 
 from __future__ import annotations
 
@@ -31,12 +29,12 @@ SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 
 
 def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """output[c] = data[start + step · c], per dimension, as SLICE1, or as SLICE where the level lacks it or a step is too wide.
+    """Return output[c] = data[start + step · c] in each dimension as SLICE1; as SLICE if the level or a step requires it.
 
-    windows: one per dimension of data. Where the level does not take so many dimensions, even with dimensions merged that are
-    copied whole, there are several descriptors, each of which slices as many dimensions as it can.
+    `windows`: one per dimension of data. If the level takes fewer dimensions, even after merging dimensions that are copied
+    whole, the result has several descriptors, each of which slices as many dimensions as possible.
     """
-    # A window of one element needs no step, and its step may be too wide for a field.
+    # The step of a single element has no effect, but may be too large for the descriptor's field: replace it by 1.
     windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
     operator = _operator(windows, level)
     if fits(operator, level, data):
@@ -44,35 +42,36 @@ def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLe
     axes = [axis for axis, window in enumerate(windows) if window != Window.whole(data.sizes[axis])]
     descs: list[OperatorDesc] = []
     while axes or not descs:
-        count, step = _widest_step(operator, (data, output, windows), axes, level)
-        descs.append(_slice(operator, step, level))
+        count, arguments = _largest_slice(operator, (data, output, windows), axes, level)
+        descs.append(_slice(operator, arguments, level))
         data, axes = View.packed(data.name, data.data_type, _sliced_sizes(data, windows, axes[:count])), axes[count:]
     return tuple(descs)
 
 
-_Step = tuple[View, View, Sequence[Window]]
-"""One descriptor's data, output and windows."""
+_SliceArguments = tuple[View, View, Sequence[Window]]
+"""Data, output and windows of one descriptor."""
 
 
-def _widest_step(operator: Operator, step: _Step, axes: Sequence[int], level: FeatureLevel) -> tuple[int, _Step]:
-    """The step that slices the first of the `axes` alone, as many as fit but at least one; and how many these are."""
-    data, output, windows = step
+def _largest_slice(
+    operator: Operator, arguments: _SliceArguments, axes: Sequence[int], level: FeatureLevel
+) -> tuple[int, _SliceArguments]:
+    """Return how many of the first `axes` one descriptor can slice (at least one), and this descriptor's arguments."""
+    data, output, windows = arguments
     for count in range(len(axes), -1, -1):
-        now = axes[:count]
-        target = output if now == axes else View.packed(output.name, output.data_type, _sliced_sizes(data, windows, now))
-        step = _merged_step(data, target, windows, now)
-        if fits(operator, level, step[0]) or count <= 1:
+        sliced = axes[:count]
+        target = output if sliced == axes else View.packed(output.name, output.data_type, _sliced_sizes(data, windows, sliced))
+        arguments = _merged_slice(data, target, windows, sliced)
+        if fits(operator, level, arguments[0]) or count <= 1:
             break
-    return count, step
+    return count, arguments
 
 
 def _sliced_sizes(data: View, windows: Sequence[Window], axes: Sequence[int]) -> list[int]:
-    """The sizes of data when these axes are sliced."""
     return [windows[axis].count if axis in axes else size for axis, size in enumerate(data.sizes)]
 
 
 def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
-    """SLICE1 where the level has it and its INT holds the steps, else SLICE, which takes positive steps alone."""
+    """Return SLICE1 if the level has it and the steps fit 32 bits; else SLICE, which takes only positive steps."""
     steps = [window.step for window in windows]
     narrow = all(-(2**31) <= step < 2**31 for step in steps)
     if narrow and level >= SLICE1.introduced:
@@ -93,21 +92,21 @@ def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
     return SLICE
 
 
-def _merged_step(data: View, output: View, windows: Sequence[Window], axes: Sequence[int]) -> _Step:
-    """The step that slices these axes alone, with the dimensions between them merged."""
+def _merged_slice(data: View, output: View, windows: Sequence[Window], axes: Sequence[int]) -> _SliceArguments:
+    """Return the arguments of a slice of only `axes`, with the dimensions between them merged."""
     read: list[Dim] = []
     written: list[Dim] = []
-    kept: list[Window] = []
-    for before, axis in pairwise((-1, *axes, data.rank)):
-        whole, target = merge(data.dims[before + 1 : axis], output.dims[before + 1 : axis])
+    merged_windows: list[Window] = []
+    for previous, axis in pairwise((-1, *axes, data.rank)):
+        whole, target = merge(data.dims[previous + 1 : axis], output.dims[previous + 1 : axis])
         read += (*whole, *data.dims[axis : axis + 1])
         written += (*target, *output.dims[axis : axis + 1])
-        kept += (*(Window.whole(dim.size) for dim in whole), *windows[axis : axis + 1])
-    return replace(data, dims=tuple(read)), replace(output, dims=tuple(written)), kept
+        merged_windows += (*(Window.whole(dim.size) for dim in whole), *windows[axis : axis + 1])
+    return replace(data, dims=tuple(read)), replace(output, dims=tuple(written)), merged_windows
 
 
-def _slice(operator: Operator, step: _Step, level: FeatureLevel) -> OperatorDesc:
-    data, output, windows = step
+def _slice(operator: Operator, arguments: _SliceArguments, level: FeatureLevel) -> OperatorDesc:
+    data, output, windows = arguments
     tensors = tensor_descs(operator, level, data, output)
     windows = [Window.whole(1)] * (tensors["input_tensor"].rank - data.rank) + list(windows)
     starts, steps = tuple(window.start for window in windows), tuple(window.step for window in windows)
@@ -122,17 +121,19 @@ def _slice(operator: Operator, step: _Step, level: FeatureLevel) -> OperatorDesc
     )
 
 
-def windows_apart(
+def separate_windows(
     data: View, sizes: Mapping[int, int], level: FeatureLevel
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
-    """The descriptors that copy data; the copy, with possible starts as dimensions; and the dimensions of offsets beside these.
+    """Return a copy of data in which windows do not overlap: its descriptors, its view, and the dimensions of the windows.
 
-    sizes: the elements of a window, by dimension of data. The copy's view has data's dimensions, and those with windows have a
-    size of starts. Offset j behind start p is data's element p + j. Without windows there is no copy.
+    `sizes`: the number of elements of a window, by dimension of data. In the view, these dimensions are the starts p of windows.
+    The dimensions of the windows are the offsets j from the start, by dimension of data. A start and an offset together address
+    data's element p + j. Without windows there is no copy.
 
-    Neighbouring windows share elements, and DirectML's documents know no strides by which elements are shared but 0. So the copy
-    is data repeated by strides of 0. Offset j lies in repetition j, so that its stride is one repetition and one element. Where
-    there are fewer starts than offsets, start p lies in repetition p instead.
+    Neighbouring windows share elements, and DirectML's documents allow overlapping strides only for a stride of 0. So the copy
+    repeats data, and offset j is read from repetition j; if there are fewer starts than offsets, start p from repetition p.
+    For example, windows of 2 in data of 5 elements, a b c d e: the copy is abcde abcde. Start p has stride 1; offset j has
+    stride 5 + 1, as it moves one repetition and one element.
     """
     counts = [min(size, data.sizes[axis] - size + 1) for axis, size in sizes.items()]
     repeated = replace(data, dims=(*(Dim(count, 0) for count in counts), *data.dims))
@@ -161,10 +162,7 @@ DEPTH_TO_SPACE1, SPACE_TO_DEPTH1 = map(operator_named, ("DEPTH_TO_SPACE1", "SPAC
 
 
 def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Channels of data as blocks of output, as DEPTH_TO_SPACE1.
-
-    Where its data type or a further dimension keep that from it, all of data is sliced, with the strides of a permutation.
-    """
+    """Return depth-to-space as DEPTH_TO_SPACE1; or as a slice of permuted dimensions if data's type or rank requires it."""
     require(DEPTH_TO_SPACE1, level)
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
@@ -173,7 +171,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Blocks of data as channels of output, as SPACE_TO_DEPTH1; else as `depth_to_space` does."""
+    """Return space-to-depth as SPACE_TO_DEPTH1; or as a slice of permuted dimensions if data's type or rank requires it."""
     require(SPACE_TO_DEPTH1, level)
     if _takes(SPACE_TO_DEPTH1, data, level):
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
@@ -188,7 +186,7 @@ def _takes(operator: Operator, data: View, level: FeatureLevel) -> bool:
 
 
 def _in_blocks(depth: View, space: View, block: int, order: DepthSpaceOrder) -> tuple[View, View]:
-    """Both with the dimensions of `blocks`."""
+    """Return both views with the dimensions of `dmlgather.plan.blocks`, in which they differ by a permutation."""
     last = order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     first, second = blocks(_layout(depth), _layout(space), block, channels_last=last)
     return _with_layout(depth, first), _with_layout(space, second)

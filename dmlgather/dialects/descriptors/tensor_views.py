@@ -1,4 +1,4 @@
-"""Tensors to describe, as named and typed lists of dimensions with sizes and strides."""
+"""Views: tensors for descriptors, as dimensions with sizes and strides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import ELEMENT_BYTES, packed_strides
 
 
 class Dim(NamedTuple):
-    """One dimension: size, and stride in elements."""
+    """Size of a dimension, and its stride in elements."""
 
     size: int
     stride: int
@@ -26,10 +26,10 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor to describe.
+    """A tensor for a descriptor.
 
-    name: of the problem's tensor, "data", for messages. dims: outermost first, over a buffer of `data_type` elements whose first
-    element is (0, …, 0).
+    `name`: the problem's name for it, such as "data", for messages. `dims`: outermost first. The element (0, …, 0) is the first
+    of the buffer.
     """
 
     name: str
@@ -38,7 +38,7 @@ class View:
 
     @classmethod
     def packed(cls, name: str, data_type: DataType, sizes: Sequence[int]) -> View:
-        """The tensor in row-major order without gaps."""
+        """Return a packed tensor, in row-major order."""
         return cls(name, data_type, tuple(map(Dim, sizes, packed_strides(sizes))))
 
     @property
@@ -48,18 +48,18 @@ class View:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Elements per dimension."""
+        """The size of each dimension."""
         return tuple(dim.size for dim in self.dims)
 
     @property
     def span(self) -> int:
-        """Elements from the first to the last, both included. No size is 0."""
+        """The number of elements from the first to the last in the buffer, both included. No size may be 0."""
         return 1 + sum((size - 1) * stride for size, stride in self.dims)
 
     def tensor_desc(self, rank: int) -> BufferTensorDesc:
-        """The tensor with leading 1s up to `rank` dimensions. It has Strides unless it is packed.
+        """Return the description, with leading 1s up to `rank` dimensions, and with Strides unless the tensor is packed.
 
-        Precondition: it spans at most 2^32 - 1 elements, none of its sizes is 0, and it has at most `rank` dimensions.
+        The tensor must span at most 2^32 - 1 elements, and have at most `rank` dimensions and no size of 0.
         """
         dims = (Dim(1, 0),) * (rank - self.rank) + self.dims
         sizes = tuple(dim.size for dim in dims)
@@ -69,9 +69,9 @@ class View:
 
 
 def merge(*tensors: Dims) -> list[Dims]:
-    """The dimensions that several tensors share, in as few as possible. The tensors have the same sizes, before and after.
+    """Return the dimensions of tensors of equal sizes, merged into as few as possible.
 
-    Dimensions of size 1 are dropped. Neighbours become one dimension where every tensor's strides allow it.
+    Dimensions of size 1 are dropped. Neighbours become one dimension if the strides of every tensor allow it.
     """
     merged: list[tuple[Dim, ...]] = []
     for dims in zip(*tensors, strict=True):
@@ -85,11 +85,11 @@ def merge(*tensors: Dims) -> list[Dims]:
 
 
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
-    """The DirectML type that holds an element's bits, and the sizes of the dimensions that it adds behind the others.
+    """Return the DirectML type that stores an element's bits, and the sizes of extra last dimensions.
 
-    The type of the same name where DirectML has it; else the unsigned integer of the same width: UINT8 for bool, UINT16 for
-    bfloat16, UINT64 for complex64, and two UINT64, (2,), for complex128. None for strings and for elements that are not 1, 2, 4,
-    8 or 16 bytes; None also for types of less than a byte, which NumPy pads and other libraries pack.
+    This is the type of the same name, or else the unsigned integer of the same width: UINT8 for bool, UINT16 for bfloat16, UINT64
+    for complex64, and two UINT64, with an extra dimension (2,), for complex128. Returns None for strings, for elements of other
+    sizes than 1, 2, 4, 8 or 16 bytes, and for types smaller than a byte, which NumPy pads and other libraries pack.
     """
     named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
     if named.whole_bytes:

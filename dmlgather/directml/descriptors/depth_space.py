@@ -11,26 +11,26 @@ from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import DepthSpaceOrder, DepthSpaceOrderField
 
 
-class _WithBlocks(OperatorDesc):
-    """The fields of the structures that move blocks between channels ("depth") and rows and columns ("space")."""
-
+class _BlockOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The page of
-    SPACE_TO_DEPTH1 prints the sizes of the inverse operator; its examples are right. Source: [DS1], [SD1]."""
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The text on the page of
+    SPACE_TO_DEPTH1 has the sizes of the inverse operator; the examples there are right. Source: [DS1], [SD1]."""
 
     block_size: UInt32
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """In what order the tensor whose channels hold blocks has them. Source: [DSO]."""
+    """Order of channel, row in the block and column in the block in the channels that hold blocks. Source: [DSO]."""
 
 
-class DepthToSpace1OperatorDesc(_WithBlocks):
-    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w], in
-    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [DS1], [DSO].
+class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w].
+
+    (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the output. In
+    COLUMN_ROW_DEPTH it is (c, i, j), channel (c · BlockSize + i) · BlockSize + j. Source: [DS1], [DSO].
     """
 
     @classmethod
@@ -42,11 +42,11 @@ class DepthToSpace1OperatorDesc(_WithBlocks):
         *,
         output: Any = None,
     ) -> Self:
-        """The descriptor for blocks of block_size · block_size elements of data.
+        """Return the descriptor for blocks of block_size · block_size elements of data.
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [n, c, h, w]; with fewer dimensions, the first are 1.
+        `data`: [n, c, h, w]; leading sizes of 1 may be left out.
 
         >>> dg.DepthToSpace1OperatorDesc.of(((1, 8, 2, 3), "float32"), block_size=2).output_tensor.sizes
         (1, 2, 4, 6)
@@ -54,9 +54,11 @@ class DepthToSpace1OperatorDesc(_WithBlocks):
         return building.blocks(cls, data, block_size=block_size, order=order, output=output)
 
 
-class SpaceToDepth1OperatorDesc(_WithBlocks):
-    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j], in
-    COLUMN_ROW_DEPTH (c, i, j); what stands in parentheses is counted as one dimension. Source: [SD1], [DSO].
+class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
+    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j].
+
+    (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the input. In
+    COLUMN_ROW_DEPTH it is (c, i, j), channel (c · BlockSize + i) · BlockSize + j. Source: [SD1], [DSO].
     """
 
     @classmethod
@@ -68,11 +70,11 @@ class SpaceToDepth1OperatorDesc(_WithBlocks):
         *,
         output: Any = None,
     ) -> Self:
-        """The descriptor for blocks of block_size · block_size elements of data.
+        """Return the descriptor for blocks of block_size · block_size elements of data.
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [n, c, h, w]; with fewer dimensions, the first are 1.
+        `data`: [n, c, h, w]; leading sizes of 1 may be left out.
 
         >>> dg.SpaceToDepth1OperatorDesc.of(((1, 2, 4, 6), "float32"), block_size=2).output_tensor.sizes
         (1, 8, 2, 3)

@@ -10,24 +10,22 @@ from dmlgather.directml.fields import UInt32
 from dmlgather.directml.tensor import BufferTensorDesc
 
 
-class _WithIndices(OperatorDesc):
-    """The three tensors that the structure of every gather starts with."""
-
+class _IndexedOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     """The tensor to read from."""
 
     indices_tensor: BufferTensorDesc
-    """Positions along the indexed dimensions. UINT32; from feature level 3_0 also INT32, INT64 and UINT64, where negative
-    values of the signed types count from the end. A value out of range is clamped to the nearest valid position."""
+    """Positions along the indexed dimensions. The type is UINT32; from feature level 3_0 also INT32, INT64 or UINT64. Negative
+    values of signed types count from the end. A value out of range is clamped to the nearest valid position."""
 
     output_tensor: BufferTensorDesc
     """The tensor to write; same data type as InputTensor."""
 
 
-class GatherOperatorDesc(_WithIndices):
+class GatherOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G].
 
-    Fields take Python's names or DirectML's, and tensors may be written as dictionaries.
+    The arguments have Python's or DirectML's names of fields. A tensor may be a dictionary.
 
     >>> desc = dg.GatherOperatorDesc(
     ...     input_tensor={"data_type": "FLOAT32", "sizes": [5, 3]},
@@ -41,11 +39,11 @@ class GatherOperatorDesc(_WithIndices):
     """
 
     axis: UInt32
-    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1, counted with its leading 1s. Source: [G]."""
+    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1; leading 1s count. Source: [G]."""
 
     index_dimensions: UInt32
-    """How many trailing dimensions of IndicesTensor hold indices, 0 to DimensionCount; 0 for a single index, whose dimension
-    is absent from the output. Source: [G]; its half-open range contradicts its own examples."""
+    """Number of trailing dimensions of IndicesTensor that hold indices, 0 to DimensionCount; with 0 there is one index, and the
+    output has no dimension for it. Source: [G]; the half-open range there contradicts the examples there."""
 
     @classmethod
     def of(
@@ -58,12 +56,12 @@ class GatherOperatorDesc(_WithIndices):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
+        """Return the descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [lead…, axis, trail…]. indices: integers [i…]. axis: of data as it is passed; a negative one counts from the end.
-        index_dimensions: None for all dimensions of indices. The output is [lead…, i…, trail…] behind leading 1s.
+        `data`: [lead…, axis, trail…]. `indices`: integers [i…]. `axis`: dimension of data as passed; may be negative.
+        `index_dimensions`: None for all dimensions of indices. The output has sizes [lead…, i…, trail…], with leading 1s.
 
         >>> desc = dg.GatherOperatorDesc.of(np.zeros((1000, 384), np.float32), np.array([7, 7, -1]))
         >>> desc.indices_tensor.sizes, desc.index_dimensions, desc.output_tensor.sizes
@@ -73,20 +71,20 @@ class GatherOperatorDesc(_WithIndices):
         return building.gather(cls, data, indices, axis=axis, index_dimensions=index_dimensions, **stated)
 
 
-class GatherElementsOperatorDesc(_WithIndices):
-    """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with c[Axis] replaced by indices[c]]. Source: [GE]."""
+class GatherElementsOperatorDesc(_IndexedOperatorDesc):
+    """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with indices[c] in place of c[Axis]]. Source: [GE]."""
 
     axis: UInt32
     """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Source: [GE]."""
 
     @classmethod
     def of(cls, data: Any, indices: Any, axis: int = 0, *, dimension_count: int | None = None, output: Any = None) -> Self:
-        """The descriptor of output[c] = data[c with c[axis] replaced by indices[c]].
+        """Return the descriptor of output[c] = data[c with indices[c] in place of c[axis]].
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [n…]. indices: integers [n…], of another size along the axis only. axis: of data as it is passed; a negative one
-        counts from the end. The output has the sizes of indices.
+        `data`: [n…]. `indices`: integers, with the sizes of data in all dimensions but `axis`. `axis`: dimension of data as
+        passed; may be negative. The output has the sizes of indices.
 
         >>> dg.GatherElementsOperatorDesc.of(((5, 3), "float16"), ((5, 7), "int64"), axis=-1).output_tensor.sizes
         (5, 7)
@@ -94,15 +92,15 @@ class GatherElementsOperatorDesc(_WithIndices):
         return building.gather_elements(cls, data, indices, axis=axis, dimension_count=dimension_count, output=output)
 
 
-class GatherNDOperatorDesc(_WithIndices):
+class GatherNDOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…]. Source: [GN]."""
 
     input_dimension_count: UInt32
-    """How many trailing dimensions of InputTensor are used, 1 to DimensionCount; the others are 1. Source: [GN]."""
+    """Number of trailing dimensions of InputTensor that are used, 1 to DimensionCount; the others are 1. Source: [GN]."""
 
     indices_dimension_count: UInt32
-    """How many trailing dimensions of IndicesTensor are used, 1 to DimensionCount; the others are 1. The last one holds the
-    index tuples. Source: [GN]."""
+    """Number of trailing dimensions of IndicesTensor that are used, 1 to DimensionCount; the others are 1. Index tuples lie
+    along the last dimension. Source: [GN]."""
 
     @classmethod
     def of(
@@ -115,12 +113,12 @@ class GatherNDOperatorDesc(_WithIndices):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[i…, trail…] = data[tuple indices[i…, :], trail…].
+        """Return the descriptor of output[i…, trail…] = data[tuple indices[i…, :], trail…].
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [n…, trail…]. indices: integers [i…, t], tuples of t positions in n…. Both counts: None for all dimensions of the
-        tensor. The output is [i…, trail…] behind leading 1s.
+        `data`: [n…, trail…]. `indices`: integers [i…, t], tuples of t positions in n…. `input_dimension_count`,
+        `indices_dimension_count`: None for all dimensions. The output has sizes [i…, trail…], with leading 1s.
 
         >>> desc = dg.GatherNDOperatorDesc.of(((4, 5, 6), "float32"), ((7, 2), "int64"))
         >>> desc.input_dimension_count, desc.indices_tensor.sizes, desc.output_tensor.sizes
@@ -134,8 +132,8 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
     """DML_GATHER_ND1_OPERATOR_DESC: output[b…, i…, trail…] = input[b…, tuple indices[b…, i…, :], trail…]. Source: [GN1]."""
 
     batch_dimension_count: UInt32
-    """How many of the first used dimensions of InputTensor and IndicesTensor are batch dimensions, which both tensors share;
-    less than both counts. Source: [GN1]."""
+    """Number of batch dimensions: the first used dimensions of InputTensor and IndicesTensor, with the same sizes in both. It
+    is less than InputDimensionCount and IndicesDimensionCount. Source: [GN1]."""
 
     @classmethod
     def of(
@@ -149,12 +147,13 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+        """Return the descriptor of output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        data: [b…, n…, trail…]. indices: integers [b…, i…, t]. batch_dimension_count: the number of b…. The other counts: None for
-        all dimensions of the tensor. The output is [b…, i…, trail…] behind leading 1s.
+        `data`: [b…, n…, trail…]. `indices`: integers [b…, i…, t], tuples of t positions in n…. `batch_dimension_count`: the
+        number of dimensions b…. `input_dimension_count`, `indices_dimension_count`: None for all dimensions. The output has
+        sizes [b…, i…, trail…], with leading 1s.
 
         >>> desc = dg.GatherND1OperatorDesc.of(((4, 5, 6), "float32"), ((4, 1), "int64"), batch_dimension_count=1)
         >>> desc.indices_tensor.sizes, desc.output_tensor.sizes

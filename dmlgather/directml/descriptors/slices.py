@@ -23,17 +23,17 @@ class SliceOperatorDesc(OperatorDesc):
     """The tensor to write; same data type as InputTensor."""
 
     dimension_count: DerivedCount = Field(default_factory=unstated)
-    """Number of entries of Offsets, Sizes and Strides: the tensors' DimensionCount. Default: the number of Offsets.
+    """Length of Offsets, Sizes and Strides, equal to the tensors' DimensionCount. Default: the length of Offsets.
     Source: [S]."""
 
     offsets: UInt32s
-    """First position read in each dimension, in elements. Source: [S]."""
+    """Position of the first element to read in each dimension. Source: [S]."""
 
     sizes: UInt32s
-    """Elements copied in each dimension: OutputTensor's Sizes. Source: [S]."""
+    """Number of elements to read in each dimension, equal to OutputTensor's Sizes. Source: [S]."""
 
     strides: UInt32s
-    """Elements between neighbouring reads in each dimension, at least 1. Source: [S]."""
+    """Step from one element to the next in each dimension, at least 1. Source: [S]."""
 
     @model_validator(mode="after")
     def _fill_in(self) -> SliceOperatorDesc:
@@ -51,12 +51,12 @@ class SliceOperatorDesc(OperatorDesc):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor of output[c] = data[offsets + strides·c].
+        """Return the descriptor of output[c] = data[offsets + strides·c].
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        offsets, sizes, strides: one entry for each dimension of data; by default 0, as many as there are to the end, and 1. Sizes
-        are those of the output.
+        `offsets`, `sizes`, `strides`: one entry for each dimension of data. Offsets are 0 and strides 1 by default. Sizes are
+        those of the output; by default the slice extends to the end of data.
 
         >>> dg.SliceOperatorDesc.of(((10, 4), "float32"), offsets=(1, 0), strides=(3, 1)).sizes  # x[1::3]
         (3, 4)
@@ -66,29 +66,31 @@ class SliceOperatorDesc(OperatorDesc):
 
 
 class Slice1OperatorDesc(OperatorDesc):
-    """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + stride·c]. start is the window's first element, or its last where the
-    stride is negative. Source: [S1].
+    """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + InputWindowStrides·c].
+
+    In each dimension, `start` is the window's first position, or its last if the stride is negative. Source: [S1].
     """
 
     input_tensor: BufferTensorDesc
     """The tensor to read from."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write; same data type as InputTensor. In each dimension at most 1 + (window - 1) div |stride|."""
+    """The tensor to write; same data type as InputTensor. Its size in each dimension is at most
+    1 + (InputWindowSizes - 1) div |InputWindowStrides|."""
 
     dimension_count: DerivedCount = Field(default_factory=unstated)
-    """Number of entries of the three arrays: the tensors' DimensionCount. Default: the number of InputWindowOffsets.
+    """Length of the three arrays, equal to the tensors' DimensionCount. Default: the length of InputWindowOffsets.
     Source: [S1]."""
 
     input_window_offsets: UInt32s
-    """First position of the window in each dimension of InputTensor, in elements. Source: [S1]."""
+    """Position of the window's first element in each dimension of InputTensor. Source: [S1]."""
 
     input_window_sizes: UInt32s
-    """Elements of the window in each dimension, at least 1; the window ends inside InputTensor. Source: [S1]."""
+    """Number of elements of the window in each dimension, at least 1; the window lies inside InputTensor. Source: [S1]."""
 
     input_window_strides: Int32s
-    """Elements between neighbouring reads in each dimension, not 0; negative walks the window backwards. INT in directml.h,
-    though the page prints UINT. Source: [HDR], [S1]."""
+    """Step from one element to the next in each dimension, not 0; a negative step reads the window backwards. The type in
+    directml.h is INT, though the page says UINT. Source: [HDR], [S1]."""
 
     @model_validator(mode="after")
     def _fill_in(self) -> Slice1OperatorDesc:
@@ -106,12 +108,13 @@ class Slice1OperatorDesc(OperatorDesc):
         dimension_count: int | None = None,
         output: Any = None,
     ) -> Self:
-        """The descriptor that walks through a window of data, backwards where the stride is negative.
+        """Return the descriptor that reads a window of data with strides, backwards if a stride is negative.
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        The three arrays: one entry for each dimension of data; by default 0, as many as there are to the end, and 1. The output
-        is as large as possible, unless `output` states a smaller one.
+        `input_window_offsets`, `input_window_sizes`, `input_window_strides`: one entry for each dimension of data. Offsets are
+        0 and strides 1 by default; by default the window extends to the end of data. The output is as large as possible,
+        unless `output` is smaller.
 
         >>> desc = dg.Slice1OperatorDesc.of(((10, 4), "float32"), input_window_strides=(-3, 1))  # x[::-3]
         >>> desc.input_window_sizes, desc.output_tensor.sizes

@@ -1,1 +1,1 @@
-"""DxDispatch model files: reading them with file positions, checking them, writing them."""
+"""DxDispatch model files: reading with positions, checking and writing."""

@@ -1,4 +1,4 @@
-"""Commands of a model, in order: dispatch, print, writeFile."""
+"""The commands of a model: dispatch, print, writeFile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from dmlgather.wording import shown_value
 
 
 class BindingSource(NamedTuple):
-    """A resource that a binding names. element_offset: in elements of element_bytes, by default of the resource's data type."""
+    """A resource in a binding.
+
+    `element_offset`: in elements of `element_bytes`; if that is None, in elements of the resource's data type.
+    """
 
     resource: str
     element_offset: int
@@ -23,7 +26,7 @@ class BindingSource(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """The resources that a `bindings` object names for one field; rightly one. path: of the field."""
+    """The resources in a `bindings` object for one field; a valid model has one. `path`: of the field."""
 
     field: str
     sources: tuple[BindingSource, ...]
@@ -31,7 +34,7 @@ class FieldBinding(NamedTuple):
 
 
 class Dispatch(NamedTuple):
-    """Run an operator over resources."""
+    """A command that runs an operator on resources."""
 
     dispatchable: str
     bindings: tuple[FieldBinding, ...]
@@ -39,7 +42,7 @@ class Dispatch(NamedTuple):
 
 
 class Print(NamedTuple):
-    """Print a resource."""
+    """A command that prints a resource."""
 
     resource: str
     verbose: bool
@@ -47,7 +50,7 @@ class Print(NamedTuple):
 
 
 class WriteFile(NamedTuple):
-    """Write a resource to a file. dimensions: the shape of a .npy file, where the model states one."""
+    """A command that writes a resource to a file. `dimensions`: the shape of a .npy file; None if the model states none."""
 
     resource: str
     target: str
@@ -59,7 +62,7 @@ Command = Dispatch | Print | WriteFile
 
 
 def read_command(reading: Reading, path: Path) -> Command | None:
-    """The command at `path`; None after reporting why it cannot be read."""
+    """Return the command at `path`; None after reporting why it cannot be read."""
     part = reading.validated(wire.COMMAND, path)
     match part:
         case wire.DispatchPart():
@@ -69,32 +72,33 @@ def read_command(reading: Reading, path: Path) -> Command | None:
             return Print(part.resource, part.verbose, path)
         case wire.WriteFilePart():
             if part.target_path.lower().endswith(IMAGES):
-                reading.problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
+                reading.report_problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
                 return None
-            target = PureWindowsPath(part.target_path)  # takes "/" and "\\", so that a model means the same everywhere
+            target = PureWindowsPath(part.target_path)  # "/" and "\\" separate on every system
             if target.suffix.lower() == ".npz":
-                reading.problem((*path, "targetPath"), "archives of arrays cannot be written here; write a .npy or raw bytes")
+                reading.report_problem(
+                    (*path, "targetPath"), "archives of arrays cannot be written here; write a .npy or raw bytes"
+                )
                 return None
             if target.anchor or ".." in target.parts or not target.name:
-                place = (*path, "targetPath")
-                where = "a file inside the output folder, which --output-dir names"
-                reading.problem(place, f"expected the path of {where}, got {shown_value(part.target_path)}")
+                expected = "expected the path of a file inside the output folder, which --output-dir names"
+                reading.report_problem((*path, "targetPath"), f"{expected}, got {shown_value(part.target_path)}")
                 return None
             return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
     return None
 
 
-def read_bindings(given: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:
-    """The bindings of a `bindings` object that Pydantic has validated."""
-    found = []
-    for field, value in given.items():
-        at = (*path, field)
+def read_bindings(part: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:
+    """Return the bindings in a `bindings` object that Pydantic has validated."""
+    bindings = []
+    for field, value in part.items():
+        field_path = (*path, field)
         if isinstance(value, list):
-            sources = tuple(_source(item, (*at, index)) for index, item in enumerate(value))
+            sources = tuple(_source(item, (*field_path, index)) for index, item in enumerate(value))
         else:
-            sources = (_source(value, at),)
-        found.append(FieldBinding(field, sources, at))
-    return tuple(found)
+            sources = (_source(value, field_path),)
+        bindings.append(FieldBinding(field, sources, field_path))
+    return tuple(bindings)
 
 
 def _source(value: str | wire.BindingPart, path: Path) -> BindingSource:

@@ -1,4 +1,4 @@
-"""Streams of descriptors: a descriptor on each line, as dmlgather_dump.h writes them; and what comes from standard input."""
+"""Streams of descriptors, with one descriptor on each line, as dmlgather_dump.h writes them; and input from standard input."""
 
 from __future__ import annotations
 
@@ -34,19 +34,22 @@ from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
 LONGEST = 2**20
-"""Bytes of a line, at most."""
+"""The longest line, in bytes, that is read as a descriptor."""
 
 SHOWN = 100
-"""Different lines that cannot be understood and are shown, at most."""
+"""At most this many different lines with problems are reported."""
 
 SAMPLE = 2**16
-"""Bytes from which it is told whether a file is a stream of descriptors."""
+"""Bytes at the start of a file, or of standard input, that decide what it holds."""
 
 FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 
 
 def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None) -> CheckedFile:
-    """Check the descriptor on each line of the file at `path`. legal: takes those without errors, by the first of equal lines."""
+    """Check the descriptor on each line of a file.
+
+    `legal`: receives the descriptors without errors, by the number of the first line that has them.
+    """
     file = str(path)
     try:
         with open_regular(path) as (stream, _):
@@ -56,7 +59,7 @@ def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, Opera
                 message = "the file is empty: no descriptors"
                 return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=message),))
             stream.seek(0)
-            if _is_of_another_sort(_lines(stream)):
+            if _is_unrelated(_lines(stream)):
                 message = f"expected a descriptor {FORM} on each line"
                 return CheckedFile(file, "foreign", problems=(FileProblem(file=file, message=message),))
             stream.seek(0)
@@ -66,9 +69,9 @@ def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, Opera
 
 
 def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = False) -> CheckedFile:
-    """Check what `stream` holds: descriptors on lines if one of its first lines is a descriptor, else one model or descriptor.
+    """Check a stream of descriptors, a model or a descriptor; the first lines decide which of them `stream` is.
 
-    allow_outside: as in `check_file`, where the current folder is the model's.
+    `allow_outside`: as in `check_file`; the model's folder is the current one.
     """
     first: list[bytes] = []
     while sum(map(len, first)) < SAMPLE and (line := stream.readline(LONGEST + 1)):
@@ -78,15 +81,15 @@ def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = Fal
             return check_lines(STDIN, chain(first, _lines(stream)), level)
         text = decoded(b"".join(first) + read_stream(stream))
         checked = check_text(STDIN, text, SourceFiles(FilePath.cwd(), allow_outside), level)
-        places = _places(checked)
-        return replace(checked, lines={number: line for number, line in enumerate(text.split("\n"), 1) if number in places})
+        reported = _reported_lines(checked)
+        return replace(checked, lines={number: line for number, line in enumerate(text.split("\n"), 1) if number in reported})
     except FileError as error:
         line_column = dict(zip(("line", "column"), error.position or (), strict=False))
         return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))
 
 
 def _is_descriptor(line: bytes) -> bool:
-    if b"type" not in line.lower():  # most lines of a document
+    if b"type" not in line.lower():  # fast answer for most lines of an indented document
         return False
     try:
         value = Document(decoded(line)).value
@@ -95,10 +98,8 @@ def _is_descriptor(line: bytes) -> bool:
     return kind_of(value) == "descriptor" or _numbered(value) is not None
 
 
-def _is_of_another_sort(lines: Iterator[bytes]) -> bool:
-    """Whether a file of lines has nothing to do with descriptors: none names an operator, and the first is a JSON value that
-    is no descriptor. A first line that was cut off may have been one.
-    """
+def _is_unrelated(lines: Iterator[bytes]) -> bool:
+    """Return True if no line is or names an operator, and the first line is JSON: a damaged first line may be a descriptor."""
     first = next((line for line in lines if line.strip()), b"")
     if PREFIX.encode() in first or _is_descriptor(first):
         return False
@@ -110,24 +111,23 @@ def _is_of_another_sort(lines: Iterator[bytes]) -> bool:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a stream. One that is longer than LONGEST is cut one byte behind that."""
+    """Yield the lines of a stream, the first LONGEST + 1 bytes of each."""
     while line := stream.readline(LONGEST + 1):
-        part = line
-        while len(part) > LONGEST and not part.endswith(b"\n"):
-            part = stream.readline(LONGEST + 1)
+        rest = line
+        while len(rest) > LONGEST and not rest.endswith(b"\n"):
+            rest = stream.readline(LONGEST + 1)
         yield line
 
 
 def check_lines(
     file: str, lines: Iterable[bytes], level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None
 ) -> CheckedFile:
-    """Check the descriptor on each line. Equal lines are checked once; so are the lines of an operator that is not known here.
-    legal: as in `check_lines_file`.
+    """Check the descriptor on each line. Equal lines are checked once.
 
-    FileError where the different lines do not fit into memory.
+    `legal`: as in `check_lines_file`. FileError if the different lines do not fit into memory.
     """
-    seen: dict[bytes, tuple[int, int]] = {}  # the number of the first of equal lines, and how many there are
-    kept, room = 0, available_memory()
+    seen: dict[bytes, tuple[int, int]] = {}  # the first line number and the number of equal lines
+    kept, free = 0, available_memory()
     for number, line in enumerate(lines, 1):
         raw = line.rstrip(b"\r\n")
         if not raw.strip():
@@ -135,8 +135,8 @@ def check_lines(
         first, count = seen.get(raw, (number, 0))
         seen[raw] = (first, count + 1)
         kept += 0 if count else len(raw)
-        if room is not None and kept > room // BYTES_PER_CHARACTER:
-            raise FileError(f"has {kept} bytes of different lines, too many with {room} bytes of memory free: check it in parts")
+        if free is not None and kept > free // BYTES_PER_CHARACTER:
+            raise FileError(f"has {kept} bytes of different lines, too many with {free} bytes of memory free: check it in parts")
     check = _LinesCheck(file, level, legal)
     for raw, (first, count) in seen.items():
         check.line(raw, first, count)
@@ -144,24 +144,17 @@ def check_lines(
             check.stop(first)
             break
     checked = check.checked()
-    places = _places(checked)
+    reported = _reported_lines(checked)
     left_out = sum(count for _, count in seen.values()) - check.legal_lines
-    return replace(checked, left_out=left_out, lines={first: _shown(raw) for raw, (first, _) in seen.items() if first in places})
+    lines_shown = {first: raw[:LONGEST].decode("utf-8", "replace") for raw, (first, _) in seen.items() if first in reported}
+    return replace(checked, left_out=left_out, lines=lines_shown)
 
 
-def _places(checked: CheckedFile) -> set[int | None]:
-    """The lines that findings and problems are about."""
+def _reported_lines(checked: CheckedFile) -> set[int | None]:
     return {finding.line for finding in checked.findings} | {problem.line for problem in checked.problems}
 
 
-def _shown(raw: bytes) -> str:
-    """A line as it is shown, which may be no text."""
-    return raw[:LONGEST].decode("utf-8", "replace")
-
-
 class _LinesCheck:
-    """A stream while it is checked."""
-
     def __init__(self, file: str, level: FeatureLevel, legal: dict[int, OperatorDesc] | None) -> None:
         self.file, self.level, self.legal = file, level, legal
         self.problems: list[FileProblem] = []
@@ -171,66 +164,64 @@ class _LinesCheck:
         self.broken = 0
 
     def line(self, raw: bytes, number: int, count: int) -> None:
-        """Check a line that is there `count` times, first as line `number`."""
+        """Check a line that occurs `count` times, for the first time as line `number`."""
         try:
             if len(raw) > LONGEST:
                 raise FileError(f"is longer than {LONGEST} bytes; no descriptor is")
             reading = Reading(self.file, Document(decoded(raw), lines_before=number - 1))
         except FileError as error:
             column = error.position.column if error.position else None
-            self.broke([FileProblem(file=self.file, line=number, column=column, message=f"the line {error}")])
+            self.add_problems([FileProblem(file=self.file, line=number, column=column, message=f"the line {error}")])
             return
         except JsonError as error:
             message = re.sub(r"\b(the|a) file\b", r"\1 line", str(error))
             line, column = error.position
-            self.broke([FileProblem(file=self.file, line=line, column=column, message=message)])
+            self.add_problems([FileProblem(file=self.file, line=line, column=column, message=message)])
             return
         with suppress(EnoughError):
             self.descriptor(reading, number, count)
         self.findings += reading.findings
-        self.broke(reading.problems)
+        self.add_problems(reading.problems)
 
     def descriptor(self, reading: Reading, number: int, count: int) -> None:
-        """Check what line `number` holds. EnoughError when there is too much to report."""
+        """Check the descriptor on line `number`. EnoughError if there is too much to report."""
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
         if isinstance(part, ForeignPart):
             read_label(reading, value)
         if part is None and not reading.problems:
-            reading.problem((), f"expected a descriptor {FORM}")
+            reading.report_problem((), f"expected a descriptor {FORM}")
         elif isinstance(part, ForeignPart):
             earlier = self.foreign.get(part.what)
             self.foreign[part.what] = (part, reading, count) if earlier is None else (*earlier[:2], earlier[2] + count)
         elif part is not None:
             self.descriptors += count
             report = validate(part.desc, level=self.level)
-            reading.about(report.findings, part.path, part.subject, part.type_path, lines=count)
+            reading.report_findings(report.findings, part.path, part.subject, part.type_path, lines=count)
             if report.ok and not reading.problems:
                 self.legal_lines += count
                 if self.legal is not None:
                     self.legal[number] = part.desc
 
     def stop(self, number: int) -> None:
-        """Say that the lines behind line `number` are not checked."""
         message = f"has {len(self.findings)} findings, and the rest of the lines were not checked: correct the first ones"
         self.problems.append(FileProblem(file=self.file, line=number, message=message))
 
-    def broke(self, problems: Sequence[FileProblem]) -> None:
-        """Add the problems of a line, unless SHOWN lines had some before."""
+    def add_problems(self, problems: Sequence[FileProblem]) -> None:
+        """Add the problems of a line, but count those of further lines once SHOWN lines have problems."""
         if problems:
             self.broken += 1
             if self.broken <= SHOWN:
                 self.problems += problems
 
     def checked(self) -> CheckedFile:
-        """What was found, in the order of lines."""
         for part, reading, count in self.foreign.values():
             before = len(reading.findings)
             part.note(reading, reading.subject if count == 1 else "", lines=count)
             self.findings += reading.findings[before:]
         if self.broken > SHOWN:
-            more = f"{counted(self.broken - SHOWN, 'more line')} cannot be understood"
-            self.problems.append(FileProblem(file=self.file, message=more, count=self.broken - SHOWN))
+            message = f"{counted(self.broken - SHOWN, 'more line')} cannot be understood"
+            self.problems.append(FileProblem(file=self.file, message=message, count=self.broken - SHOWN))
         return CheckedFile(
             self.file,
             "descriptors",
@@ -241,7 +232,7 @@ class _LinesCheck:
 
 
 def _numbered(value: object) -> ForeignPart | None:
-    """An operator that had no name when dmlgather_dump.h was written."""
+    """Return an operator that dmlgather_dump.h wrote with its number, because it had no name for it."""
     number = value.get("type") if isinstance(value, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number in {0, *NUMBERS.values()}:
         return None

@@ -1,4 +1,4 @@
-"""JSON Schema of the files, generated from the classes that read them."""
+"""JSON Schemas of descriptors and models, generated from the classes that read them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def descriptor_schema() -> dict[str, Any]:
-    """The schema of a single descriptor: {"type": "DML_OPERATOR_GATHER", "desc": {…}}."""
+    """Return the schema of a single descriptor: {"type": "DML_OPERATOR_GATHER", "desc": {…}}."""
     return _finished(TypeAdapter(_any_operator() | _foreign()).json_schema(), "DirectML operator descriptor")
 
 
 def model_schema() -> dict[str, Any]:
-    """The schema of a model of these operators."""
-    named: Any = dict  # mypy knows no class that is made at run time
+    """Return the schema of a DxDispatch model."""
+    named: Any = dict  # mypy rejects classes that are made at run time as type arguments
     model = create_model(
         "Model",
         __base__=wire.WirePart,
@@ -37,11 +37,11 @@ def model_schema() -> dict[str, Any]:
 
 
 def _any_operator() -> Any:
-    return reduce(or_, map(_described, OPERATORS.values()))
+    return reduce(or_, map(_operator_class, OPERATORS.values()))
 
 
 def _foreign() -> Any:
-    """The class of dispatchables that are left out."""
+    """Return a class for dispatchables that dmlgather leaves out."""
     operators = [name for name in (*NUMBERS, *ALIASES) if name not in OPERATORS]
     names = cast("Any", Literal)[*operators, *(name.removeprefix(PREFIX) for name in operators), *DISPATCHABLES]
     return create_model(
@@ -53,8 +53,7 @@ def _foreign() -> Any:
     )
 
 
-def _described(operator: Operator) -> Any:
-    """The class of the operator's whole descriptor, with its envelope."""
+def _operator_class(operator: Operator) -> Any:
     names = cast("Any", Literal)[operator.type, operator.type.removeprefix(PREFIX)]
     return create_model(
         f"{operator.desc.__name__.removesuffix('OperatorDesc')}Operator",
@@ -67,7 +66,7 @@ def _described(operator: Operator) -> Any:
 
 
 def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
-    """The schema with the alternative spellings that the reader accepts."""
+    """Return the schema with title and dialect, and with the alternative spellings that the reader accepts."""
     definitions = schema["$defs"]
     for definition in definitions.values():
         properties = definition["properties"]
@@ -76,17 +75,17 @@ def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
             definition["required"].remove("desc")
             definition["oneOf"] = [{"required": ["desc"]}, {"required": ["Desc"]}]
     tensor = BufferTensorDesc.__name__
-    short = definitions.pop(tensor)
+    fields = definitions.pop(tensor)
     kind = {"enum": ["BUFFER", "DML_TENSOR_TYPE_BUFFER"], "description": "DML_TENSOR_TYPE; buffers are the only one."}
-    plain = f"{tensor}Fields"
-    definitions[plain] = short
+    fields_name = f"{tensor}Fields"
+    definitions[fields_name] = fields
     definitions[tensor] = {
-        "description": short["description"],
+        "description": fields["description"],
         "anyOf": [
-            {**short, "properties": {"Type": kind, **short["properties"]}},
+            {**fields, "properties": {"Type": kind, **fields["properties"]}},
             {
                 "type": "object",
-                "properties": {"Type": kind, "Desc": {"$ref": f"#/$defs/{plain}"}},
+                "properties": {"Type": kind, "Desc": {"$ref": f"#/$defs/{fields_name}"}},
                 "required": ["Type", "Desc"],
                 "additionalProperties": False,
             },

@@ -1,4 +1,4 @@
-"""JSON as DxDispatch's model files use it: comments, trailing commas, and a position for every value.
+"""Parser for JSON with comments and trailing commas, as in DxDispatch's model files, with the position of each value.
 
     document = Document('{"Sizes": [1, 2]} // two dimensions')
     document.value                               # plain dicts, lists, str, int, float, bool and None
@@ -6,8 +6,8 @@
 
 Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no duplicate keys. Integers are exact at any size.
 
-Python's own parser reads plain JSON. The slower reader below knows comments and positions. It reads a text only where Python's
-parser refuses it or a position is asked for; most files are correct and need neither.
+Python's own parser reads plain JSON. The slower reader below handles comments and positions. It is used only if Python's parser
+refuses the text, or if a position is needed, which is rare in correct files.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any
 from dmlgather.files import Position
 
 DEPTH_LIMIT = 100
-"""Arrays and objects may be nested this deep; a model needs seven levels."""
+"""The deepest nesting of arrays and objects; a model needs seven levels."""
 
 DIGITS_LIMIT = 400
-"""Digits of a whole number; more than any data type can hold, less than what Python refuses to convert."""
+"""The most digits of an integer: float64 needs 309, and Python refuses to convert more than 4300."""
 
 _BLANK = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
 _DIGITS = r"(?P<number>-?+(?:0|[1-9][0-9]*+)(?P<fraction>(?:\.[0-9]++)?+(?:[eE][-+]?+[0-9]++)?+))(?![0-9A-Za-z_.+-])"
@@ -35,7 +35,7 @@ _CHARACTERS = r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
 
 _SPACE = re.compile(_BLANK)
 _NUMBER = re.compile(_DIGITS)
-_ELEMENT = re.compile(_BLANK + _DIGITS + _BLANK + ",")  # arrays of a million numbers are common: one match for each
+_ELEMENT = re.compile(_BLANK + _DIGITS + _BLANK + ",")  # one match per element: arrays of a million numbers are common
 _INSIDE = re.compile(_CHARACTERS)
 _STRING = re.compile(f'"({_CHARACTERS})"')
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
@@ -50,7 +50,7 @@ Path = tuple[str | int, ...]
 
 
 class JsonError(ValueError):
-    """The text is not JSON with comments. The message says what was expected, `position` where."""
+    """A text is not JSON with comments. `position`: the position of the fault."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -58,25 +58,26 @@ class JsonError(ValueError):
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers at which characters its keys and values begin."""
+    """A JSON object with the offset of each key and value in the text."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys_at: dict[str, int] = {}
-        self.values_at: dict[str, int] = {}
+        self.key_offsets: dict[str, int] = {}
+        self.value_offsets: dict[str, int] = {}
 
 
 class _Array(list[Any]):
-    """A JSON array that remembers at which characters its elements begin."""
+    """A JSON array with the offset of each element in the text."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.values_at = array("Q")
+        self.value_offsets = array("Q")
 
 
 class Document:
-    """A parsed text: its value, and the position of everything in it. lines_before: lines of the file that precede the text.
-    JsonError with the first place that is not JSON.
+    """A parsed text: its value, and the position of each part.
+
+    `lines_before`: number of lines of the file in front of the text. JsonError, with the position, if the text is not JSON.
     """
 
     def __init__(self, text: str, lines_before: int = 0) -> None:
@@ -84,26 +85,26 @@ class Document:
         try:
             self.value = _plain(text)
         except (ValueError, RecursionError):
-            self.value, _ = self._placed
+            self.value, _ = self._with_offsets
 
     @cached_property
-    def _placed(self) -> tuple[Any, int]:
-        """The value with its places, and where it begins."""
+    def _with_offsets(self) -> tuple[Any, int]:
+        """Return the value, in which objects and arrays have offsets, and its own offset."""
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
-        """Where the value at `path` begins, or its key; the innermost existing value of the path where it does not exist."""
-        value, at = self._placed
+        """Return the position of the value at `path`, or of its key; of the innermost existing parent if there is no value."""
+        value, offset = self._with_offsets
         for number, step in enumerate(path):
             if isinstance(value, _Object) and step in value and isinstance(step, str):
                 last = key and number == len(path) - 1
-                at = (value.keys_at if last else value.values_at)[step]
+                offset = (value.key_offsets if last else value.value_offsets)[step]
             elif isinstance(value, _Array) and isinstance(step, int) and 0 <= step < len(value):
-                at = value.values_at[step]
+                offset = value.value_offsets[step]
             else:
                 break
             value = value[step]
-        return self._locate(at)
+        return self._locate(offset)
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -115,7 +116,7 @@ class Document:
 
 
 def _plain(text: str) -> Any:
-    """The value of plain JSON; ValueError for any other text, and for what `_Reader` reports or reads otherwise."""
+    """Return the value of plain JSON. ValueError for any text that `_Reader` refuses or reads differently."""
     if "\\u" in text or _LONG_NUMBER.search(text):
         raise ValueError
     value = _PLAIN.decode(text)
@@ -125,14 +126,14 @@ def _plain(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         raise ValueError
-    return found
+    return value
 
 
 def _finite(text: str) -> float:
-    """A number, or one of the literals NaN, Infinity and -Infinity."""
+    """Return a number. ValueError for NaN, Infinity and -Infinity, which Python's parser accepts."""
     value = float(text)
     if not isfinite(value):
         raise ValueError
@@ -142,24 +143,26 @@ def _finite(text: str) -> float:
 def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(DEPTH_LIMIT):
-        inside = (item for part in level for item in (part.values() if type(part) is dict else part))
-        level = [item for item in inside if type(item) in (dict, list)]
+        items = (item for part in level for item in (part.values() if type(part) is dict else part))
+        level = [item for item in items if type(item) in (dict, list)]
     if level:
         raise ValueError
 
 
 _PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
-_LONG_NUMBER = re.compile(f"(?<![0-9])[0-9]{{{DIGITS_LIMIT + 1}}}")  # looks at each run of digits once
+_LONG_NUMBER = re.compile(f"(?<![0-9])[0-9]{{{DIGITS_LIMIT + 1}}}")  # the lookbehind keeps the search linear
 
 
 class _Reader:
-    """Reads a text with comments and trailing commas. Raises JsonError at the first place that is not JSON."""
+    """A parser for JSON with comments and trailing commas. Its methods raise JsonError.
+
+    `at`: the offset of the next character.
+    """
 
     def __init__(self, text: str, locate: Callable[[int], Position]) -> None:
         self.text, self.locate, self.at, self.depth = text, locate, 0, 0
 
     def error(self, message: str, at: int | None = None) -> JsonError:
-        """What is wrong at a character, by default the next one."""
         return JsonError(message, self.locate(self.at if at is None else at))
 
     def document(self) -> tuple[Any, int]:
@@ -174,7 +177,7 @@ class _Reader:
         return value, start
 
     def peek(self) -> str:
-        """Skip space and comments; the next character, "" at the end."""
+        """Skip blanks and comments; return the next character, or "" at the end."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # matches the empty string too
         return self.text[self.at : self.at + 1]
 
@@ -200,41 +203,41 @@ class _Reader:
         return value
 
     def object(self) -> _Object:
-        found = _Object()
+        value = _Object()
         while self.peek() != "}":
             start = self.at
             if self.text[start : start + 1] != '"':
                 raise self.unexpected("a key in double quotes or '}'")
             key = self.string()
-            if key in found:
+            if key in value:
                 raise self.error(f"the key {key!r} appears twice in one object", start)
             if self.peek() != ":":
                 raise self.unexpected(f"':' after the key {key!r}")
             self.at += 1
             self.peek()
-            found.keys_at[key], found.values_at[key] = start, self.at
-            found[key] = self.value()
+            value.key_offsets[key], value.value_offsets[key] = start, self.at
+            value[key] = self.value()
             self.comma("}")
-        return found
+        return value
 
     def array(self) -> _Array:
-        found = _Array()
+        value = _Array()
         while self.peek() != "]":
             while match := _ELEMENT.match(self.text, self.at):
-                found.values_at.append(match.start("number"))
-                found.append(self.number(match))
+                value.value_offsets.append(match.start("number"))
+                value.append(self.number(match))
             if self.peek() == "]":
                 break
-            found.values_at.append(self.at)
-            found.append(self.value())
+            value.value_offsets.append(self.at)
+            value.append(self.value())
             self.comma("]")
-        return found
+        return value
 
     def comma(self, end: str) -> None:
-        after = self.peek()
-        if after == ",":
+        character = self.peek()
+        if character == ",":
             self.at += 1
-        elif after != end:
+        elif character != end:
             raise self.unexpected(f"',' or {end!r}")
 
     def string(self) -> str:
@@ -265,13 +268,13 @@ class _Reader:
         return value
 
     def other(self, first: str) -> Any:
-        """A literal, or an error about the text that is not a value."""
+        """Return a literal; raise an error for any other text."""
         word = _WORD.match(self.text, self.at)
         if word is not None and word[0] in _LITERALS:
             self.at = word.end()
             return _LITERALS[word[0]]
-        like = _NUMBER_LIKE.match(self.text, self.at)
-        spelled = like[0] if like is not None else ""
+        match = _NUMBER_LIKE.match(self.text, self.at)
+        spelled = match[0] if match is not None else ""
         if spelled.strip("+-").lower() in ("nan", "inf", "infinity"):
             raise self.error(f'{spelled} is not JSON; write "nan", "inf" or "-inf" in double quotes')
         if spelled and (first in "+-." or first.isdigit()):

@@ -1,4 +1,4 @@
-"""Read and check a file: a DxDispatch model, with the files that it writes outputs to, or a single operator descriptor."""
+"""Reading and checking of a file with a DxDispatch model or a single operator descriptor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any, Literal, NamedTuple
 
 from dmlgather.directml.dxdispatch import bindings
-from dmlgather.directml.dxdispatch.bindings import BindingSite, BufferBinding
+from dmlgather.directml.dxdispatch.bindings import BindingSet, BufferBinding
 from dmlgather.directml.dxdispatch.commands import Command, Dispatch, FieldBinding, Print, WriteFile, read_command
 from dmlgather.directml.dxdispatch.dispatchables import Dispatchable, read_dispatchable
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError, Path
@@ -26,20 +26,20 @@ from dmlgather.model_formats import recognised
 from dmlgather.wording import closest
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
-"""The sections of a model."""
+"""The sections of a model, with their JSON types."""
 
 Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """The content of a file and what is wrong with it. A file with problems or ERROR findings cannot be run.
+    """The content of a file, with its problems and findings. A file with problems or ERROR findings cannot be run.
 
-    kind: "foreign" for JSON that is neither, for a text that is not JSON and names nothing of DirectML, and for models of other
-    formats; "unreadable" where there is no text; "descriptors" for a stream of them, of which only their number is kept. A
-    descriptor has one dispatchable, of empty name. resources, dispatchables, commands: those that could be read. refusals: why
-    what uses a part that dmlgather does not know cannot be executed. left_out: how many lines of a stream are no legal
-    descriptor. lines: of what cannot be read again, the lines with findings, by their numbers from 1.
+    `kind`: "descriptors" is a stream of descriptors, of which only the number is kept; "foreign" is any other JSON, a text
+    without names of DirectML, or a model of another format; "unreadable" is no text. `resources`, `dispatchables`, `commands`:
+    the readable ones; a single descriptor is a dispatchable with an empty name. `refusals`: reasons why a command cannot be
+    executed, because it uses a ForeignPart. `left_out`: number of lines of a stream without a legal descriptor. `lines`: lines
+    with findings by their number from 1, for standard input and streams.
     """
 
     file: str
@@ -56,25 +56,28 @@ class CheckedFile:
 
     @property
     def errors(self) -> tuple[LocatedFinding, ...]:
-        """The findings of severity ERROR."""
+        """Return the findings of severity ERROR."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     def buffer_bindings(self, dispatch: Dispatch) -> tuple[dict[str, BufferBinding], dict[str, BufferBinding]]:
-        """What the tensors of a dispatch are bound to, by DirectML's names: at execution, and at initialisation. Needs `ok`."""
-        found = self.dispatchables[dispatch.dispatchable]
-        at_execution = bindings.buffer_bindings(found.tensors, dispatch.bindings, self.resources)
-        return at_execution, bindings.buffer_bindings(found.tensors, found.initial_bindings, self.resources)
+        """Return the bindings of a dispatch at execution, and those at initialisation, by DirectML's names of tensors.
+
+        The file must be `ok`.
+        """
+        dispatchable = self.dispatchables[dispatch.dispatchable]
+        at_execution = bindings.buffer_bindings(dispatchable.tensors, dispatch.bindings, self.resources)
+        return at_execution, bindings.buffer_bindings(dispatchable.tensors, dispatchable.initial_bindings, self.resources)
 
     @property
     def ok(self) -> bool:
-        """Whether the file breaks no rule. It can then be run, unless there are `refusals`."""
+        """Return True if there are no problems and no errors. The file can then be run, unless there are `refusals`."""
         return not self.problems and not self.errors
 
 
 def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside: bool = False) -> CheckedFile:
-    """Read the file at `path` and check everything in it at a feature level. ValueError for an unknown level.
+    """Read a file and check all of it at a feature level. ValueError for an unknown level.
 
-    allow_outside: whether initial values may be read from files outside of the model's folder and the current one.
+    `allow_outside`: True if initial values may come from files outside the model's folder and the current folder.
     """
     level = FeatureLevel.parse(level)
     file = str(path)
@@ -82,13 +85,13 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside:
         checked = check_text(file, read_text(path), SourceFiles(path.parent, allow_outside), level)
     except FileError as error:
         checked = CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
-    if checked.kind in ("unreadable", "foreign") and (known := recognised(path)):
-        return CheckedFile(file, "foreign", problems=(_whole(file, known, None),))
+    if checked.kind in ("unreadable", "foreign") and (message := recognised(path)):
+        return CheckedFile(file, "foreign", problems=(_whole(file, message, None),))
     return checked
 
 
 def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) -> CheckedFile:
-    """Check the text of a file. files: those that a model may read."""
+    """Check the text of a file. `files`: access to files of initial values."""
     try:
         document = Document(text)
     except JsonError as error:
@@ -102,7 +105,7 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
     if kind == "descriptor":
         return _descriptor(reading, level)
     shown = "an object with other keys" if isinstance(document.value, dict) else "another value"
-    reading.problem(
+    reading.report_problem(
         (), f"expected a model {{resources, dispatchables, commands}} or a descriptor {{type: {PREFIX}…, desc}}, got {shown}"
     )
     return CheckedFile(file, kind, problems=reading.problems)
@@ -114,26 +117,26 @@ def _whole(file: str, message: str, position: tuple[int, int] | None) -> FilePro
 
 
 def kind_of(value: object) -> Kind:
-    """What a JSON value is: "model", "descriptor" or "foreign"."""
+    """Return "model", "descriptor" or "foreign" for a JSON value."""
     if not isinstance(value, dict):
         return "foreign"
     if not SECTIONS.keys().isdisjoint(value):
         return "model"
     name = value.get("type", value.get("Type"))
-    named = isinstance(name, str) and name.startswith(PREFIX)
-    return "descriptor" if named or (name is not None and not {"desc", "Desc"}.isdisjoint(value)) else "foreign"
+    has_prefix = isinstance(name, str) and name.startswith(PREFIX)
+    return "descriptor" if has_prefix or (name is not None and not {"desc", "Desc"}.isdisjoint(value)) else "foreign"
 
 
 def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
     dispatchables, refusals = {}, []
     with suppress(EnoughError):
-        found = read_dispatchable(reading, "", ())
-        if isinstance(found, ForeignPart):
-            found.note(reading, reading.subject)
-            refusals.append(reading.described(found.path, found.refusal("the descriptor")))
-        elif found is not None:
-            dispatchables[""] = found
-            reading.about(validate(found.desc, level=level).findings, found.path, found.subject, found.type_path)
+        part = read_dispatchable(reading, "", ())
+        if isinstance(part, ForeignPart):
+            part.note(reading, reading.subject)
+            refusals.append(reading.problem_at(part.path, part.refusal("the descriptor")))
+        elif part is not None:
+            dispatchables[""] = part
+            reading.report_findings(validate(part.desc, level=level).findings, part.path, part.subject, part.type_path)
     return CheckedFile(
         reading.file,
         "descriptor",
@@ -145,8 +148,6 @@ def _descriptor(reading: Reading, level: FeatureLevel) -> CheckedFile:
 
 
 class _ModelCheck:
-    """A model while it is checked."""
-
     def __init__(self, reading: Reading, files: SourceFiles, level: FeatureLevel) -> None:
         self.reading, self.files, self.level = reading, files, level
         self.root: dict[str, Any] = reading.document.value
@@ -154,9 +155,9 @@ class _ModelCheck:
         self.dispatchables: dict[str, Dispatchable] = {}
         self.commands: list[Command] = []
         self.foreign: dict[tuple[str, str], ForeignPart] = {}
-        """By section and name."""
+        """Foreign parts by section and name."""
         self.refusals: list[FileProblem] = []
-        self.broken: dict[str, set[str]] = {}
+        self.invalid_tensors: dict[str, set[str]] = {}
         """The tensors of each dispatchable that break a rule of DML1xx."""
 
     def checked(self) -> CheckedFile:
@@ -174,10 +175,10 @@ class _ModelCheck:
         )
 
     def check(self) -> None:
-        """Read and check all sections. EnoughError when there is too much to report."""
+        """Read and check all sections. EnoughError if there is too much to report."""
         for key in self.root:
             if key not in SECTIONS:
-                self.reading.unknown_key((key,), SECTIONS)
+                self.reading.report_unknown_key((key,), SECTIONS)
         for name in self.section("resources"):
             resource = read_resource(self.reading, name, ("resources", name), self.files)
             if isinstance(resource, ForeignPart):
@@ -197,63 +198,70 @@ class _ModelCheck:
         part.note(self.reading)
 
     def refuse(self, section: str, name: str, path: Path) -> None:
-        """Refuse to execute the command at `path` if what it names is foreign."""
+        """Refuse to execute the command at `path` if the part that it names is foreign."""
         part = self.foreign.get((section, name))
         if part is not None:
-            self.refusals.append(self.reading.described(path, part.refusal(repr(name))))
+            self.refusals.append(self.reading.problem_at(path, part.refusal(repr(name))))
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
-        """The section, or an empty one after reporting why it cannot be read."""
+        """Return the section; an empty one after reporting why it cannot be read."""
         kind = SECTIONS[name]
         if name not in self.root:
-            if not any(closest(key, [name]) for key in self.root):  # else the misspelt key has been reported
-                self.reading.problem((), f"{name!r} is missing: a model has {', '.join(SECTIONS)}")
+            if not any(closest(key, [name]) for key in self.root):  # a misspelt key is already reported
+                self.reading.report_problem((), f"{name!r} is missing: a model has {', '.join(SECTIONS)}")
         elif not isinstance(self.root[name], kind):
-            self.reading.problem((name,), f"expected an {'object' if kind is dict else 'array'}")
+            self.reading.report_problem((name,), f"expected an {'object' if kind is dict else 'array'}")
         else:
             return self.root[name]  # type: ignore[no-any-return] # of the kind just tested
         return kind()
 
     def dispatchable(self, name: str) -> None:
-        found = read_dispatchable(self.reading, name, ("dispatchables", name))
-        if isinstance(found, ForeignPart):
-            self.leave_out("dispatchables", name, found)
+        part = read_dispatchable(self.reading, name, ("dispatchables", name))
+        if isinstance(part, ForeignPart):
+            self.leave_out("dispatchables", name, part)
             return
-        if found is None:
+        if part is None:
             return
-        self.dispatchables[name] = found
-        report = validate(found.desc, level=self.level)
-        self.reading.about(report.findings, found.path, found.subject, found.type_path)
-        self.broken[name] = {finding.path.partition(".")[0] for finding in report.errors if finding.code.startswith("DML1")}
-        bindings.check_site(self.reading, self.site(found, found.initial_bindings, (*found.outer_path, "bindings")))
+        self.dispatchables[name] = part
+        report = validate(part.desc, level=self.level)
+        self.reading.report_findings(report.findings, part.path, part.subject, part.type_path)
+        tensor_errors = (finding for finding in report.errors if finding.code.startswith("DML1"))
+        self.invalid_tensors[name] = {finding.path.partition(".")[0] for finding in tensor_errors}
+        initial = self.binding_set(part, part.initial_bindings, (*part.outer_path, "bindings"))
+        bindings.check_bindings(self.reading, initial)
 
     def command(self, command: Command) -> None:
         match command:
             case Dispatch():
-                place = (*command.path, "dispatchable")
+                path = (*command.path, "dispatchable")
                 declared = self.declared("dispatchables")
-                bindings.check_name(self.reading, "dispatchable", command.dispatchable, declared, place)
-                found = self.dispatchables.get(command.dispatchable)
+                bindings.check_name(self.reading, "dispatchable", command.dispatchable, declared, path)
+                dispatchable = self.dispatchables.get(command.dispatchable)
                 if ("dispatchables", command.dispatchable) in self.foreign:
                     self.refuse("dispatchables", command.dispatchable, command.path)
                     bindings.check_foreign_dispatch(self.reading, command.bindings, self.declared("resources"))
-                elif found is not None:
-                    site = self.site(found, command.bindings, (*command.path, "bindings"), at_execution=True)
-                    bindings.check_dispatch(self.reading, site)
+                elif dispatchable is not None:
+                    path = (*command.path, "bindings")
+                    bindings.check_dispatch(
+                        self.reading, self.binding_set(dispatchable, command.bindings, path, at_execution=True)
+                    )
                     for name in dict.fromkeys(source.resource for binding in command.bindings for source in binding.sources):
                         self.refuse("resources", name, command.path)
             case Print() | WriteFile():
-                place = (*command.path, "resource")
-                bindings.check_name(self.reading, "resource", command.resource, self.declared("resources"), place)
+                path = (*command.path, "resource")
+                bindings.check_name(self.reading, "resource", command.resource, self.declared("resources"), path)
                 self.refuse("resources", command.resource, command.path)
                 if isinstance(command, WriteFile) and command.resource in self.resources:
                     bindings.check_dimensions(self.reading, command, self.resources[command.resource])
 
-    def site(self, found: Dispatchable, given: tuple[FieldBinding, ...], path: Path, at_execution: bool = False) -> BindingSite:
-        sound = {name: tensor for name, tensor in found.tensors.items() if name not in self.broken[found.name]}
-        bound = bindings.buffer_bindings(sound, given, self.resources)
+    def binding_set(
+        self, dispatchable: Dispatchable, field_bindings: tuple[FieldBinding, ...], path: Path, at_execution: bool = False
+    ) -> BindingSet:
+        tensors, invalid = dispatchable.tensors, self.invalid_tensors[dispatchable.name]
+        valid = {name: tensor for name, tensor in tensors.items() if name not in invalid}
+        bound = bindings.buffer_bindings(valid, field_bindings, self.resources)
         declared = self.declared("resources")
-        return BindingSite(found, given, at_execution, path, self.resources, declared, found.tensors, bound)
+        return BindingSet(dispatchable, field_bindings, at_execution, path, self.resources, declared, tensors, bound)
 
     def declared(self, section: str) -> Collection[str]:
         value = self.root.get(section)
@@ -261,12 +269,14 @@ class _ModelCheck:
 
 
 SUFFIXES = (".npy", ".bin", ".dat")
-"""Files that can hold an output: NumPy's, or raw bytes."""
+"""Suffixes of files that can hold an output: .npy, and raw bytes."""
 
 
 class DispatchOutput(NamedTuple):
-    """Where one dispatch puts its output. writes: the commands that write its resource to a file before another dispatch writes
-    the resource; replaced_by: the number of that dispatch command, None where there is none.
+    """The output of one dispatch command.
+
+    `writes`: writeFile commands of the output's resource before another dispatch overwrites the resource. `replaced_by`: the
+    number of the command that overwrites it; None if none does.
     """
 
     command: Dispatch
@@ -276,21 +286,21 @@ class DispatchOutput(NamedTuple):
 
     @property
     def in_file(self) -> bool:
-        """Whether a file of the model can be compared with it."""
+        """Return True if the model writes the output to a file that can be compared."""
         return any(write.target.lower().endswith(SUFFIXES) for write in self.writes)
 
 
 def dispatch_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """What each dispatch command of a model writes, by the command's number."""
+    """Return the output of each dispatch command of a model, by the command's number."""
     outputs: dict[int, DispatchOutput] = {}
     last: dict[str, int] = {}
     for number, command in enumerate(model.commands):
         if isinstance(command, Dispatch):
             output = wire_name(model.dispatchables[command.dispatchable].desc.operator.output)
             bound = model.buffer_bindings(command)[0][output]
-            before = last.get(bound.resource)
-            if before is not None:
-                outputs[before] = outputs[before]._replace(replaced_by=number)
+            previous = last.get(bound.resource)
+            if previous is not None:
+                outputs[previous] = outputs[previous]._replace(replaced_by=number)
             outputs[number] = DispatchOutput(command, bound, [])
             last[bound.resource] = number
         elif isinstance(command, WriteFile) and command.resource in last:

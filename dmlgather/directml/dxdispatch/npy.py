@@ -1,4 +1,4 @@
-"""Values in files: which files a model may read, NumPy's .npy files, which store their own type, and raw bytes (.dat, .bin)."""
+"""Initial values in .npy files, which store their type, and in files of raw bytes; access to the files that a model may read."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if it
 
 @dataclass(frozen=True)
 class StoredValues(Values):
-    """Values in a file, read when they are written to the buffer.
+    """Values in a file, which `write` reads.
 
-    stored: the file's own type, which may be big-endian. shape: of a .npy, else [count]. offset: where the data begin, bytes.
+    `stored`: the type in the file, which may be big-endian. `shape`: of a .npy, else [count]. `offset`: of the data in the
+    file, in bytes.
     """
 
     data_type: DataType
@@ -44,11 +45,11 @@ class StoredValues(Values):
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes for the elements in C order, where the file has them in Fortran's."""
+        """Return the bytes for a copy in C order if the file is in Fortran order; else 0."""
         return self.bytes if self.fortran_order else 0
 
     def write(self, out: NDArray[Any]) -> None:
-        """Read the file into out, shape [count]. FileError when it has changed since it was checked."""
+        """Read the file into `out`, shape [count]. FileError if it has become shorter since it was checked."""
         import numpy as np
 
         with open_regular(self.path) as (file, _):
@@ -63,7 +64,10 @@ class StoredValues(Values):
 
 
 def read_npy(path: Path) -> StoredValues:
-    """The values of a .npy file, by its header. FileError when it is no .npy file or its size contradicts its header."""
+    """Return the values of a .npy file, of which only the header is read.
+
+    FileError if it is no .npy file, or if its size contradicts its header.
+    """
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
         offset = file.tell()
@@ -85,7 +89,7 @@ def read_npy(path: Path) -> StoredValues:
 
 
 def read_raw(path: Path, data_type: DataType) -> StoredValues:
-    """A file of packed little-endian elements. FileError when it is empty or ends inside an element."""
+    """Return the values of a file of packed little-endian elements. FileError if it is empty or ends inside an element."""
     with open_regular(path) as (_, size):
         pass
     if size == 0:
@@ -110,8 +114,9 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether elements are in Fortran order, and type of the .npy file that starts here; then its elements are read next.
-    FileError when it is no .npy file, or of a version that cannot be read.
+    """Read the header of a .npy file: return its shape, True for Fortran order, and its type.
+
+    `file` is then at the first element. FileError if it is no .npy file, or of a version that cannot be read.
     """
     from numpy.lib import format as npy_format
 
@@ -125,11 +130,11 @@ def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtyp
         if version not in readers:
             raise FileError(f"is a .npy file of format version {version[0]}.{version[1]}; versions 1.0 and 2.0 can be read")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a header as Python 2 wrote it
+            warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote
             shape, fortran_order, dtype = readers[version](file)
     except FileError:
         raise
-    except Exception as error:  # the header is an untrusted Python literal; its parser raises many kinds of errors
+    except Exception as error:  # NumPy evaluates the header as a Python literal, which can raise many kinds of errors
         raise FileError(f"has no readable .npy header: {_first_line(error)}") from None
     if any(size < 0 for size in shape):
         raise FileError(f"has a negative size in its shape {shape}")
@@ -152,18 +157,24 @@ _NO_VALUES = {
         "is a container with a format of its own, not raw elements: save the array that is meant with numpy.save as .npy",
     ),
 }
-"""Why files cannot hold initial values, by suffix. Files with other suffixes are .npy or raw."""
+"""The reason why a file cannot hold initial values, by suffix. Files with other suffixes are .npy or raw."""
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files of one model. folder: of the model file. allow_outside: whether files anywhere may be read."""
+    """Access to a model's files of initial values.
+
+    `folder`: of the model file. `allow_outside`: True if files in all folders may be read.
+    """
 
     folder: Path
     allow_outside: bool = False
 
-    def found(self, source: str) -> Path:
-        """The file: beside the model, or else in the current folder. FileError when it lies in neither, links followed."""
+    def resolve(self, source: str) -> Path:
+        """Return the path of a file in the model's folder, else in the current folder.
+
+        FileError if the path, with links resolved, is in neither of them and `allow_outside` is False.
+        """
         beside = self.folder / source
         file = beside if os.path.lexists(beside) else Path(source)
         if not self.allow_outside and leads_outside(file, (self.folder, Path())):
@@ -174,8 +185,11 @@ class SourceFiles:
         return file
 
     def values(self, source: str, data_type: DataType) -> Values:
-        """The values in the file. data_type: of raw elements; UNKNOWN if it is not stated. FileError when they cannot be read."""
-        file = self.found(source)
+        """Return the values in a file. FileError if they cannot be read.
+
+        `data_type`: the type of raw elements; UNKNOWN if the model states none.
+        """
+        file = self.resolve(source)
         suffix = file.suffix.lower()
         try:
             if suffix in _NO_VALUES:
@@ -186,5 +200,5 @@ class SourceFiles:
                 raise FileError("holds raw bytes: 'initialValuesDataType' has to state their type")
             return read_raw(file, data_type)
         except FileError as error:
-            looked = "" if os.path.lexists(file) else f" (looked in {self.folder.absolute()} and {Path.cwd()})"
-            raise FileError(f"{error}{looked}") from None
+            searched = "" if os.path.lexists(file) else f" (looked in {self.folder.absolute()} and {Path.cwd()})"
+            raise FileError(f"{error}{searched}") from None

@@ -1,4 +1,4 @@
-"""Initial values of a resource: their number and type, and their elements, which are computed when a run needs them."""
+"""Initial values of a resource: their number and type, and their elements, which are computed only for a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 2**20
-"""Elements that a generated sequence computes at a time."""
+"""At most this many elements of a sequence are computed at a time."""
 
 _NAMED = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
@@ -36,11 +36,11 @@ _LETTERS = {
     DataType.UINT16: "H",
     DataType.UINT8: "B",
 }
-"""What `struct` calls the types: reading a file does without NumPy."""
+"""The format characters of `struct`, which is used so that checking a file does not import NumPy."""
 
 
 class ValueFitError(ValueError):
-    """A value does not fit the resource's type. index: of the value in a list; None for a single value."""
+    """A value does not fit the resource's type. `index`: of the value in a list; None for a single value."""
 
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -55,22 +55,22 @@ class Values(ABC):
 
     @property
     def bytes(self) -> int:
-        """Bytes of all values, packed."""
+        """Return the bytes of all values, without padding."""
         return self.count * self.data_type.bytes
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that `write` needs in addition to `out`, if they grow with the values."""
+        """Return the bytes of temporary memory that `write` needs, as far as they grow with the number of values."""
         return 0
 
     @abstractmethod
     def write(self, out: NDArray[Any]) -> None:
-        """Write all values; out: [count] of `dtype_of(data_type)`, every element is written."""
+        """Write all values to `out`, shape [count], type `dtype_of(data_type)`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Listed(Values):
-    """`[1, 2, "nan"]`. packed: the bytes of the values, little-endian."""
+    """A list of values: `[1, 2, "nan"]`. `packed`: their bytes, little-endian."""
 
     data_type: DataType
     count: int
@@ -84,7 +84,7 @@ class Listed(Values):
 
 @dataclass(frozen=True)
 class Constant(Values):
-    """`{"valueCount": 4, "value": 0}`."""
+    """A repeated value: `{"valueCount": 4, "value": 0}`."""
 
     data_type: DataType
     count: int
@@ -97,7 +97,7 @@ class Constant(Values):
 
 @dataclass(frozen=True)
 class Progression(Values):
-    """`{"valueCount": 4, "valueStart": 1, "valueDelta": 2.5}`: each value is the one before it plus the delta, in the type."""
+    """A sequence: `{"valueCount": 4, "valueStart": 1, "valueDelta": 2.5}`. Each sum is rounded to the data type."""
 
     data_type: DataType
     count: int
@@ -105,66 +105,66 @@ class Progression(Values):
     delta: Any
 
     def write(self, out: NDArray[Any]) -> None:
-        at = 0
+        offset = 0
         for chunk in self.chunks():
-            out[at : at + chunk.size] = chunk
-            at += chunk.size
+            out[offset : offset + chunk.size] = chunk
+            offset += chunk.size
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """The values, at most `CHUNK` at a time."""
+        """Yield the values, at most `CHUNK` at a time."""
         import numpy as np
 
         dtype = dtype_of(self.data_type)
         current = dtype.type(self.start)
-        for at in range(0, self.count, CHUNK):
-            steps = np.full(min(CHUNK, self.count - at), self.delta, dtype)
+        for offset in range(0, self.count, CHUNK):
+            steps = np.full(min(CHUNK, self.count - offset), self.delta, dtype)
             steps[0] = current
-            with np.errstate(over="ignore", invalid="ignore"):  # `progression` checks for overflow; inf is a value
+            with np.errstate(over="ignore", invalid="ignore"):  # `progression` has checked for overflow; start may be inf
                 values = np.add.accumulate(steps, dtype=dtype)
                 current = (values[-1:] + dtype.type(self.delta))[0]
             yield values
 
 
-def listed(data_type: DataType, given: Sequence[Any]) -> Listed:
-    """The listed values in their type. ValueFitError for the first that does not fit."""
-    whole = data_type.index_type is not None
-    if set(map(type, given)) <= ({int} if whole else {int, float}):
+def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
+    """Return a list of JSON values in a data type. ValueFitError for the first value that does not fit."""
+    integral = data_type.index_type is not None
+    if set(map(type, entries)) <= ({int} if integral else {int, float}):
         try:
-            if whole or all(map(isfinite, given)):
-                return Listed(data_type, len(given), _packed(data_type, given))
-        except (OverflowError, struct.error):  # the loop below says which value does not fit
+            if integral or all(map(isfinite, entries)):
+                return Listed(data_type, len(entries), _packed(data_type, entries))
+        except (OverflowError, struct.error):  # the loop below finds the value that does not fit
             pass
-    found = []
-    for index, value in enumerate(given):
+    numbers = []
+    for index, entry in enumerate(entries):
         try:
-            found.append(scalar(data_type, value))
+            numbers.append(scalar(data_type, entry))
         except ValueFitError as error:
             raise ValueFitError(str(error), index) from None
-    return Listed(data_type, len(found), _packed(data_type, found))
+    return Listed(data_type, len(numbers), _packed(data_type, numbers))
 
 
 def _packed(data_type: DataType, numbers: Sequence[float]) -> bytes:
-    """The bytes of numbers, little-endian. struct.error or OverflowError where one does not fit."""
+    """Return the little-endian bytes of numbers. struct.error or OverflowError if one does not fit."""
     return struct.pack(f"<{len(numbers)}{_LETTERS[data_type]}", *numbers)
 
 
-def scalar(data_type: DataType, given: Any) -> Any:
-    """One JSON value as an int, or as a float that the type has. ValueFitError names the value and what the type holds."""
-    named = isinstance(given, str) and given.lower() in _NAMED
-    if isinstance(given, bool) or not (isinstance(given, int | float) or named):
-        hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(given, str) else ""
-        raise ValueFitError(f"expected a number of type {data_type.name}, got {shown_value(given)}{hint}")
+def scalar(data_type: DataType, entry: Any) -> Any:
+    """Return a JSON value as an int, or as a float rounded to the data type. ValueFitError if it does not fit."""
+    is_word = isinstance(entry, str) and entry.lower() in _NAMED
+    if isinstance(entry, bool) or not (isinstance(entry, int | float) or is_word):
+        hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(entry, str) else ""
+        raise ValueFitError(f"expected a number of type {data_type.name}, got {shown_value(entry)}{hint}")
     if data_type.index_type is not None:
         low, high = _limits(data_type)
-        if not isinstance(given, int):
-            raise ValueFitError(f"{shown_value(given)} is no integer, but the values are {data_type.name}")
-        if not low <= given <= high:
-            raise ValueFitError(f"{shown_value(given)} does not fit {data_type.name}, which holds {low} … {high}")
-        return given
-    if named:
-        return _NAMED[given.lower()]
+        if not isinstance(entry, int):
+            raise ValueFitError(f"{shown_value(entry)} is no integer, but the values are {data_type.name}")
+        if not low <= entry <= high:
+            raise ValueFitError(f"{shown_value(entry)} does not fit {data_type.name}, which holds {low} … {high}")
+        return entry
+    if is_word:
+        return _NAMED[entry.lower()]
     try:
-        value: float = struct.unpack(f"<{_LETTERS[data_type]}", _packed(data_type, [float(given)]))[0]
+        value: float = struct.unpack(f"<{_LETTERS[data_type]}", _packed(data_type, [float(entry)]))[0]
     except OverflowError:
         value = float("inf")
     if not isfinite(value):
@@ -172,43 +172,45 @@ def scalar(data_type: DataType, given: Any) -> Any:
 
         largest = np.finfo(dtype_of(data_type)).max
         raise ValueFitError(
-            f'{shown_value(given)} does not fit {data_type.name}, which holds -{largest} … {largest}; infinity is written "inf"'
+            f'{shown_value(entry)} does not fit {data_type.name}, which holds -{largest} … {largest}; infinity is written "inf"'
         )
     return value
 
 
 def _limits(data_type: DataType) -> tuple[int, int]:
-    """The smallest and the largest value of a type of integers."""
     bits, signed = 8 * data_type.bytes, data_type.name.startswith("INT")
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
 
 def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Progression:
-    """The sequence from `start` by steps of `delta`, both of the type. ValueFitError when it leaves the type's range."""
-    found = Progression(data_type, count, start, delta)
+    """Return the sequence start, start + delta, …. ValueFitError if it leaves the type's range.
+
+    Example: UINT8, start 250, delta 4. 250 and 254 fit; value (255 - 250) div 4 + 1 = 2 would be 258.
+    """
+    sequence = Progression(data_type, count, start, delta)
     if data_type.index_type is not None:
         low, high = _limits(data_type)
         first, step = int(start), int(delta)
         last = first + (count - 1) * step
         if low <= last <= high:
-            return found
+            return sequence
         number = (high - first) // step + 1 if step > 0 else (first - low) // -step + 1
         shown = str(first + number * step)
     elif not (isfinite(start) and isfinite(delta)):
-        return found
+        return sequence
     else:
         import numpy as np
 
         if abs(float(start) + (count - 1) * float(delta)) <= float(np.finfo(dtype_of(data_type)).max):
-            return found
+            return sequence
         number = 0
-        for chunk in found.chunks():
+        for chunk in sequence.chunks():
             finite = np.isfinite(chunk)
             if not finite.all():
                 number += int(np.argmin(finite))
                 break
             number += chunk.size
         else:
-            return found  # rounding keeps the sum from growing that far
+            return sequence  # rounding stops the growth: 65504 + 1 is 65504 in FLOAT16
         shown = "infinity"
     raise ValueFitError(f"value {number} of the sequence would be {shown}, which does not fit {data_type.name}")

@@ -1,5 +1,6 @@
-"""The objects of a model file as they are written: keys, types of values, defaults. The reader and the JSON Schema use these
-classes; what values mean together is checked where they are used.
+"""The JSON objects of a model file: keys, types of values and defaults, for the reader and the JSON Schema.
+
+Relations between values are checked where the values are used.
 
 Source: DxDispatch's guide and model schema (microsoft/DirectML, DxDispatch/doc/Guide.md and models/_schema.json).
 """
@@ -38,14 +39,14 @@ def _no_number(value: Any) -> Any:
 
 
 DataTypeName = Annotated[DataTypeField, BeforeValidator(plainly(_no_number))]
-"""A DataType by its name, with or without DirectML's prefix."""
+"""The name of a DataType, with or without DirectML's prefix."""
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
-"""A number, or "nan", "inf", "-inf"; the data type decides which are valid."""
+"""A number, or "nan", "inf" or "-inf". Whether it is valid depends on the data type."""
 
 
 class WirePart(BuiltOnUse):
-    """One object of a model file. Unknown keys are kept, so that they can be reported."""
+    """One object of a model file. Unknown keys are kept, to be reported."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -60,12 +61,12 @@ class WirePart(BuiltOnUse):
 
 @cache
 def names(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The keys of a model's fields, as they are written in a file."""
+    """Return the JSON keys of a model's fields."""
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
 class ConstantValues(WirePart):
-    """The same value, `valueCount` times."""
+    """One value, repeated `valueCount` times."""
 
     value_count: Count
     """Number of values."""
@@ -75,7 +76,7 @@ class ConstantValues(WirePart):
 
 
 class SequenceValues(WirePart):
-    """valueStart, then each value plus valueDelta."""
+    """The values valueStart, valueStart + valueDelta, …."""
 
     value_count: Count
     """Number of values."""
@@ -84,15 +85,15 @@ class SequenceValues(WirePart):
     """The first value."""
 
     value_delta: Scalar
-    """What is added from one value to the next, in the data type."""
+    """Difference of neighbouring values. Each sum is rounded to the data type."""
 
 
 class FileValues(WirePart):
     """Values in a file."""
 
     source_path: str
-    """A .npy file, whose stored type is used, or raw packed elements; searched in the model's folder, then in the current one.
-    Other places are refused unless --allow-outside is given."""
+    """A .npy file, or a file of raw elements without padding, in the model's folder or else in the current one. Files in other
+    folders are refused unless --allow-outside is given."""
 
 
 def _kind_of_values(value: Any) -> str | None:
@@ -135,47 +136,47 @@ class ResourcePart(WirePart):
     """The type of the values; may be left out for .npy files."""
 
     initial_values_offset_in_bytes: Bytes = 0
-    """Where in the buffer the values begin; the bytes before and after them are zero."""
+    """Offset of the values in the buffer; the bytes before and after them are zero."""
 
     size_in_bytes: Bytes | None = None
-    """The buffer's size, rounded up to 4; at least offset and values, which is the default."""
+    """Size of the buffer, rounded up to a multiple of 4. Default, and minimum: the offset plus the bytes of the values."""
 
     resample_size: Any = None
-    """Of images, which are refused."""
+    """For images, which are refused."""
 
     resample_mode: Any = None
-    """Of images, which are refused."""
+    """For images, which are refused."""
 
 
 class BindingPart(WirePart):
-    """A resource, or a part of it, for one tensor."""
+    """A resource, or a part of it, that a tensor is bound to."""
 
     name: str
-    """The resource."""
+    """Name of the resource."""
 
     element_offset: Elements = 0
-    """Where the tensor begins, in elements of the resource's data type."""
+    """Offset of the tensor in the resource, in elements of the resource's data type."""
 
     element_count: Elements | None = None
-    """Of shader views; the tensor's size is used instead."""
+    """For shader views; a tensor has its own size."""
 
     element_stride: Elements | None = None
-    """Of shader views."""
+    """For shader views."""
 
     element_size_in_bytes: Elements | None = None
-    """Bytes of one element that `elementOffset` counts, instead of the resource's."""
+    """Bytes of one element of `elementOffset`. Default: those of the resource's data type."""
 
     format: Any = None
-    """Of shader views."""
+    """For shader views."""
 
     counter: Any = None
-    """Of shader views."""
+    """For shader views."""
 
     counter_offset_bytes: Any = None
-    """Of shader views."""
+    """For shader views."""
 
     shape: Any = None
-    """Of ONNX models."""
+    """For ONNX models."""
 
 
 def _kind_of_binding(value: Any) -> str | None:
@@ -218,17 +219,17 @@ class Envelope(WirePart):
     """The keys around the structure of a DirectML operator."""
 
     execution_flags: ExecutionFlags = Field(default=["NONE"])
-    """DML_EXECUTION_FLAGS, accepted; moving data is exact with any of them."""
+    """DML_EXECUTION_FLAGS. They do not change the result."""
 
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
-    """Accepted; both give the same result."""
+    """How DxDispatch compiles the operator. It does not change the result."""
 
     bindings: dict[str, Binding] = Field(default={})
-    """Resources for the inputs that DirectML owns (OWNED_BY_DML), bound when the operator is initialised."""
+    """Resources for OWNED_BY_DML inputs, bound at initialisation."""
 
 
 class DispatchPart(WirePart):
-    """Run a dispatchable."""
+    """A command that runs a dispatchable."""
 
     type: Literal["dispatch"]
     """The kind of command."""
@@ -240,11 +241,11 @@ class DispatchPart(WirePart):
     """A resource for each tensor of the operator, by the tensor's field name ("InputTensor")."""
 
     thread_group_count: Any = None
-    """Of shaders."""
+    """For shaders."""
 
 
 class PrintPart(WirePart):
-    """Print a resource: as many elements as it has initial values, of their type."""
+    """A command that prints a resource, in the type and number of its initial values."""
 
     type: Literal["print"]
     """The kind of command."""
@@ -253,11 +254,11 @@ class PrintPart(WirePart):
     """Name of the resource."""
 
     verbose: bool = False
-    """One line per element, with its number and its bits."""
+    """Print each element on a line, with its number and its bits."""
 
 
 class WriteFilePart(WirePart):
-    """Write a resource to a file: .npy with the shape of the dispatch that wrote it, anything else as raw bytes."""
+    """A command that writes a resource to a .npy file or, with any other suffix, to a file of raw bytes."""
 
     type: Literal["writeFile"]
     """The kind of command."""
@@ -269,7 +270,7 @@ class WriteFilePart(WirePart):
     """The file, inside the output folder; symbolic links there are not followed."""
 
     dimensions: list[Count] | None = None
-    """Shape of the .npy, in elements of the resource's data type. Default: OutputTensor's Sizes."""
+    """Shape of the .npy. Default: OutputTensor's Sizes of the last dispatch that wrote the resource."""
 
 
 CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discriminator="type")]
@@ -277,5 +278,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope.model_construct()
-"""The envelope of most operators: all defaults."""
+"""An envelope with all defaults, which most operators have."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart, config=ConfigDict(defer_build=True))

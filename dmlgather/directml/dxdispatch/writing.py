@@ -1,7 +1,7 @@
-"""Write models: a checked model with its values in .npy files beside it, or a descriptor with its inputs.
+"""Writing of models: a checked model, or a descriptor with its inputs, with values in .npy files beside the model.
 
-DxDispatch on Windows can read the files: their names are ASCII without characters that Windows forbids, .npy files are of version
-1.0, in C order and little-endian, and every path is relative to the model.
+DxDispatch on Windows can read the files: names are ASCII without characters that Windows forbids, .npy files have version 1.0,
+C order and little-endian elements, and all paths are relative to the model.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from dmlgather.files import FileError, staged, writing
 NAME = "case.json"
 """The name of the model in the folder of a case."""
 
-OUTSIDE = 2
-"""How far a random index is at most outside the valid range."""
+MOST_OUTSIDE = 2
+"""Random indices are at most this far outside the valid range."""
 
 
 def model_path(case: Path) -> Path:
-    """The model file of a case, which a user names by a file or a folder."""
+    """Return the model file of a case that is named by its file or its folder."""
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
 def beside(target: Path, name: str) -> str:
-    """The name of another file of the case whose model is `target`."""
+    """Return the name of another file of the case whose model is `target`."""
     return f"{plain(target.stem)}.{name}"
 
 
 def plain(name: str, longest: int = 40) -> str:
-    """A name from a model, changed so that it can be part of a file's name on any system."""
+    """Return a name from a model without characters that a system may forbid in file names."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:longest]
 
 
 def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) -> Path:
-    """Write `model` and the initial values of its resources; the path of the model file. Parts that dmlgather does not know are
-    left out. Commands at the end write the outputs that no writeFile command of the model writes, except `lost_outputs`.
+    """Write `model` and the initial values of its resources; return the path of the model file.
 
-    FileError when a file cannot be written or would overwrite one that the model is read from, or one of `made_from`; then
-    nothing is written.
+    Each ForeignPart is left out. For each output that no command of the model writes to a file, a writeFile command is added at
+    the end, except for `lost_outputs`. FileError if a file cannot be written, or would replace a file of the model or one of
+    `made_from`; then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
@@ -73,22 +73,20 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
             if resource.offset:
                 resources[name]["initialValuesOffsetInBytes"] = resource.offset
             resources[name]["sizeInBytes"] = resource.size
-        dispatchables = {name: _dispatchable(found) for name, found in model.dispatchables.items()}
-        commands = [_command(command) for command in (*model.commands, *_replays(model, target))]
+        dispatchables = {name: _dispatchable(part) for name, part in model.dispatchables.items()}
+        commands = [_command(command) for command in (*model.commands, *_added_commands(model, target))]
         _write(stage / target.name, resources, dispatchables, commands)
     return target
 
 
 def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """The outputs that no file holds after the model's case has run, by number of the dispatch command: another dispatch writes
-    the resource before the case's end, and no writeFile command comes before that.
-    """
+    """Return the outputs that another dispatch overwrites before a writeFile command, by number of their dispatch command."""
     outputs = dispatch_outputs(model).items()
     return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
 
 
-def _replays(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
-    """The commands that the case of a model adds, at the end, so that the numbers of the model's own commands stay."""
+def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
+    """Yield a writeFile command for each output that is in no file and is not lost."""
     for number, output in dispatch_outputs(model).items():
         if not output.in_file and output.replaced_by is None:
             name = beside(target, f"out{number}_{plain(output.command.dispatchable)}.replayed.npy")
@@ -96,10 +94,10 @@ def _replays(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
 
 
 def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
-    """Write a model that dispatches `desc` once and writes its output to a .npy file; the path of the model file.
+    """Write a model that dispatches `desc` once and writes the output to a .npy file; return the path of the model file.
 
-    inputs: one buffer per input tensor, as `buffers` lays them out. FileError when it cannot be written, or when one of the files
-    `made_from` would be overwritten; then nothing is written.
+    `inputs`: one buffer per input tensor, shape [count]. FileError if a file cannot be written or would replace one of
+    `made_from`; then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, Any] = {}
@@ -117,9 +115,9 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
 
 
 def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
-    """Write the model `file` that dispatches `desc` once and writes the output's resource to the path `written`.
+    """Write the model `file`, which dispatches `desc` once and writes the output's resource to the path `written`.
 
-    resources: of the model. bound: the resource of each tensor, by DirectML's names. FileError when it cannot be written.
+    `resources`: of the model. `bound`: the resource of each tensor, by DirectML's names. FileError if it cannot be written.
     """
     owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
@@ -133,56 +131,56 @@ def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any],
 
 
 def sources(model: CheckedFile) -> list[Path]:
-    """The files that a model is read from: its own, and those of its values."""
+    """Return the files of a model: the model file, and those of initial values."""
     files = [resource.file for resource in model.resources.values()]
     return [Path(model.file), *(file for file in files if file is not None)]
 
 
 def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
-    """The initial values of a resource of `model`, shape [count]. FileError, with both files, when they cannot be read."""
-    found = np.empty(resource.values.count, dtype_of(resource.data_type))
+    """Return the initial values of a resource of `model`, shape [count]. FileError, with both files, if they cannot be read."""
+    values = np.empty(resource.values.count, dtype_of(resource.data_type))
     try:
-        resource.values.write(found)
+        resource.values.write(values)
     except FileError as error:
         raise FileError(f"{model.file}: {resource.file} {error}") from None
-    return found
+    return values
 
 
 def count(tensor: BufferTensorDesc) -> int:
-    """The number of elements of the smallest buffer that holds the tensor."""
+    """Return the number of elements of the smallest buffer that holds the tensor."""
     return -(-tensor.total_bytes // tensor.data_type.bytes)
 
 
 def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
-    """A buffer per input tensor, shape [count]: random bits, and indices some of which are out of range. Determined by `seed`."""
+    """Return a buffer per input tensor, shape [count]: random bits for data, and indices of which some are out of range."""
     random = np.random.default_rng(seed)
     limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
-    made = []
+    inputs = []
     for number, tensor in enumerate(map(desc.tensor, desc.operator.inputs)):
         dtype = dtype_of(tensor.data_type)
-        made.append(_indices(random, count(tensor), dtype, limit) if number else _bits(random, count(tensor), dtype))
-    return made
+        inputs.append(_indices(random, count(tensor), dtype, limit) if number else _bits(random, count(tensor), dtype))
+    return inputs
 
 
 def _bits(random: np.random.Generator, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    made = np.empty(count, dtype)
-    for chunk in chunks(made):
+    data = np.empty(count, dtype)
+    for chunk in chunks(data):
         chunk[...] = np.frombuffer(random.bytes(chunk.nbytes), dtype)
-    return made
+    return data
 
 
 def _indices(random: np.random.Generator, count: int, dtype: np.dtype[Any], limit: int) -> NDArray[Any]:
     bounds = np.iinfo(dtype)
-    low = -limit - OUTSIDE if bounds.min < 0 else 0
-    high = limit + OUTSIDE
-    made = np.empty(count, dtype)
-    for chunk in chunks(made):
+    low = -limit - MOST_OUTSIDE if bounds.min < 0 else 0
+    high = limit + MOST_OUTSIDE
+    indices = np.empty(count, dtype)
+    for chunk in chunks(indices):
         chunk[...] = random.integers(max(low, bounds.min), min(high, bounds.max), chunk.size, dtype, endpoint=True)
-    return made
+    return indices
 
 
-def _dispatchable(found: Dispatchable) -> dict[str, Any]:
-    return {**found.desc.document(), **({"bindings": _bindings(found.initial_bindings)} if found.initial_bindings else {})}
+def _dispatchable(part: Dispatchable) -> dict[str, Any]:
+    return {**part.desc.document(), **({"bindings": _bindings(part.initial_bindings)} if part.initial_bindings else {})}
 
 
 def _command(command: Command) -> dict[str, Any]:
@@ -192,8 +190,8 @@ def _command(command: Command) -> dict[str, Any]:
         case Print():
             return {"type": "print", "resource": command.resource, **({"verbose": True} if command.verbose else {})}
         case WriteFile():
-            stated = {} if command.dimensions is None else {"dimensions": list(command.dimensions)}
-            return {"type": "writeFile", "resource": command.resource, "targetPath": command.target, **stated}
+            optional = {} if command.dimensions is None else {"dimensions": list(command.dimensions)}
+            return {"type": "writeFile", "resource": command.resource, "targetPath": command.target, **optional}
 
 
 def _bindings(bindings: Sequence[FieldBinding]) -> dict[str, Any]:
@@ -203,19 +201,19 @@ def _bindings(bindings: Sequence[FieldBinding]) -> dict[str, Any]:
 def _source(source: BindingSource) -> str | dict[str, Any]:
     if not source.element_offset:
         return source.resource
-    stated = {} if source.element_bytes is None else {"elementSizeInBytes": source.element_bytes}
-    return {"name": source.resource, "elementOffset": source.element_offset, **stated}
+    optional = {} if source.element_bytes is None else {"elementSizeInBytes": source.element_bytes}
+    return {"name": source.resource, "elementOffset": source.element_offset, **optional}
 
 
 def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str) -> str:
-    """Save values for the model at `target`; the file's name."""
+    """Save values in the folder `stage` for the model at `target`; return the file's name."""
     file = beside(target, f"{number}_{plain(name)}.npy")
     save(array, stage / file)
     return file
 
 
 def save(array: NDArray[Any], file: Path) -> None:
-    """Write a .npy file as `write_npy` does. FileError when that is impossible."""
+    """Write a .npy file with `write_npy`. FileError if it cannot be written."""
     with writing(file, ()) as stream:
         write_npy(array, stream)
 

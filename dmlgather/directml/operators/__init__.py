@@ -1,4 +1,4 @@
-"""The declared operators. All other code takes what it needs to know of an operator from its declaration."""
+"""The declarations of the operators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dmlgather.directml.operators.slices import SLICE, SLICE1
 _DECLARED = (GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, SLICE, SLICE1, DEPTH_TO_SPACE1, SPACE_TO_DEPTH1)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType({operator.type: operator for operator in _DECLARED})
-"""Every operator by its DML_OPERATOR_TYPE name: "DML_OPERATOR_GATHER"."""
+"""All operators by their name in DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
 
 
 def operator_named(name: object) -> Operator:
-    """The operator called "GATHER" or "DML_OPERATOR_GATHER". ValueError, with the known names, for any other."""
+    """Return the operator called "GATHER" or "DML_OPERATOR_GATHER". ValueError for an unknown name."""
     full = name if isinstance(name, str) and name.startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
-    found = OPERATORS.get(full)
-    if found is None:
+    operator = OPERATORS.get(full)
+    if operator is None:
         known = ", ".join(operator.name for operator in _DECLARED)
         raise ValueError(f"unknown operator {name!r}; known operators are {known}")
-    return found
+    return operator

@@ -1,4 +1,4 @@
-"""DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1: declaration, rules, lowering, documented reference."""
+"""DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1: declaration, rules, lowering, documented pseudocode."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ DEPTH_SPACE_RULES = (
 
 
 def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """A copy, over the dimensions batch, channel, row of blocks, row in the block, column of blocks, column in the block."""
+    """Lower to a copy over the dimensions of `blocks`."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["input_tensor"], layouts["output_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": depth, "output_tensor": space}, depth.strides)
 
 
 def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B], B = BlockSize; see `_channel`. Source: [DS1]."""
+    """Return output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B], B = BlockSize; see `_channel`. [DS1]"""
     import numpy as np
 
     output = np.empty(desc.output_tensor.sizes, data.dtype)
@@ -89,14 +89,14 @@ def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any
 
 
 def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """The inverse copy, over the same dimensions."""
+    """Lower to the inverse copy of `lower_depth_to_space1`."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)
 
 
 def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w], B = BlockSize; see `_channel`. Source: [SD1]."""
+    """Return output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w], B = BlockSize; see `_channel`. [SD1]"""
     import numpy as np
 
     output = np.empty(desc.output_tensor.sizes, data.dtype)
@@ -107,7 +107,7 @@ def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any
 
 
 def _channel(desc: DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc, channels: int, c: int, row: int, column: int) -> int:
-    """Where the depth version has (row, column) of a block of channel c: counted (row, column, c) or (c, row, column). [DSO]"""
+    """Return the channel that holds (row, column) of a block of channel c: index (row, column, c) or (c, row, column). [DSO]"""
     if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return (row * desc.block_size + column) * channels + c
     return (c * desc.block_size + row) * desc.block_size + column

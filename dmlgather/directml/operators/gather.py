@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def _index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
-    found, rank = case.desc.index_dimensions, case.desc.indices_tensor.rank
-    if found > rank:
+    count, rank = case.desc.index_dimensions, case.desc.indices_tensor.rank
+    if count > rank:
         yield Fault(
             "IndexDimensions",
             expected=f"0 … {rank}",
-            got=str(found),
+            got=str(count),
             remedy=f"set it to the number of trailing dimensions of IndicesTensor {braces(case.desc.indices_tensor.sizes)} "
             "that hold indices",
         )
@@ -36,9 +36,9 @@ def _output_sizes(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     parts = (data[: desc.axis], indices[len(indices) - desc.index_dimensions :], data[desc.axis + 1 :])
-    before, last, behind = map(braces, parts)
+    lead, index, trail = map(braces, parts)
     reason = (
-        f"joined from {before} of InputTensor before Axis {desc.axis}, {last} of IndicesTensor and {behind} of InputTensor "
+        f"joined from {lead} of InputTensor before Axis {desc.axis}, {index} of IndicesTensor and {trail} of InputTensor "
         "behind Axis, with leading 1s as needed"
     )
     got = case.desc.output_tensor.sizes
@@ -58,7 +58,7 @@ def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
 
 
 def _left_of(count: int) -> str:
-    """The dimensions of IndicesTensor that hold no indices. count: IndexDimensions."""
+    """Return a text for the dimensions of IndicesTensor that hold no indices. `count`: IndexDimensions."""
     return (
         ("all dimensions", "the dimensions before the last one")[count]
         if count < 2
@@ -72,21 +72,21 @@ def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Itera
     count = case.desc.index_dimensions
     remedy = f"set {_left_of(count)} of IndicesTensor to 1, or raise IndexDimensions"
     if batch and batch[-1][0] >= axis:
-        (start, first), found = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
+        (start, first), sizes = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
         yield Fault(
             f"IndicesTensor.Sizes[{first}]",
             expected=f"1, or at most {max(axis - start, 0)} batch dimensions, as InputTensor {braces(data)} has between its "
             f"leading 1s and Axis {axis}",
-            got=f"{counted(len(found), 'dimension')} {braces(found)}, of {_left_of(count)} of {braces(indices)}",
+            got=f"{counted(len(sizes), 'dimension')} {braces(sizes)}, of {_left_of(count)} of {braces(indices)}",
             remedy=remedy,
         )
         return
-    for with_input, dimension in batch:
-        if indices[dimension] != data[with_input]:
+    for data_dim, index_dim in batch:
+        if indices[index_dim] != data[data_dim]:
             yield Fault(
-                f"IndicesTensor.Sizes[{dimension}]",
-                expected=f"1, or {data[with_input]} as InputTensor.Sizes[{with_input}]",
-                got=str(indices[dimension]),
+                f"IndicesTensor.Sizes[{index_dim}]",
+                expected=f"1, or {data[data_dim]} as InputTensor.Sizes[{data_dim}]",
+                got=str(indices[index_dim]),
                 remedy=remedy,
             )
 
@@ -95,7 +95,7 @@ def _batch_reading(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
     indices = case.desc.indices_tensor.sizes
     batch = gather_batch(case.desc)
     if batch:
-        pairs = ", ".join(f"dimension {dimension} with InputTensor's {with_input}" for with_input, dimension in batch)
+        pairs = ", ".join(f"dimension {index_dim} with InputTensor's {data_dim}" for data_dim, index_dim in batch)
         yield Fault(
             f"IndicesTensor.Sizes[{batch[0][1]}]",
             expected="1",
@@ -143,47 +143,47 @@ GATHER_ELEMENTS_RULES = (
 
 
 def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """One lookup on Axis; index dimensions and batch dimensions move it."""
+    """Lower to one lookup on Axis, with index strides in the index dimensions and the batch dimensions."""
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
-    rank, axis, real = len(data.sizes), desc.axis, desc.index_dimensions
-    moves_indices = {with_input: indices.strides[dimension] for with_input, dimension in gather_batch(desc)}
-    steps = [(data.strides[dim], moves_indices.get(dim, 0)) for dim in range(axis)]
-    steps += [(0, indices.strides[dim]) for dim in range(rank - real, rank)]
-    steps += [(data.strides[dim], 0) for dim in range(axis + 1, rank)]
-    # Aligned with the output's last dimension: dimensions that are removed or prepended have size 1.
-    steps = [(0, 0)] * (rank - len(steps)) + steps[max(len(steps) - rank, 0) :]
-    in_strides, index_strides = zip(*steps, strict=True)
+    rank, axis, count = len(data.sizes), desc.axis, desc.index_dimensions
+    batch_strides = {data_dim: indices.strides[index_dim] for data_dim, index_dim in gather_batch(desc)}
+    strides = [(data.strides[dim], batch_strides.get(dim, 0)) for dim in range(axis)]
+    strides += [(0, indices.strides[dim]) for dim in range(rank - count, rank)]
+    strides += [(data.strides[dim], 0) for dim in range(axis + 1, rank)]
+    # Align with the output's last dimension: dimensions that are removed or prepended have size 1.
+    strides = [(0, 0)] * (rank - len(strides)) + strides[max(len(strides) - rank, 0) :]
+    in_strides, index_strides = zip(*strides, strict=True)
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, axis, index_strides)])
 
 
 def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]; leading 1s as needed. Source: [G].
+    """Return output[lead…, i…, trail…] = input[lead…, indices[i…], trail…], with leading 1s. Source: [G].
 
-    Leading index dimensions that are not 1 are batch dimensions, paired with the first dimensions of the input that are not 1.
+    Leading index dimensions that are not 1 are batch dimensions, as in `gather_batch`.
     """
     import numpy as np
 
-    axis, real = desc.axis, desc.index_dimensions
-    batch = _without_leading_ones(indices.shape[: indices.ndim - real])
+    axis, count = desc.axis, desc.index_dimensions
+    batch = _without_leading_ones(indices.shape[: indices.ndim - count])
     batch_start = data.ndim - len(_without_leading_ones(data.shape))
-    unaligned = data.shape[:axis] + indices.shape[indices.ndim - real :] + data.shape[axis + 1 :]
+    unaligned = data.shape[:axis] + indices.shape[indices.ndim - count :] + data.shape[axis + 1 :]
     output = np.empty(unaligned, data.dtype)
     for c in np.ndindex(unaligned):
-        lead, i, trail = c[:axis], c[axis : axis + real], c[axis + real :]
-        leading = (0,) * (indices.ndim - real - len(batch)) + lead[batch_start : batch_start + len(batch)]
+        lead, i, trail = c[:axis], c[axis : axis + count], c[axis + count :]
+        leading = (0,) * (indices.ndim - count - len(batch)) + lead[batch_start : batch_start + len(batch)]
         output[c] = data[(*lead, position(indices[leading + i], data.shape[axis]), *trail)]
     return output.reshape(desc.output_tensor.sizes)
 
 
 def lower_gather_elements(desc: GatherElementsOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """One lookup on Axis that moves along every dimension."""
+    """Lower to one lookup on Axis, with index strides in every dimension."""
     in_strides = list(layouts["input_tensor"].strides)
     in_strides[desc.axis] = 0
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, desc.axis, layouts["indices_tensor"].strides)])
 
 
 def gather_elements_reference(desc: GatherElementsOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """output[c] = input[c with c[Axis] replaced by indices[c]]. Source: [GE]."""
+    """Return output[c] = input[c with indices[c] in place of c[Axis]]. Source: [GE]."""
     import numpy as np
 
     output = np.empty(indices.shape, data.dtype)

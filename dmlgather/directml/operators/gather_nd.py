@@ -28,12 +28,12 @@ def _indices_count(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault
     yield from _count("IndicesDimensionCount", desc.indices_dimension_count, "IndicesTensor", desc.indices_tensor.sizes)
 
 
-def _count(field: str, found: int, tensor: str, sizes: tuple[int, ...]) -> Iterator[Fault]:
-    if not 1 <= found <= len(sizes):
+def _count(field: str, count: int, tensor: str, sizes: tuple[int, ...]) -> Iterator[Fault]:
+    if not 1 <= count <= len(sizes):
         yield Fault(
             field,
             expected=f"1 … {len(sizes)}",
-            got=str(found),
+            got=str(count),
             remedy=f"set it to the number of trailing dimensions of {tensor} {braces(sizes)} that are used",
         )
 
@@ -66,14 +66,14 @@ def _tuple_range(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]:
 def _batch_sizes(case: DescriptorCase[GatherND1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
-    for step in range(desc.batch_dimension_count):
-        of_input = len(data) - desc.input_dimension_count + step
-        of_indices = len(indices) - desc.indices_dimension_count + step
-        if data[of_input] != indices[of_indices]:
+    for batch_dim in range(desc.batch_dimension_count):
+        data_dim = len(data) - desc.input_dimension_count + batch_dim
+        index_dim = len(indices) - desc.indices_dimension_count + batch_dim
+        if data[data_dim] != indices[index_dim]:
             yield Fault(
-                f"IndicesTensor.Sizes[{of_indices}]",
-                expected=f"{data[of_input]} as InputTensor.Sizes[{of_input}]: both are batch dimension {step}",
-                got=str(indices[of_indices]),
+                f"IndicesTensor.Sizes[{index_dim}]",
+                expected=f"{data[data_dim]} as InputTensor.Sizes[{data_dim}]: both are batch dimension {batch_dim}",
+                got=str(indices[index_dim]),
                 remedy="give both the same size (Strides of 0 repeat a batch of size 1), or lower BatchDimensionCount",
             )
 
@@ -111,8 +111,8 @@ def _output_sizes(case: DescriptorCase[GatherNDOperatorDesc]) -> Iterator[Fault]
     assert expected is not None
     data, indices = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes
     used = indices[len(indices) - case.desc.indices_dimension_count : -1]
-    behind = data[first_indexed(case.desc) + tuple_size(case.desc) :]
-    reason = f"joined from leading 1s, {braces(used)} of IndicesTensor and {braces(behind)} of InputTensor"
+    trailing = data[first_indexed(case.desc) + tuple_size(case.desc) :]
+    reason = f"joined from leading 1s, {braces(used)} of IndicesTensor and {braces(trailing)} of InputTensor"
     got = case.desc.output_tensor.sizes
     yield from compare_sizes("OutputTensor.Sizes", expected, got, reason, f"set OutputTensor.Sizes to {braces(expected)}")
 
@@ -146,27 +146,27 @@ GATHER_ND1_RULES = _rules(batched=True)
 
 
 def indexed_axes(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """The InputTensor dimensions that a tuple's components index."""
+    """Return the InputTensor dimensions that the components of a tuple index."""
     return tuple(range(first_indexed(desc), first_indexed(desc) + tuple_size(desc)))
 
 
 def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """One lookup per tuple component; batch dimensions move the input and the indices together."""
+    """Lower to one lookup per tuple component. Batch dimensions have a stride in the input and one in the indices."""
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axes = len(data.sizes), indexed_axes(desc)
     first_batch, first_index = rank - desc.input_dimension_count, rank - desc.indices_dimension_count
-    steps = [(0, indices.strides[dim]) for dim in range(first_index, rank - 1)]
-    for step in range(batch_count(desc)):
-        steps[step] = (data.strides[first_batch + step], indices.strides[first_index + step])
-    steps += [(data.strides[dim], 0) for dim in range(first_indexed(desc) + tuple_size(desc), rank)]
-    steps = [(0, 0)] * (rank - len(steps)) + steps
-    in_strides, index_strides = zip(*steps, strict=True)
+    strides = [(0, indices.strides[dim]) for dim in range(first_index, rank - 1)]
+    for batch_dim in range(batch_count(desc)):
+        strides[batch_dim] = (data.strides[first_batch + batch_dim], indices.strides[first_index + batch_dim])
+    strides += [(data.strides[dim], 0) for dim in range(first_indexed(desc) + tuple_size(desc), rank)]
+    strides = [(0, 0)] * (rank - len(strides)) + strides
+    in_strides, index_strides = zip(*strides, strict=True)
     lookups = [lookup(desc, layouts, axis, index_strides, component * indices.strides[-1]) for component, axis in enumerate(axes)]
     return plan(desc, layouts, in_strides, lookups=lookups)
 
 
 def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…]. Source: [GN], [GN1].
+    """Return output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…]. Source: [GN], [GN1].
 
     Only the last InputDimensionCount and IndicesDimensionCount dimensions are used; b is empty for GATHER_ND.
     """
@@ -179,8 +179,8 @@ def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices:
     used_data, used_indices = data.reshape(sizes), indices.reshape((*tuples, components))
     output = np.empty(tuples + sizes[batch + components :], data.dtype)
     for c in np.ndindex(tuples):
-        found = tuple(position(used_indices[(*c, k)], sizes[batch + k]) for k in range(components))
-        output[c] = used_data[c[:batch] + found]
+        positions = tuple(position(used_indices[(*c, k)], sizes[batch + k]) for k in range(components))
+        output[c] = used_data[c[:batch] + positions]
     return output.reshape(desc.output_tensor.sizes)
 
 

@@ -1,4 +1,4 @@
-"""The declaration of an operator, and what the declarations share: lookups and plans, and positions in documented pseudocode."""
+"""The declaration of an operator, and helpers of declarations: lookups, plans, and positions in documented pseudocode."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Layouts = Mapping[str, Layout]
 
 
 def index_type(data_type: DataType) -> IndexType:
-    """The index type of IndicesTensor's data type."""
-    found = data_type.index_type
-    assert found is not None, "a legal descriptor has integer indices"
-    return found
+    """Return the type of indices of a data type."""
+    kind = data_type.index_type
+    assert kind is not None, "a legal descriptor has integer indices"
+    return kind
 
 
 def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Sequence[int], component: int = 0) -> Lookup:
-    """The lookup of a position along InputTensor's `axis`. component: offset in the index tensor, in elements."""
+    """Return the lookup of a position along `axis` of InputTensor. `component`: offset in the index tensor, in elements."""
     return build_lookup(
         layouts["input_tensor"],
         layouts["indices_tensor"],
@@ -43,7 +43,7 @@ def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Seque
 def plan(
     desc: OperatorDesc, layouts: Layouts, in_strides: Sequence[int], in_offset: int = 0, lookups: Sequence[Lookup] = ()
 ) -> IndexPlan:
-    """The plan that reads InputTensor from element `in_offset` on with these strides and writes OutputTensor."""
+    """Return the plan that reads InputTensor with `in_strides`, starting at element `in_offset`, and writes OutputTensor."""
     return build(
         layouts["input_tensor"],
         layouts["output_tensor"],
@@ -57,24 +57,24 @@ def plan(
 
 
 def position(value: Any, size: int) -> int:
-    """The position along a dimension of `size` that an index value selects.
+    """Return the position along a dimension of `size` that an index value selects.
 
-    `size` is added once to a negative value, which only signed types have. A result that is outside is clamped.
+    `size` is added once to a negative value. A result out of range is clamped.
     """
-    found = int(value)
-    if found < 0:
-        found += size
-    return min(max(found, 0), size - 1)
+    index = int(value)
+    if index < 0:
+        index += size
+    return min(max(index, 0), size - 1)
 
 
-def looks_nothing_up(_: OperatorDesc) -> tuple[int, ...]:
-    """The dimensions that an operator without lookups indexes: none."""
+def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
+    """Return the indexed dimensions of an operator without lookups: none."""
     return ()
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: everything that other code needs to know of it."""
+    """The declaration of one operator. All other code takes its knowledge of operators from here."""
 
     name: str
     """Name within DML_OPERATOR_TYPE: "GATHER"."""
@@ -86,26 +86,26 @@ class Operator:
     """Class of its descriptors."""
 
     introduced: FeatureLevel
-    """The first feature level that has it."""
+    """First feature level that has the operator."""
 
     inputs: tuple[str, ...]
     """Fields of its input tensors, in binding order."""
 
     rules: tuple[Rule, ...]
-    """Its own rules, in addition to those of every tensor and of every operator."""
+    """Rules of the operator, in addition to those of every tensor and of every operator."""
 
     output_sizes: Callable[[Any], tuple[int, ...] | None]
-    """The output sizes that follow from a descriptor's other fields (for SLICE1 the largest); None where they are more than
-    its DimensionCount. The descriptor breaks no rule, except for the one on its output sizes."""
+    """Returns the output sizes that follow from a descriptor's other fields (for SLICE1 the largest); None if they are more
+    than its DimensionCount. The descriptor breaks no rule, except for that on output sizes."""
 
     lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
-    """The plan of a valid descriptor over the layouts of its tensors; an index out of range is clamped."""
+    """Returns the plan of a valid descriptor over layouts of its tensors, with the policy CLAMP."""
 
     reference: Callable[..., NDArray[Any]]
-    """The documented pseudocode: (descriptor, *input arrays of the described Sizes) -> array of OutputTensor's Sizes."""
+    """The documented pseudocode: (descriptor, *input arrays of shape Sizes) -> array of shape OutputTensor.Sizes."""
 
-    lookup_axes: Callable[[Any], tuple[int, ...]] = looks_nothing_up
-    """The dimension of InputTensor that each lookup of the plan indexes, in the plan's order; none by default."""
+    lookup_axes: Callable[[Any], tuple[int, ...]] = no_lookup_axes
+    """Returns the dimension of InputTensor that each lookup of the plan indexes, in the plan's order."""
 
     output: str = "output_tensor"
     """Field of its output tensor."""
@@ -115,15 +115,15 @@ class Operator:
 
     @property
     def type(self) -> str:
-        """Name of its DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
+        """Return the name in DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
         return f"DML_OPERATOR_{self.name}"
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
-        """Fields of its tensors in binding order: inputs, then the output."""
+        """Return the fields of the tensors in binding order: inputs, then the output."""
         return (*self.inputs, self.output)
 
     @property
     def table(self) -> tuple[Row, ...]:
-        """Its rows of the support table, oldest level first."""
+        """Return the operator's rows of the support table, oldest level first."""
         return rows_of(self.name)

@@ -70,7 +70,7 @@ def _nonzero_strides(case: DescriptorCase[AnySlice]) -> Iterator[Fault]:
 def _slice_sizes(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
     output = case.desc.output_tensor.sizes
     if len(case.desc.sizes) != len(output):
-        return  # DML601 or DML602 says so
+        return  # DML601 or DML602 reports it
     remedy = f"set Sizes to {braces(output)}, or OutputTensor.Sizes to {braces(case.desc.sizes)}"
     yield from compare_sizes("Sizes", output, case.desc.sizes, "OutputTensor's sizes", remedy)
 
@@ -92,7 +92,11 @@ def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
 
 
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
-    """Values of single fields that keep a slice inside a dimension of size `limit`; first those that keep the output's size."""
+    """Return the remedy with values that keep a slice inside a dimension of size `limit`; first those that keep Sizes.
+
+    `step`: the number of elements inside. `entry`: offset, size and stride. Example: (offset, size, stride) = (2, 4, 3) in size
+    10 ends at 2 + 3·3 = 11. A stride of (9 - 2) div 3 = 2 ends at 8; an offset of 9 - 3·3 = 0 ends at 9.
+    """
     offset, size, stride = entry
     values = []
     if size > 1 and (most := (limit - 1 - offset) // (size - 1)) >= 1:
@@ -132,25 +136,25 @@ def _window_inside(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
 def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
     desc = case.desc
     for axis, most in enumerate(slice1_output(desc)):
-        found = desc.output_tensor.sizes[axis]
-        if found > most:
+        output = desc.output_tensor.sizes[axis]
+        if output > most:
             offset, size = desc.input_window_offsets[axis], desc.input_window_sizes[axis]
             stride = abs(desc.input_window_strides[axis])
             values = [f"OutputTensor.Sizes[{axis}] to {most} or less"]
-            if (step := (size - 1) // (found - 1)) >= 1:
+            if (step := (size - 1) // (output - 1)) >= 1:
                 values.append(f"InputWindowStrides[{axis}] to {step} or -{step}")
-            if offset + (needed := 1 + (found - 1) * stride) <= desc.input_tensor.sizes[axis]:
+            if offset + (needed := 1 + (output - 1) * stride) <= desc.input_tensor.sizes[axis]:
                 values.append(f"InputWindowSizes[{axis}] to {needed}")
             yield Fault(
                 f"OutputTensor.Sizes[{axis}]",
                 expected=f"1 … {most}: 1 + ({size} - 1) div {stride}",
-                got=str(found),
+                got=str(output),
                 remedy=f"set {alternatives(values)}",
             )
 
 
 _FORM = (*SIZES, "DML602")
-"""Rules that have to hold before the slice's arrays can be compared with the tensors, dimension by dimension."""
+"""`needs` of a rule that compares the slice's arrays with the tensors in each dimension."""
 
 _COMMON = (
     Rule("DML601", _array_lengths),
@@ -172,19 +176,19 @@ SLICE1_RULES = (
 )
 
 
-def _walk(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps: Sequence[int]) -> IndexPlan:
+def _strided(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps: Sequence[int]) -> IndexPlan:
     strides = layouts["input_tensor"].strides
     in_offset = sum(start * stride for start, stride in zip(starts, strides, strict=True))
     return plan(desc, layouts, [step * stride for step, stride in zip(steps, strides, strict=True)], in_offset)
 
 
 def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Starts at Offsets, with steps of Strides."""
-    return _walk(desc, layouts, desc.offsets, desc.strides)
+    """Lower to a copy that starts at Offsets, with steps of Strides."""
+    return _strided(desc, layouts, desc.offsets, desc.strides)
 
 
 def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """output[c] = input[Offsets + Strides·c]. Source: [S]."""
+    """Return output[c] = input[Offsets + Strides·c]. Source: [S]."""
     import numpy as np
 
     output = np.empty(desc.sizes, data.dtype)
@@ -194,14 +198,14 @@ def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]
 
 
 def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Starts at each window's first element, or at its last where the stride is negative."""
+    """Lower to a copy that starts at the window's first element, or at its last in dimensions with negative strides."""
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     starts = [offset if stride > 0 else offset + size - 1 for offset, size, stride in windows]
-    return _walk(desc, layouts, starts, desc.input_window_strides)
+    return _strided(desc, layouts, starts, desc.input_window_strides)
 
 
 def slice1_reference(desc: Slice1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """output[c] = window[|stride|·c], where the window is reversed along dimensions with negative strides. Source: [S1]."""
+    """Return output[c] = window[|stride|·c]; the window is reversed in dimensions with negative strides. Source: [S1]."""
     import numpy as np
 
     window = data

@@ -1,4 +1,4 @@
-"""What a rule is, and how rules run: in order; a rule is skipped if a rule that it needs failed or was skipped."""
+"""Rules, the cases that they check, and a function that runs them in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
 class DescriptorCase(Generic[D_co]):
-    """What the rules of an operator check: a descriptor at a feature level. tensors: the descriptor's, in binding order."""
+    """A descriptor at a feature level, for the rules of operators. `tensors`: its tensors in binding order."""
 
     __slots__ = ("desc", "level", "tensors")
 
@@ -33,7 +33,7 @@ class DescriptorCase(Generic[D_co]):
 
 
 class TensorCase(NamedTuple):
-    """What the rules of a tensor check: one tensor of a descriptor at a feature level."""
+    """One tensor of a descriptor at a feature level, for the rules of tensors."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -43,22 +43,22 @@ class TensorCase(NamedTuple):
 
     @property
     def operator(self) -> str:
-        """The operator's name, as in the support table."""
+        """Return the operator's name, as in the support table."""
         return self.desc.operator.name
 
     @property
     def table(self) -> tuple[Row, ...]:
-        """The operator's rows of the support table."""
+        """Return the operator's rows of the support table."""
         return rows_of(self.operator)
 
     @property
     def row(self) -> Row | None:
-        """The row in force for the tensor; None where the operator is newer than the level."""
+        """Return the tensor's row of the support table at the level; None if the operator is newer."""
         return row_at(self.operator, self.name, self.level)
 
 
 class Fault(NamedTuple):
-    """One place where a rule does not hold. The rule's code adds message, severity and, unless stated here, source."""
+    """One place where a rule does not hold. The rule's code adds message, severity and, if it is None here, source."""
 
     path: str
     expected: str
@@ -71,10 +71,10 @@ class Fault(NamedTuple):
 class Rule(NamedTuple):
     """One rule.
 
-    code: one of `CODES`, which has its message, severity and source. check: yields the faults of a case. needs: codes of earlier
-    rules that have to hold before this one can be checked. alternatives: fields in which the mistake may lie; the remedy names
-    each value of them that gives the stated output, else those that fix this fault and cause no other. about: for a rule of
-    tensors, the optional field that it checks; the rule is not run where that field is left out.
+    `code`: a key of `CODES`, which has message, severity and source. `check`: yields the faults of a case. `needs`: codes of
+    earlier rules; the rule is skipped if one of them failed or was skipped. `alternatives`: fields that may have caused the
+    fault; the remedy suggests values for them. `about`: for a rule of tensors, the optional field that it checks; the rule does
+    not run for tensors without that field.
     """
 
     code: str
@@ -93,27 +93,31 @@ _DEFAULTS = {name: field.default for name, field in BufferTensorDesc.model_field
 
 
 class TensorRules:
-    """The rules of a tensor. Those about an optional field are run only where the tensor has it; most tensors have few."""
+    """The rules of a tensor, selected by the optional fields that it has."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
-        self._about = tuple(sorted({rule.about for rule in self._rules if rule.about}))
-        self._chosen: dict[tuple[bool, ...], tuple[Rule, ...]] = {}
+        self._optional_fields = tuple(sorted({rule.about for rule in self._rules if rule.about}))
+        self._cache: dict[tuple[bool, ...], tuple[Rule, ...]] = {}
 
     def of(self, tensor: BufferTensorDesc) -> tuple[Rule, ...]:
-        """The rules for one tensor, in order."""
-        present = tuple([getattr(tensor, name) != _DEFAULTS[name] for name in self._about])
-        chosen = self._chosen.get(present)
-        if chosen is None:
-            fields = {"", *(name for name, here in zip(self._about, present, strict=True) if here)}
-            chosen = self._chosen[present] = tuple(rule for rule in self._rules if rule.about in fields)
-        return chosen
+        """Return the rules for one tensor, in order."""
+        present = tuple([getattr(tensor, name) != _DEFAULTS[name] for name in self._optional_fields])
+        rules = self._cache.get(present)
+        if rules is None:
+            fields = {"", *(name for name, is_present in zip(self._optional_fields, present, strict=True) if is_present)}
+            rules = self._cache[present] = tuple(rule for rule in self._rules if rule.about in fields)
+        return rules
 
 
 def run(
     rules: Iterable[Rule], case: DescriptorCase[OperatorDesc] | TensorCase, failed: set[str]
 ) -> Iterator[tuple[Rule, Finding]]:
-    """Run `rules` in order. The codes of rules that failed with an ERROR or were skipped are added to `failed`."""
+    """Run `rules` in order; yield each rule with each of its findings.
+
+    A rule is skipped if a rule that it needs is in `failed`. Codes of rules that were skipped or found an ERROR are added
+    there.
+    """
     for rule in rules:
         if failed and not failed.isdisjoint(rule.needs):
             failed.add(rule.code)

@@ -1,4 +1,4 @@
-"""DML2xx: rules of every operator; and what the rules of several operators share."""
+"""DML2xx: rules of every operator, and helpers for the rules of several operators."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from dmlgather.wording import alternatives, braces, counted
 def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     if case.level < operator.introduced:
-        accepting = _accepting(case) or operator.introduced
+        accepting = _lowest_level(case) or operator.introduced
         yield Fault(
             "",
             expected=f"feature level {operator.introduced} or newer for {operator.name}",
             got=str(case.level),
-            remedy=f"use feature level {accepting} or newer{_older(operator.name, case.level)}",
+            remedy=f"use feature level {accepting} or newer{_older_operator(operator.name, case.level)}",
             level=accepting,
         )
 
 
-def _accepting(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
-    """The lowest level that takes the data types and dimension counts of all tensors; None where none does."""
+def _lowest_level(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
+    """Return the lowest level that takes the data types and dimension counts of all tensors; None if no level does."""
     for level in sorted({row.level for row in case.desc.operator.table}):
-        rows = [(row_at(each.operator, each.name, level), each.tensor) for each in case.tensors]
-        if all(row and tensor.data_type in row.data_types and tensor.rank in row.dimension_counts for row, tensor in rows):
+        rows = [(row_at(tensor.operator, tensor.name, level), tensor.tensor) for tensor in case.tensors]
+        if all(row and desc.data_type in row.data_types and desc.rank in row.dimension_counts for row, desc in rows):
             return level
     return None
 
 
-def _older(name: str, level: FeatureLevel) -> str:
-    """The way around an operator that the level lacks: SLICE for SLICE1, where the level has it."""
+def _older_operator(name: str, level: FeatureLevel) -> str:
+    """Return the advice to use SLICE for SLICE1, for example, if the level has it; else ""."""
     older = name.removesuffix("1")
     if older == name or not any(row.level <= level for row in rows_of(older)):
         return ""
@@ -48,16 +48,16 @@ def _older(name: str, level: FeatureLevel) -> str:
 
 
 def _data_type(case: TensorCase) -> Iterator[Fault]:
-    found = case.tensor.data_type
+    data_type = case.tensor.data_type
     row = case.row
-    if row is None or found in row.data_types:
+    if row is None or data_type in row.data_types:
         return
-    accepting = next((other for other in case.table if other.tensor == case.name and found in other.data_types), None)
-    newer = f", or feature level {accepting.level} or newer" if accepting else f"; no feature level supports {found.name}"
+    accepting = next((other for other in case.table if other.tensor == case.name and data_type in other.data_types), None)
+    newer = f", or feature level {accepting.level} or newer" if accepting else f"; no feature level supports {data_type.name}"
     yield Fault(
         f"{case.name}.DataType",
         expected=f"{alternatives(row.data_types)} ({case.operator} at level {case.level})",
-        got=found.name,
+        got=data_type.name,
         remedy=f"use {alternatives(row.data_types)}{newer}",
         level=accepting.level if accepting else None,
         source=row.source,
@@ -65,45 +65,46 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
 
 
 def _dimension_count(case: TensorCase) -> Iterator[Fault]:
-    found = case.tensor.rank
+    rank = case.tensor.rank
     row = case.row
-    if row is None or found in row.dimension_counts:
+    if row is None or rank in row.dimension_counts:
         return
-    accepting = next((other for other in case.table if other.tensor == case.name and found in other.dimension_counts), None)
+    accepting = next((other for other in case.table if other.tensor == case.name and rank in other.dimension_counts), None)
     legal = alternatives(row.dimension_counts)
-    missing = row.dimension_counts[0] - found
+    missing = row.dimension_counts[0] - rank
     sizes = "sizes of 1" if case.tensor.strides is None else "sizes of 1 and strides of 0"
-    here = f"prepend {sizes} in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
-    # What the other fields count from changes with InputTensor, whichever tensor this is.
-    here += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.tensor("input_tensor").rank) if here else ""
+    padding = f"prepend {sizes} in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
+    # Axis and the arrays of a slice refer to InputTensor, whichever tensor has the fault.
+    padding += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.tensor("input_tensor").rank) if padding else ""
     newer = f"use feature level {accepting.level} or newer" if accepting else ""
-    ways = [way for way in (here, newer) if way] or [f"reshape the tensors to {legal} dimensions, as every feature level wants"]
+    remedies = [remedy for remedy in (padding, newer) if remedy]
+    remedies = remedies or [f"reshape the tensors to {legal} dimensions, as every feature level wants"]
     yield Fault(
         f"{case.name}.DimensionCount",
         expected=f"{legal} ({case.operator} at level {case.level})",
-        got=str(found),
-        remedy=", or ".join(ways),
+        got=str(rank),
+        remedy=", or ".join(remedies),
         level=accepting.level if accepting else None,
         source=row.source,
     )
 
 
 def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
-    ranks = [each.tensor.rank for each in case.tensors]
+    ranks = [tensor.tensor.rank for tensor in case.tensors]
     most = max(ranks)
-    for each, rank in zip(case.tensors, ranks, strict=True):
+    for tensor, rank in zip(case.tensors, ranks, strict=True):
         if rank < most:
-            added = f"prepend sizes of 1: {braces((1,) * (most - rank) + each.tensor.sizes)}"
+            padding = f"prepend sizes of 1: {braces((1,) * (most - rank) + tensor.tensor.sizes)}"
             yield Fault(
-                f"{each.name}.DimensionCount",
+                f"{tensor.name}.DimensionCount",
                 expected=f"{most}, as in {case.tensors[ranks.index(most)].name}",
                 got=str(rank),
-                remedy=added + (_moved_fields(case.desc, most - rank) if each.name == "InputTensor" else ""),
+                remedy=padding + (_moved_fields(case.desc, most - rank) if tensor.name == "InputTensor" else ""),
             )
 
 
 def _moved_fields(desc: OperatorDesc, count: int) -> str:
-    """What else must change where `count` dimensions are prepended to InputTensor: ", and raise Axis by 2"."""
+    """Return the changes of other fields when `count` dimensions are prepended to InputTensor: ", and raise Axis by 2"."""
     if count <= 0:
         return ""
     if isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc):
@@ -144,23 +145,23 @@ def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperator
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """One fault that compares each dimension, where sizes differ."""
+    """Yield one fault if sizes differ, which lists the differing dimensions."""
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
-        each = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
+        differences = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
         yield Fault(
             f"{path}[{differing[0]}]" if len(differing) == 1 else path,
             expected=f"{braces(expected)}, {reason}",
-            got=f"{braces(got)} ({each})",
+            got=f"{braces(got)} ({differences})",
             remedy=remedy,
         )
 
 
 RANKS = ("DML204",)
-"""Rules that have to hold before the dimensions of tensors can be compared."""
+"""`needs` of a rule that compares dimensions of tensors."""
 
 SIZES = (*RANKS, "DML103")
-"""The same, with every size at least 1."""
+"""`needs` of a rule that compares dimensions of tensors and relies on sizes of at least 1."""
 
 OPERATOR_LEVEL = Rule("DML203", _introduced)
 

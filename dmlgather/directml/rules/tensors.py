@@ -14,17 +14,17 @@ from dmlgather.plan import overlaps
 from dmlgather.wording import alternatives, braces, counted
 
 ELEMENT_LIMIT = 2**32 - 1
-"""Elements that a tensor may have."""
+"""A tensor has at most this many elements."""
 
 MEMORY_LIMIT = 2**48
-"""Bytes that a program can address on today's processors."""
+"""Today's processors address at most this many bytes."""
 
 _LARGER_STRIDES = "each stride larger than the span of the dimensions with smaller strides"
 _NO_OVERLAP = f"leave Strides out for a packed output, or make {_LARGER_STRIDES}"
 
 
 def split_remedy(elements: int) -> str:
-    """What to do with a tensor of more than ELEMENT_LIMIT elements."""
+    """Return the remedy for a tensor of more than ELEMENT_LIMIT elements."""
     if elements > MEMORY_LIMIT:
         return "correct the sizes: no memory holds so many elements"
     return "split the tensor along a dimension and run the operator once per part"
@@ -61,7 +61,7 @@ def _count_range(case: TensorCase) -> Iterator[Fault]:
 def _sizes_positive(case: TensorCase) -> Iterator[Fault]:
     if 0 not in case.tensor.sizes:
         return
-    # More than eight entries are an error anyway, so no more are listed.
+    # DML102 reports more than eight sizes, so no more are listed here.
     zeros = (axis for axis, size in enumerate(case.tensor.sizes) if size == 0)
     for axis in islice(zeros, len(ONE_TO_EIGHT)):
         yield Fault(
@@ -84,16 +84,16 @@ def _strides_length(case: TensorCase) -> Iterator[Fault]:
 
 
 def _whole_bytes(case: TensorCase) -> Iterator[Fault]:
-    found = case.tensor.data_type
-    if not found.whole_bytes:
+    data_type = case.tensor.data_type
+    if not data_type.whole_bytes:
         row = case.row or row_at(case.operator, case.name, max(FeatureLevel))
         assert row is not None
         yield Fault(
             f"{case.name}.DataType",
             expected=f"{alternatives(row.data_types)} ({case.operator} from level {row.level})",
-            got=found.name,
+            got=data_type.name,
             remedy="state which of these types the elements have"
-            if found is DataType.UNKNOWN
+            if data_type is DataType.UNKNOWN
             else "use one of these types; two 4-bit elements that are always moved together can be one UINT8",
             source=row.source,
         )
@@ -225,7 +225,7 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
 
 
 def _collision(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Two coordinates of an overlapping tensor that was small enough to enumerate, and the address they share."""
+    """Return two coordinates that share an address, and the address. All addresses are computed: the tensor must be small."""
     import numpy as np
 
     addresses = np.zeros((), np.int64)

@@ -1,1 +1,1 @@
-"""JAX: lax.gather."""
+"""Problems of JAX: lax.gather."""

@@ -1,4 +1,4 @@
-"""From JAX's problems to DirectML: the descriptors, or why there are none, and where the two differ."""
+"""Export of JAX's problems to DirectML, and the starts for which the two differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, View
-from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, slice_form, tensors_by_name, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, IndexDifferences, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
@@ -21,16 +21,16 @@ from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.plan import OutOfBounds
 
 NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims"}
-"""JAX's names of inputs and attributes."""
+"""JAX's names of a problem's inputs and attributes."""
 
 
 def limits(problem: LaxGather) -> tuple[int, ...]:
-    """How many places a window can start at, per component of an index vector."""
+    """Return the number of valid starts of a window, per component of an index vector."""
     return tuple(problem.data.shape[axis] - problem.slice_sizes[axis] + 1 for axis in problem.lookup_axes)
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """The slice that a gather of one window is if its start is known; the problem itself if not, and where the mode fills it."""
+    """Return a gather of one window with a known start as a slice; other problems, and a filled window, unchanged."""
     if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
     first = [0] * problem.data.rank
@@ -43,7 +43,6 @@ def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGat
 
 
 def _in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
-    """Whether every window is inside operand."""
     return bool(((starts >= 0) & (starts < np.array(limits(problem), object))).all())
 
 
@@ -57,20 +56,20 @@ def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
 
 
 class _GatherDims:
-    """The dimensions of a gather by their role, each with one Dim per tensor that has it.
+    """The dimensions of a gather by role. A dimension is a tuple with one Dim per tensor that has it.
 
-    batches: of operand, start_indices and output. positions: of start_indices and output. windows: of operand and output, by
-    operand's axis. looked_up: of operand.
+    `batches`: dimensions of operand, start_indices and output. `positions`: of start_indices and output. `windows`: of operand
+    and output, by operand's axis. `indexed`: of operand.
 
-    A dimension of operand with a window that is looked up becomes two: its possible starts, which are looked up, and the
-    window. If the window is whole, there is one start; if it is partial, both are dimensions of a copy, which `copies` make.
+    An indexed dimension of operand whose window has several elements becomes two dimensions: its valid starts, which are indexed,
+    and the window. A whole window has one start. For a partial window, both are dimensions of the copy that `copies` writes.
     """
 
     def __init__(self, problem: LaxGather, level: FeatureLevel) -> None:
         numbers, sizes, starts = problem.numbers, problem.slice_sizes, limits(problem)
         partial = {axis: sizes[axis] for axis, limit in zip(problem.lookup_axes, starts, strict=True) if sizes[axis] > 1 < limit}
         operand, self.indices, self.output = views(problem)
-        self.copies, self.data, offsets = descriptors.windows_apart(operand, partial, level)
+        self.copies, self.data, offsets = descriptors.separate_windows(operand, partial, level)
         self.parts = self.data.dims[problem.data.rank :]
         written = dict(zip(problem.sources, self.output.dims, strict=False))
         pairs = list(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
@@ -87,20 +86,18 @@ class _GatherDims:
             for axis in problem.windowed
             if sizes[axis] > 1
         }
-        # A view begins with component 0, so components that can only be 0 are left out at the end alone.
+        # Components that can only be 0 are left out, but only at the end: a View of the indices starts at component 0.
         count = max((number + 1 for number, limit in enumerate(starts) if limit > 1), default=0)
         self.axes = problem.lookup_axes[:count]
-        self.looked_up = [
-            self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)
-        ]
+        self.indexed = [self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)]
 
     def gather(self, level: FeatureLevel) -> Descriptors:
-        """One component and no batch: dimensions before the axis and behind it stay there."""
+        """Return GATHER, for one component without batches."""
         (axis,) = self.axes
-        lead = [dims for at, dims in self.windows.items() if at < axis]
-        trail = [dims for at, dims in self.windows.items() if at >= axis]
+        lead = [dims for window_axis, dims in self.windows.items() if window_axis < axis]
+        trail = [dims for window_axis, dims in self.windows.items() if window_axis >= axis]
         return descriptors.gather(
-            self._with_parts(self.data, (*_of(0, lead), *self.looked_up, *_of(0, trail))),
+            self._with_parts(self.data, (*_of(0, lead), *self.indexed, *_of(0, trail))),
             replace(self.indices, dims=_of(0, self.positions)),
             self._with_parts(self.output, (*_of(1, lead), *_of(1, self.positions), *_of(1, trail))),
             len(lead),
@@ -108,10 +105,10 @@ class _GatherDims:
         )
 
     def gather_elements(self, level: FeatureLevel) -> Descriptors:
-        """One component, a batch, and at most one dimension of positions beside it, which takes the axis's place."""
+        """Return GATHER_ELEMENTS, for one component with batches and at most one dimension of positions instead of the axis."""
         (axis,) = self.axes
         position = next((dims for dims in self.positions if dims[0].size > 1), (Dim(1, 0), Dim(1, 0)))
-        by_axis = dict(sorted({**self.batches, axis: (self.looked_up[0], *position)}.items()))
+        by_axis = dict(sorted({**self.batches, axis: (self.indexed[0], *position)}.items()))
         dims = list(by_axis.values())
         repeated = tuple(Dim(dim.size, 0) for dim in self.parts)
         return descriptors.gather_elements(
@@ -123,11 +120,11 @@ class _GatherDims:
         )
 
     def gather_nd(self, level: FeatureLevel) -> Descriptors:
-        """Everything else: batches, then positions, then windows."""
+        """Return GATHER_ND, for all other gathers: batches first, then positions, then windows."""
         batches, windows = list(self.batches.values()), list(self.windows.values())
         components = Dim(len(self.axes), 1)
         return descriptors.gather_nd(
-            self._with_parts(self.data, (*_of(0, batches), *self.looked_up, *_of(0, windows))),
+            self._with_parts(self.data, (*_of(0, batches), *self.indexed, *_of(0, windows))),
             replace(self.indices, dims=(*_of(1, batches), *_of(0, self.positions), components)),
             self._with_parts(self.output, (*_of(2, batches), *_of(1, self.positions), *_of(1, windows))),
             len(batches),
@@ -135,29 +132,24 @@ class _GatherDims:
         )
 
     def _with_parts(self, view: View, dims: Dims) -> View:
-        """The view with these dimensions and, behind them, those that the data type adds."""
+        """Return the view with these dimensions, followed by the data type's extra dimensions."""
         return replace(view, dims=(*dims, *self.parts))
 
 
 def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
-    """The Dim of one of the tensors in each dimension."""
     return tuple(dim[tensor] for dim in dims)
 
 
 def _required(problem: Problem) -> Mapping[str, TensorType]:
-    """Which tensors must have elements: index vectors without components need none."""
+    """Return the tensors that must have elements. Index vectors without components are allowed."""
     tensors = tensors_by_name(problem)
     if indices := tensors.get("indices"):
         tensors["indices"] = replace(indices, shape=indices.shape[:-1])
     return tensors
 
 
-def _unlike(problem: LaxGather, starts: NDArray[Any] | None) -> Unlike | None:
-    """The starts for which the descriptors read other elements than JAX.
-
-    starts: their values, if they are known. There is no difference where these are in bounds or make the problem a slice, nor
-    under promise_in_bounds, where every window is inside.
-    """
+def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> IndexDifferences | None:
+    """Return the starts for which DirectML gives other elements than JAX. `starts`: their values, if known."""
     if with_known_starts(problem, starts) is not problem:
         return None
     if not problem.lookup_axes or problem.out_of_bounds is OutOfBounds.PROMISE:
@@ -165,14 +157,14 @@ def _unlike(problem: LaxGather, starts: NDArray[Any] | None) -> Unlike | None:
     if starts is not None and _in_bounds(problem, starts):
         return None
     filled, last = problem.out_of_bounds is OutOfBounds.FILL, [limit - 1 for limit in limits(problem)]
-    counted = problem.indices.dtype.kind == "i" and any(last)
-    return Unlike(
+    can_be_negative = problem.indices.dtype.kind == "i" and any(last)
+    return IndexDifferences(
         "start_indices",
         f"0 to {last[0] if len(last) == 1 else f'{last} (per component)'}",
         'the fill value in JAX\'s mode "fill"' if filled else None,
         "compare the starts with 0 and the last one before they are bound, and select the fill value where a component is "
         "outside (ELEMENT_WISE_IF on the output); nothing is needed where all are known to be inside",
-        None if not counted else "the fill value" if filled else 'element 0 in JAX\'s mode "clip"',
+        None if not can_be_negative else "the fill value" if filled else 'element 0 in JAX\'s mode "clip"',
         "mask negative starts with the others"
         if filled
         else "raise negative starts to 0 before they are bound (ELEMENT_WISE_CLIP); nothing is needed where there are none",
@@ -185,5 +177,5 @@ EXPORTER = Exporter(
     lambda problem: f"JAX lax.{problem.name}",
     _required,
     NAMES,
-    _unlike,
+    _index_differences,
 )

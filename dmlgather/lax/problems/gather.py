@@ -21,29 +21,29 @@ from dmlgather.wording import alternatives
 @plain
 @dataclass(frozen=True)
 class GatherDimensionNumbers:
-    """The same as jax.lax.GatherDimensionNumbers. Dimensions are counted from 0; any sequence of integers is kept as a tuple.
+    """Equivalent of jax.lax.GatherDimensionNumbers. Sequences of integers are stored as tuples.
 
-    The last dimension of the indices holds the index vectors. The other dimensions of the indices appear in the result, at the
-    positions that offset_dims leaves.
+    The last dimension of the indices holds the index vectors. The other dimensions of the indices are the dimensions of the
+    result that are not in offset_dims, in order.
 
     >>> dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=[0], start_index_map=[0]).start_index_map
     (0,)
     """
 
     offset_dims: tuple[int, ...]
-    """Dimensions of the result that run through a window, ascending."""
+    """The dimensions of the result that are a window's, ascending."""
 
     collapsed_slice_dims: tuple[int, ...]
-    """Dimensions of the operand with a window size of 1 that the result leaves out, ascending."""
+    """The dimensions of the operand with a window size of 1 that are not in the result, ascending."""
 
     start_index_map: tuple[int, ...]
-    """The operand's dimension that each component of an index vector is a start in."""
+    """The dimension of the operand that each component of an index vector indexes."""
 
     operand_batching_dims: tuple[int, ...] = ()
-    """Dimensions of the operand that run along with dimensions of the indices, ascending; the result leaves them out too."""
+    """The batch dimensions of the operand, ascending; their window size is 1, and they are not in the result."""
 
     start_indices_batching_dims: tuple[int, ...] = ()
-    """The dimensions of the indices that operand_batching_dims run along with, in the same order."""
+    """The batch dimensions of the indices, in the order of operand_batching_dims."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -55,7 +55,7 @@ class GatherDimensionNumbers:
 
     @classmethod
     def of(cls, numbers: Any) -> GatherDimensionNumbers:
-        """From dmlgather's or JAX's object. TypeError for anything else, and, as in JAX, for lists in JAX's object."""
+        """Return the object for dmlgather's or JAX's object. Raises TypeError for others; as in JAX, also for lists in JAX's."""
         if isinstance(numbers, cls):
             return numbers
         names = [field.name for field in fields(cls)]
@@ -72,9 +72,6 @@ class GatherDimensionNumbers:
         return cls(**values)
 
 
-# jax.lax.gather: rules and lowering. Source: its page in JAX's documentation.
-
-
 MODES = {
     "clip": OutOfBounds.CLAMP,
     "fill": OutOfBounds.FILL,
@@ -87,19 +84,19 @@ MEMBERS = {
     "FILL_OR_DROP": OutOfBounds.FILL,
     "PROMISE_IN_BOUNDS": OutOfBounds.PROMISE,
 }
-"""The same as members of jax.lax.GatherScatterMode."""
+"""Policies of the members of jax.lax.GatherScatterMode."""
 
 _NANS = {"float8_e5m2": b"\x7f"}
-"""The NaN that JAX fills with, where that of ml_dtypes differs."""
+"""The bytes of JAX's NaN for types whose NaN in ml_dtypes has other bytes."""
 
-NO_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
-"""NumPy's scalars that are no numbers."""
+NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
+"""NumPy's scalar types that are not numbers."""
 
 
 def mode_of(mode: Any) -> OutOfBounds:
-    """The policy of a mode: its name, a member of JAX's GatherScatterMode, or None, which lax.gather takes as promise_in_bounds.
+    """Return the policy of a mode: a name, a member of JAX's GatherScatterMode, or None for promise_in_bounds.
 
-    ValueError for anything else, "one_hot" included, with which JAX gathers nothing.
+    Raises ValueError for anything else, also for "one_hot", which JAX does not allow in gathers.
     """
     policy = OutOfBounds.PROMISE if mode is None else None
     if isinstance(mode, str):
@@ -112,11 +109,11 @@ def mode_of(mode: Any) -> OutOfBounds:
 
 
 def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
-    """The bytes of one number in a type, cast as NumPy casts (9.5 to 9, 300 to 44 in uint8, NaN to the least int32).
+    """Return a number as the bytes of one element, cast by NumPy's rules: 9.5 to 9, 300 to 44 in uint8, NaN to the lowest int32.
 
-    value: None for JAX's default: NaN, the least signed and the greatest unsigned integer, True. TypeError for what is not one
-    number, arrays of one element included, and for a complex number in a real type; OverflowError for an integer of more than 64
-    bits in an integer type.
+    `value`: None for JAX's default: NaN, the smallest signed integer, the largest unsigned integer, or True. Raises TypeError
+    for anything but a number, also for arrays of one element, and for a complex number in a real type; OverflowError for an
+    integer of more than 64 bits in an integer type.
     """
     if value is None:
         return _NANS.get(dtype.name) or _default(dtype).tobytes()
@@ -126,25 +123,25 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"fill_value is {value!r}, a complex number, but the operand has type {dtype}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a value that does not fit is cast all the same
-        filled = array.astype(dtype)
-        return _NANS[dtype.name] if dtype.name in _NANS and np.isnan(filled) else filled.tobytes()
+        warnings.simplefilter("ignore")  # NumPy warns about values that do not fit
+        element = array.astype(dtype)
+        return _NANS[dtype.name] if dtype.name in _NANS and np.isnan(element) else element.tobytes()
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is an integer type, int4 and the like included, for which NumPy has no kind."""
+    """Return True for integer types, including int4, uint2, … of ml_dtypes, which have no integer kind in NumPy."""
     return dtype.name.startswith(("int", "uint"))
 
 
 def _number(value: Any) -> Any:
-    plain = isinstance(value, bool | int | float | complex)
-    if plain or (isinstance(value, np.generic) and not isinstance(value, NO_NUMBERS)):
+    is_python_number = isinstance(value, bool | int | float | complex)
+    if is_python_number or (isinstance(value, np.generic) and not isinstance(value, NON_NUMBERS)):
         return value
     raise TypeError(f"fill_value is {value!r} of type {type(value).__name__}, expected one number (array.item() gives it)")
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
-    """An integer of more than 64 bits as a number that NumPy can cast to a type."""
+    """Return an integer of more than 64 bits as a float or bool, which NumPy can cast to `dtype`."""
     try:
         if not is_integer(dtype):
             return True if dtype.kind == "b" else float(value)
@@ -165,23 +162,19 @@ def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def _limits(dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "iu":
         return np.iinfo(dtype)
-    import ml_dtypes  # whose type it is
+    import ml_dtypes
 
     return ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call] # it ships no types
-
-
-# The shape rules of jax.lax.gather, in JAX's order: the first that does not hold is a TypeError with the field and its values.
-#
-# Two rules are stricter than JAX's. The slice size of a batching dimension is 1; JAX takes 0 too, and its backends then differ. A
-# slice size that only JAX's compiler refuses is refused here.
 
 
 def check_shapes(
     operand: tuple[int, ...], indices: tuple[int, ...], numbers: GatherDimensionNumbers, sizes: tuple[int, ...]
 ) -> None:
-    """TypeError for shapes, dimension numbers and slice sizes that do not go together.
+    """Raise TypeError for shapes, dimension numbers and slice sizes that do not fit together, in the order of JAX's checks.
 
-    operand, indices: their shapes; sizes: slice_sizes.
+    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's. The slice size of a batching
+    dimension must be 1; JAX also takes 0, with results that depend on the backend. Slice sizes that only JAX's compiler refuses
+    are refused, too.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")
@@ -230,7 +223,7 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
             f"slice_sizes is {sizes}, offset_dims {offset}, collapsed_slice_dims {collapsed}, operand_batching_dims {batching}",
             f"the last three to have {len(sizes)} entries together: each dimension of operand is kept, collapsed or batching",
         )
-    # JAX takes any window size where nothing is looked up and the result is empty.
+    # JAX takes any window size if the indices and the result are both empty.
     windows = [size for dim, size in enumerate(sizes) if dim not in (*collapsed, *batching)]
     empty = 0 in indices and 0 in (*indices[:-1], *windows)
     for dim, (size, most) in enumerate(zip(sizes, operand, strict=True)):
@@ -242,8 +235,8 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
                 _refuse(f"slice_sizes[{dim}] is {sizes[dim]}", f"1, since {name} names that dimension")
 
 
-def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, what: str) -> None:
-    """TypeError unless the dimensions in a field are "sorted", "unique" and in "range". rules: in the order of JAX's checks."""
+def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, array: str) -> None:
+    """Raise TypeError if a field breaks a rule. `rules`: the words "sorted", "unique" and "range", in JAX's order."""
     dims = getattr(numbers, name)
     for rule in rules.split():
         if rule == "sorted" and any(after < before for before, after in pairwise(dims)):
@@ -252,11 +245,11 @@ def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: in
             _refuse(f"{name} is {dims}", "each dimension once")
         if rule == "range" and (bad := [dim for dim in dims if not 0 <= dim < rank]):
             legal = f"0 … {rank - 1}" if rank else "none"
-            _refuse(f"{name} is {dims}", f"dimensions of {what}, which has rank {rank} ({legal}), and {bad[0]} is not one")
+            _refuse(f"{name} is {dims}", f"dimensions of {array}, which has rank {rank} ({legal}), and {bad[0]} is not one")
 
 
-def _refuse(found: str, expected: str) -> NoReturn:
-    raise TypeError(f"{found}; expected {expected}")
+def _refuse(got: str, expected: str) -> NoReturn:
+    raise TypeError(f"{got}; expected {expected}")
 
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -283,16 +276,16 @@ OPERANDS = (
 )
 
 TYPES = ElementTypes({name: name for name in OPERANDS})
-"""JAX's element types. Those that NumPy lacks come from ml_dtypes, whose arrays have at least a byte per element."""
+"""JAX's element types. Types that NumPy lacks come from ml_dtypes, whose arrays use at least one byte per element."""
 
 
 @dataclass(frozen=True)
 class LaxGather(Problem):
-    """result[…] = operand[start + window offset], one window per index vector.
+    """jax.lax.gather: result[…] = operand[start + offset in the window], with one window per index vector.
 
-    data: JAX's operand, of rank r. indices: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
-    slice_sizes: the r sizes of a window, as integers or one integer. out_of_bounds: CLAMP moves the window inside; FILL writes
-    `fill`, the bytes of one element, to the whole window; PROMISE runs as CLAMP.
+    `data`: JAX's operand, of rank r. `indices`: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
+    `slice_sizes`: the r sizes of a window; one integer for r = 1. `out_of_bounds`: CLAMP moves the window into bounds; FILL fills
+    the whole window with `fill`, the bytes of one element; PROMISE runs like CLAMP.
     """
 
     data: TensorType
@@ -312,16 +305,17 @@ class LaxGather(Problem):
             TYPES.check("lax.gather", "start_indices", self.indices.dtype, INTEGERS)
         object.__setattr__(self, "slice_sizes", _sizes(self.slice_sizes))
         check_shapes(self.data.shape, self.indices.shape, self.numbers, self.slice_sizes)
-        if index_type not in INTEGERS:  # a ValueError, and after the shapes, as in JAX
+        if index_type not in INTEGERS:  # as in JAX, a ValueError, and checked after the shapes
             raise ValueError(f"start_indices has type {index_type}, but lax.gather takes {', '.join(INTEGERS)}")
 
     @classmethod
     def from_call(
         cls, data: TensorType, indices: TensorType, dimension_numbers: Any, slice_sizes: Any, *, mode: Any, fill_value: Any
     ) -> LaxGather:
-        """The problem of a call with JAX's arguments. dimension_numbers: a GatherDimensionNumbers, dmlgather's or JAX's.
+        """Return the problem of a call with JAX's arguments. `dimension_numbers`: a GatherDimensionNumbers of dmlgather or JAX.
 
-        TypeError for shapes that do not go together, ValueError for another mode and for indices that are no integers.
+        Raises TypeError for shapes that do not fit together; ValueError for an unknown mode, and for indices that are not
+        integers.
         """
         policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
         problem = cls(data, indices, numbers, slice_sizes, policy)
@@ -334,12 +328,12 @@ class LaxGather(Problem):
     @property
     def windowed(self) -> tuple[int, ...]:
         """The dimensions of operand that the result keeps, in order."""
-        dropped = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
-        return tuple(dimension for dimension in range(self.data.rank) if dimension not in dropped)
+        removed = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
+        return tuple(dimension for dimension in range(self.data.rank) if dimension not in removed)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """Where each dimension of the result comes from: ("window", operand's dimension) or ("indices", start_indices')."""
+        """For each dimension of the result, ("window", dimension of operand) or ("indices", dimension of start_indices)."""
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(
@@ -349,7 +343,6 @@ class LaxGather(Problem):
 
     @property
     def output(self) -> TensorType:
-        """The sizes of windows at offset_dims, those of start_indices elsewhere."""
         sizes = {"window": self.slice_sizes, "indices": self.indices.shape}
         return TensorType(tuple(sizes[kind][dimension] for kind, dimension in self.sources), self.data.dtype)
 
@@ -366,10 +359,10 @@ class LaxGather(Problem):
         batching = dict(zip(self.numbers.start_indices_batching_dims, self.numbers.operand_batching_dims, strict=True))
         in_strides, index_strides = [], []
         for source, dimension in self.sources:
-            window = source == "window"
-            along = dimension if window else batching.get(dimension)
-            in_strides.append(0 if along is None else data.strides[along])
-            index_strides.append(0 if window else indices.strides[dimension])
+            is_window = source == "window"
+            data_axis = dimension if is_window else batching.get(dimension)
+            in_strides.append(0 if data_axis is None else data.strides[data_axis])
+            index_strides.append(0 if is_window else indices.strides[dimension])
         lookups = [
             Lookup(
                 index_strides=tuple(index_strides),
@@ -386,7 +379,7 @@ class LaxGather(Problem):
 
 def _sizes(sizes: Any) -> tuple[int, ...]:
     try:
-        values = (sizes,) if isinstance(sizes, int) else tuple(sizes)  # one integer: of an operand of rank 1
+        values = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     except TypeError:
         raise TypeError(f"slice_sizes is {sizes!r} of type {type(sizes).__name__}, expected a sequence of integers") from None
     return tuple(whole(f"slice_sizes[{number}]", value) for number, value in enumerate(values))

@@ -1,1 +1,1 @@
-"""NumPy: index expressions."""
+"""Problems of NumPy: index expressions."""

@@ -1,4 +1,4 @@
-"""Steps of an index expression: brackets with their entries, take_along_axis, transpose and reshape."""
+"""Links: the steps of an index expression, which are brackets, take, take_along_axis, transpose and reshape."""
 
 from __future__ import annotations
 
@@ -21,23 +21,21 @@ from dmlgather.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenEntry:
-    """An entry as it was written. arrays: the index arrays that it stands for, of a mask `mask.nonzero()`; None for those of
-    which only shape and type are known.
-    """
+class ParsedEntry:
+    """An entry of brackets. `arrays`: its index arrays (of a mask, `mask.nonzero()`); None for a placeholder."""
 
     entry: Entry
     arrays: tuple[Any, ...] | None = ()
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an index array or a mask."""
+        """True for an index array or a mask."""
         return isinstance(self.entry, TensorType | Mask)
 
     @property
-    def form(self) -> WrittenEntry:
+    def form(self) -> ParsedEntry:
         """The entry without its arrays."""
-        return WrittenEntry(self.entry, None) if self.arrays else self
+        return ParsedEntry(self.entry, None) if self.arrays else self
 
     def __str__(self) -> str:
         entry = self.entry
@@ -50,71 +48,75 @@ class WrittenEntry:
 
 
 def is_placeholder(item: Any) -> bool:
-    """Whether `item` stands for an index array of which only shape and type are known: a pair (shape, dtype), or anything that
-    has `shape` and `dtype` and is no array. No pair of a tuple and a type is an index expression of NumPy's.
+    """Return True for a placeholder: a pair (shape, dtype), or an object with `shape` and `dtype` that is not an array.
+
+    The pair is unambiguous: in NumPy, a type is not a valid entry.
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
     return type(item) is tuple and len(item) == 2 and isinstance(item[0], tuple) and is_type(item[1])
 
 
-def written_array(item: Any) -> WrittenEntry:
-    """An array of integers, as an argument that is no entry. IndexError, as NumPy, for any other type; otherwise as `written`."""
+def parse_integer_array(item: Any) -> ParsedEntry:
+    """Return an integer array, which may have rank 0, as an entry.
+
+    Raises IndexError, like NumPy, for another type, and the errors of `parse_entry`.
+    """
     if not is_placeholder(item):
         item = item if isinstance(item, np.ndarray) or hasattr(item, "__cuda_array_interface__") else np.asarray(item)
         if item.dtype.kind not in "iu":
             raise IndexError(f"indices has type {item.dtype}, but must be an array of integers")
         if not item.ndim:
             kind = _index_type(item.dtype)
-            return WrittenEntry(TensorType((), kind), (item.astype(kind, copy=False),))
-    return written(0, item)
+            return ParsedEntry(TensorType((), kind), (item.astype(kind, copy=False),))
+    return parse_entry(0, item)
 
 
-def written(number: int, item: Any) -> WrittenEntry:
-    """Entry `number`. An array is NumPy's, or CuPy's on its current GPU, which a mask or an array without dimensions waits for.
+def parse_entry(number: int, item: Any) -> ParsedEntry:
+    """Return entry `number`. CuPy arrays must be on the current GPU; a mask or an array of rank 0 synchronises with it.
 
-    Raises IndexError for what NumPy takes for no index; OverflowError for integers from 2^63 to 2^64 - 1, as NumPy does;
-    ValueError for nested lists of unequal lengths; TypeError for placeholders of masks, whose values decide the shape.
+    Raises IndexError for an item that is not an index in NumPy; OverflowError, like NumPy, for integers from 2^63 to 2^64 - 1;
+    ValueError for nested lists of unequal lengths; TypeError for placeholders of masks, whose values determine the shape.
     """
     if item is None or item is ... or isinstance(item, slice):
-        return WrittenEntry(item)
+        return ParsedEntry(item)
     if is_placeholder(item):
         return _placeholder(number, item)
     if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
         if not isinstance(item, bool) and hasattr(item, "__index__"):
-            return WrittenEntry(_position(number, operator.index(item)))
+            return ParsedEntry(_position(number, operator.index(item)))
         item = _converted(number, item)
     if item.dtype.kind not in "biu":
-        what = f"of type {item.dtype} and shape {list(item.shape)}" if item.ndim else repr(item.item())
+        description = f"of type {item.dtype} and shape {list(item.shape)}" if item.ndim else repr(item.item())
         raise IndexError(
-            f"entry {number} is {what}, but must be an integer, a slice, ..., None, or an array of integers or bools"
+            f"entry {number} is {description}, but must be an integer, a slice, ..., None, or an array of integers or bools"
         )
     if item.dtype.kind == "b":
-        return WrittenEntry(Mask.of(item), item.nonzero() if item.ndim else ())
+        return ParsedEntry(Mask.of(item), item.nonzero() if item.ndim else ())
     if not item.ndim:
-        return WrittenEntry(_position(number, int(item)))
-    # As NumPy: unsigned 64-bit integers are read as signed ones.
+        return ParsedEntry(_position(number, int(item)))
     item = item.astype(_index_type(item.dtype), copy=False)
-    return WrittenEntry(TensorType(item.shape, item.dtype), (item,))
+    return ParsedEntry(TensorType(item.shape, item.dtype), (item,))
 
 
 def _index_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of an index array in native byte order; int64 for uint64, as in NumPy."""
     return POSITIONS if dtype == np.uint64 else dtype.newbyteorder("=")
 
 
-def _placeholder(number: int, item: Any) -> WrittenEntry:
+def _placeholder(number: int, item: Any) -> ParsedEntry:
     try:
-        found = TensorType.stated(*((item.shape, item.dtype) if hasattr(item, "shape") else item))
+        tensor = TensorType.stated(*((item.shape, item.dtype) if hasattr(item, "shape") else item))
     except TypeError as error:
         raise TypeError(f"entry {number} is {item!r}: {error}") from None
-    shape, dtype = found.shape, found.dtype
+    shape, dtype = tensor.shape, tensor.dtype
     if dtype.kind == "b":
         raise TypeError(f"entry {number} is {item!r}, but a mask's values decide the result's shape: write the mask itself")
     if dtype.kind not in "iu":
         raise IndexError(f"entry {number} is {item!r}, but an index array must have an integer type")
     if not shape or min(shape) < 0:
         raise ValueError(f"entry {number} is {item!r}, but an index array has at least one dimension, and sizes of 0 or more")
-    return WrittenEntry(TensorType(shape, _index_type(dtype)), None)
+    return ParsedEntry(TensorType(shape, _index_type(dtype)), None)
 
 
 def _position(number: int, value: int) -> int:
@@ -126,7 +128,7 @@ def _position(number: int, value: int) -> int:
 
 
 def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
-    """A list, or whatever else NumPy makes an array of. Without elements it is one of integers."""
+    """Return a list, or another object that NumPy can convert, as an array. An empty array has an integer type."""
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -134,25 +136,22 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
     return array if array.size else array.astype(POSITIONS)
 
 
-# The links of a chain in NumPy's spelling: brackets, transpose and reshape. Each makes a problem for the data that it gets.
-
-
 MOST_DIMENSIONS = 64
-"""Of NumPy's arrays."""
+"""Largest rank of NumPy's arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Brackets:
-    """x[…]."""
+    """The link x[…]."""
 
-    written: tuple[WrittenEntry, ...]
+    entries: tuple[ParsedEntry, ...]
 
     def __str__(self) -> str:
-        return f"[{', '.join(map(str, self.written))}]"
+        return f"[{', '.join(map(str, self.entries))}]"
 
     def problem(self, data: TensorType) -> Problem:
-        """IndexError, ValueError and TypeError as of `indexing`, and IndexError for more than 64 dimensions."""
-        problem = indexing(data, self._entries)
+        """Return the problem. Raises the errors of `indexing`, and IndexError for a result of more than 64 dimensions."""
+        problem = indexing(data, self._plain_entries)
         if problem.output.rank > MOST_DIMENSIONS:
             raise IndexError(f"the result would have {problem.output.rank} dimensions, expected at most {MOST_DIMENSIONS}")
         return problem
@@ -160,132 +159,138 @@ class Brackets:
     @property
     def form(self) -> Brackets:
         """The brackets without their arrays."""
-        return Brackets(tuple(each.form for each in self.written))
+        return Brackets(tuple(entry.form for entry in self.entries))
 
     @property
     def looks_up(self) -> bool:
-        """Whether there are indices to look up. True alone is a new dimension."""
-        found = [each.entry for each in self.written if each.is_array]
-        return any(not isinstance(entry, Mask) or entry.shape or not entry.count for entry in found)
+        """True if there are indices to look up. The entry True only adds a dimension."""
+        index_entries = [parsed.entry for parsed in self.entries if parsed.is_array]
+        return any(not isinstance(entry, Mask) or entry.shape or not entry.count for entry in index_entries)
 
     @property
     def has_placeholder(self) -> bool:
-        """Whether the values of an index array are not known."""
-        return any(each.arrays is None for each in self.written)
+        """True if an index array is a placeholder."""
+        return any(entry.arrays is None for entry in self.entries)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The index arrays. There is no placeholder."""
-        return tuple(array for each in self.written for array in each.arrays or ())
+        """The index arrays. There must be no placeholder."""
+        return tuple(array for entry in self.entries for array in entry.arrays or ())
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """The problem's `indices`, of `arrays`, which all lie in one place. IndexError for those that cannot be broadcast."""
-        return stacked(self._entries, arrays)
+        """Return the array for the problem's `indices`. `arrays`: the index arrays, all on one device.
+
+        Raises IndexError for index arrays that cannot be broadcast.
+        """
+        return stacked(self._plain_entries, arrays)
 
     @property
-    def _entries(self) -> list[Entry]:
-        return [each.entry for each in self.written]
+    def _plain_entries(self) -> list[Entry]:
+        return [parsed.entry for parsed in self.entries]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakenAlong:
-    """numpy.take_along_axis(x, …, axis)."""
+    """The link numpy.take_along_axis(x, …, axis)."""
 
-    written: WrittenEntry
+    indices_entry: ParsedEntry
     axis: int
     looks_up = True
 
     def __str__(self) -> str:
-        return f".take_along_axis({self.written}, {self.axis})"
+        return f".take_along_axis({self.indices_entry}, {self.axis})"
 
     def problem(self, data: TensorType) -> Problem:
-        """ValueError for another axis or number of dimensions; IndexError for sizes that cannot be broadcast."""
-        assert isinstance(self.written.entry, TensorType)
-        return TakeAlongAxis(data, self.written.entry, self.axis)
+        """Return the problem. Raises ValueError for a bad axis or unequal ranks, IndexError for sizes that do not fit."""
+        assert isinstance(self.indices_entry.entry, TensorType)
+        return TakeAlongAxis(data, self.indices_entry.entry, self.axis)
 
     @property
     def form(self) -> TakenAlong:
-        """The same without the array."""
-        return TakenAlong(self.written.form, self.axis)
+        """The link without the array."""
+        return TakenAlong(self.indices_entry.form, self.axis)
 
     @property
     def has_placeholder(self) -> bool:
-        """Whether the values of the indices are not known."""
-        return self.written.arrays is None
+        """True if the indices are a placeholder."""
+        return self.indices_entry.arrays is None
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The indices, which are one array. There is no placeholder."""
-        return self.written.arrays or ()
+        """The array of the indices. It must not be a placeholder."""
+        return self.indices_entry.arrays or ()
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """The problem's `indices`, of `arrays`."""
+        """Return the array for the problem's `indices`: the only one of `arrays`."""
         return arrays[0]
 
 
 MODES = ("raise", "clip", "wrap")
-"""What numpy.take does with an index out of range."""
+"""numpy.take's modes for an index out of range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakenByMode(TakenAlong):
-    """numpy.take(x, …, axis, mode) of a mode that is not "raise": a negative index means the first element under "clip", and is
-    counted modulo the size under "wrap".
+    """The link numpy.take(x, …, axis, mode) with mode "clip" or "wrap".
+
+    "clip" takes the first element for a negative index; "wrap" takes indices modulo the size.
     """
 
     mode: str
 
     def __str__(self) -> str:
-        return f".take({self.written}, {self.axis}, mode={self.mode!r})"
+        return f".take({self.indices_entry}, {self.axis}, mode={self.mode!r})"
 
     def problem(self, data: TensorType) -> Problem:
-        """As `clipped`; ValueError for the mode "wrap"."""
+        """Return the problem of mode "clip". Raises ValueError for mode "wrap", and the errors of `clipped`."""
         if self.mode == "wrap":
             raise ValueError(f"{self} takes indices modulo a size, which no problem or plan says: fused(x) has the steps of it")
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
-        """What is taken, by indices that are clipped; under "wrap", by remainders. ValueError for another axis, IndexError where
-        there is no element to take.
+        """Return the problem with clipped indices; with mode "wrap", its indices are int64 remainders.
+
+        Raises ValueError for an axis out of range, IndexError if the axis has no elements.
         """
-        assert isinstance(self.written.entry, TensorType)
+        assert isinstance(self.indices_entry.entry, TensorType)
         axis = check_axis("axis", self.axis, data.rank, "data")
-        indices = TensorType(self.written.entry.shape, POSITIONS) if self.mode == "wrap" else self.written.entry
-        found = indexing(data, [*[slice(None)] * axis, indices])
-        if not data.shape[axis] and 0 not in found.output.shape:
+        entry = self.indices_entry.entry
+        indices = TensorType(entry.shape, POSITIONS) if self.mode == "wrap" else entry
+        problem = indexing(data, [*[slice(None)] * axis, indices])
+        if not data.shape[axis] and 0 not in problem.output.shape:
             raise IndexError(f"axis {axis} of data, {data}, has no element to take: expected a size of 1 or more")
-        plan = found.plan(OutOfBounds.CLAMP)
+        plan = problem.plan(OutOfBounds.CLAMP)
         lookups = tuple(replace(lookup, wrap=0) for lookup in plan.lookups)
-        return Planned(data, indices, found.output, replace(plan, lookups=lookups))
+        return Planned(data, indices, problem.output, replace(plan, lookups=lookups))
 
     @property
     def form(self) -> TakenByMode:
-        """The same without the array."""
-        return TakenByMode(self.written.form, self.axis, self.mode)
+        """The link without the array."""
+        return TakenByMode(self.indices_entry.form, self.axis, self.mode)
 
 
-def taken_array(item: Any) -> WrittenEntry:
-    """An array that numpy.take takes: of integers, or of bools that count as 0 and 1. TypeError for any other type."""
+def parse_take_indices(item: Any) -> ParsedEntry:
+    """Return the indices of numpy.take as an entry: integers, or bools as 0 and 1. Raises TypeError for any other type."""
     if not is_placeholder(item):
         if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
             item = _converted(0, item)
         if item.dtype.kind not in "biu":
             raise TypeError(f"indices has type {item.dtype}, but take needs integers")
         item = item.astype(POSITIONS) if item.dtype.kind == "b" else item
-    return written_array(item)
+    return parse_integer_array(item)
 
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """x.transpose(axes): the dimensions in that order; None for the reverse order."""
+    """The link x.transpose(axes). `axes`: None for the reverse order."""
 
     axes: tuple[Any, ...] | None
 
     def __str__(self) -> str:
-        return f".transpose({'' if self.axes is None else _written(self.axes)})"
+        return f".transpose({'' if self.axes is None else _as_arguments(self.axes)})"
 
     def problem(self, data: TensorType) -> Problem:
-        """ValueError unless `axes` names each dimension once, counted from either end."""
+        """Return the problem. Raises ValueError unless `axes` is a permutation; negative axes count from the end."""
         if self.axes is None:
             return TransposeView(data, tuple(range(data.rank)[::-1]))
         axes = tuple(whole(f"axes[{number}]", axis) for number, axis in enumerate(self.axes))
@@ -296,15 +301,15 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """x.reshape(shape), in row-major order; one size may be -1: whatever is left. None for the shape as it is."""
+    """The link x.reshape(shape), in row-major order. `shape`: one size may be -1; None keeps the shape."""
 
     shape: tuple[Any, ...] | None
 
     def __str__(self) -> str:
-        return f".reshape({None if self.shape is None else _written(self.shape)})"
+        return f".reshape({None if self.shape is None else _as_arguments(self.shape)})"
 
     def problem(self, data: TensorType) -> Problem:
-        """ValueError for another number of elements, and for a size below -1 or a second -1."""
+        """Return the problem. Raises ValueError for another number of elements, and for a size below -1 or a second -1."""
         if self.shape is None:
             return ReshapeView(data, data.shape)
         sizes = [whole(f"shape[{number}]", size) for number, size in enumerate(self.shape)]
@@ -318,16 +323,18 @@ class Reshaped:
         return ReshapeView(data, tuple(sizes))
 
 
-def listed(given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The integers of a method that takes them as several arguments, as one sequence, or as an array; None for None alone."""
-    if len(given) > 1:
-        return given
-    (only,) = given
-    return None if only is None else tuple(only) if isinstance(only, Sequence) or getattr(only, "ndim", None) else given
+def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return a method's integer arguments as a tuple; None for the single argument None.
+
+    `args`: several integers, or one sequence or array of integers.
+    """
+    if len(args) > 1:
+        return args
+    (only,) = args
+    return None if only is None else tuple(only) if isinstance(only, Sequence) or getattr(only, "ndim", None) else args
 
 
-def _written(integers: Sequence[Any]) -> str:
-    """Integers as arguments; no integers as one argument."""
+def _as_arguments(integers: Sequence[Any]) -> str:
     return ", ".join(map(str, integers)) or "()"
 
 
@@ -336,9 +343,10 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Links without their index arrays. Equal forms make equal problems, and raise equal errors: 1 and 1.0 are not equal.
+    """Links without their index arrays, as a cache key. Equal forms have equal problems and raise equal errors.
 
-    key: what forms are compared by. It has no hash where a bound, an axis or a size has none.
+    `key`: compared instead of the links; unlike them, it distinguishes 1 from 1.0. It is not hashable if a bound, an axis or a
+    size is not.
     """
 
     key: tuple[Any, ...]
@@ -346,17 +354,16 @@ class Form:
 
     @classmethod
     def of(cls, links: Sequence[Link]) -> Form:
-        """Of any links."""
+        """Return the form of links."""
         forms = tuple(link.form if isinstance(link, Brackets | TakenAlong) else link for link in links)
         return cls(tuple(map(_key, forms)), forms)
 
 
 def _key(value: Any) -> Any:
-    """A value with the type of each part."""
     if isinstance(value, Brackets):
-        return tuple(_key(each.entry) for each in value.written)
+        return tuple(_key(parsed.entry) for parsed in value.entries)
     if isinstance(value, TakenAlong):
-        return type(value), value.written.entry, _key(value.axis), getattr(value, "mode", None)
+        return type(value), value.indices_entry.entry, _key(value.axis), getattr(value, "mode", None)
     if isinstance(value, Transposed | Reshaped):
         integers = value.axes if isinstance(value, Transposed) else value.shape
         return type(value), None if integers is None else tuple(map(_key, integers))
@@ -366,8 +373,8 @@ def _key(value: Any) -> Any:
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
-    """The problem of each link; each reads what the one before it writes."""
-    found: list[Problem] = []
+    """Return the problems of a chain of links: the data of each is the output of the one before."""
+    result: list[Problem] = []
     for link in links:
-        found.append(link.problem(found[-1].output if found else data))
-    return tuple(found)
+        result.append(link.problem(result[-1].output if result else data))
+    return tuple(result)

@@ -1,4 +1,4 @@
-"""numpy.take_along_axis: rules, lowering and form. Source: NumPy's documentation and behaviour."""
+"""numpy.take_along_axis: rules, lowering and export. Source: NumPy's documentation and behaviour."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 
 @dataclass(frozen=True)
 class TakeAlongAxis(Problem):
-    """output[c] = data[c with c[axis] replaced by indices[c]]. Off the axis, data and indices are broadcast to the same sizes.
+    """output[c] = data[c with c[axis] replaced by indices[c]], with data and indices broadcast along the other dimensions.
 
-    axis: -r … r-1, stored as 0 … r-1. Negative indices count from the end. Where output is empty, no index is looked at.
+    `axis`: -r … r-1, stored as 0 … r-1. Negative indices count from the end. The indices of an empty output are not checked.
     """
 
     data: TensorType
@@ -34,10 +34,10 @@ class TakeAlongAxis(Problem):
         object.__setattr__(self, "axis", check_axis("axis", self.axis, self.data.rank, "data"))
         if self.indices.rank != self.data.rank:
             raise ValueError(f"indices is {self.indices} and data {self.data}: expected equally many dimensions")
-        for axis, (size, own) in enumerate(zip(self.data.shape, self.indices.shape, strict=True)):
-            if axis != self.axis and size != own and 1 not in (size, own):
+        for axis, (size, count) in enumerate(zip(self.data.shape, self.indices.shape, strict=True)):
+            if axis != self.axis and size != count and 1 not in (size, count):
                 raise IndexError(
-                    f"indices has size {own} in dimension {axis} and data {size}, but off the axis ({self.axis}) sizes must be "
+                    f"indices has size {count} in dimension {axis} and data {size}, but off the axis ({self.axis}) sizes must be "
                     "equal, or 1"
                 )
 
@@ -47,9 +47,8 @@ class TakeAlongAxis(Problem):
 
     @property
     def output(self) -> TensorType:
-        own = self.indices.shape
         sizes = [1 if axis == self.axis else size for axis, size in enumerate(self.data.shape)]
-        return TensorType(np.broadcast_shapes(own, sizes), self.data.dtype)
+        return TensorType(np.broadcast_shapes(self.indices.shape, sizes), self.data.dtype)
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
@@ -57,19 +56,19 @@ class TakeAlongAxis(Problem):
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, output = layouts
-        in_strides = [0 if axis == self.axis else step for axis, step in enumerate(_spread(data))]
+        in_strides = [0 if axis == self.axis else step for axis, step in enumerate(_broadcast_strides(data))]
         if 0 in output.sizes:
             return build(data, output, in_strides, self.data.dtype.itemsize)
-        return gathering(self, layouts, in_strides, _spread(indices))
+        return gathering(self, layouts, in_strides, _broadcast_strides(indices))
 
 
-def _spread(layout: Layout) -> tuple[int, ...]:
-    """The strides with which a tensor is broadcast."""
+def _broadcast_strides(layout: Layout) -> tuple[int, ...]:
+    """Return the strides for a broadcast: 0 for dimensions of size 1."""
     return tuple(0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True))
 
 
 def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descriptors:
-    """GATHER_ELEMENTS, on tensors that are broadcast by strides of 0."""
+    """Return GATHER_ELEMENTS on tensors that strides of 0 broadcast."""
     data, indices, output = views(problem)
     indices = replace(indices, dims=(*indices.dims, *(Dim(1, 0) for _ in data.dims[problem.data.rank :])))
     sizes = list(output.sizes)
@@ -79,7 +78,7 @@ def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descrip
 
 
 def _expanded(view: View, sizes: Sequence[int]) -> View:
-    """The view with its dimensions of size 1 repeated by strides of 0."""
+    """Return the view with dimensions of size 1 repeated by strides of 0."""
     return replace(
         view, dims=tuple(dim if dim.size == size else Dim(size, 0) for dim, size in zip(view.dims, sizes, strict=True))
     )

@@ -1,1 +1,1 @@
-"""ONNX: Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth in all their versions."""
+"""Problems of ONNX: Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth in all versions."""

@@ -1,4 +1,4 @@
-"""ONNX's data types: their numbers, their names, and the NumPy types that hold them."""
+"""ONNX's data types: numbers, names and NumPy types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TYPES = ElementTypes(
         "float6e3m2": "float6_e3m2fn",
     }
 )
-"""Name in ONNX -> name in NumPy or ml_dtypes, in the order of the numbers of TensorProto.DataType, from 1 on."""
+"""ONNX's names to NumPy's or ml_dtypes' names, in the order of TensorProto.DataType, which starts at 1."""
 
 type_name, check_type = TYPES.name_of, TYPES.check
 
@@ -48,7 +48,7 @@ _NAMES = ("undefined", *TYPES.names)
 
 
 def data_type(which: int | str) -> np.dtype[Any] | None:
-    """The NumPy type of a number or a name of TensorProto.DataType (10, "FLOAT16"); None for UNDEFINED and what is not there."""
+    """Return the NumPy type of a number or name of TensorProto.DataType (10, "FLOAT16"); None for UNDEFINED and unknown types."""
     if isinstance(which, str):
         name = which.lower() if which.isupper() else ""
     else:
@@ -57,5 +57,5 @@ def data_type(which: int | str) -> np.dtype[Any] | None:
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
-    """The number that TensorProto.DataType has for a type of the table."""
+    """Return the number of a type in TensorProto.DataType."""
     return _NAMES.index(type_name(dtype))

@@ -16,28 +16,28 @@ from dmlgather.plan import IndexPlan, Layout, blocks, build
 MODES = ("DCR", "CRD")
 
 PADDED_LIMIT = 2**32 - 1
-"""The largest size to which messages suggest to pad a dimension."""
+"""Largest size for which an error message recommends padding."""
 
 
 class DepthSpaceProblem(OnnxProblem):
-    """What both operators share: blocks of blocksize · blocksize elements move between channels and rows and columns.
+    """Base of DepthToSpace and SpaceToDepth: blocks of blocksize × blocksize elements move between channels and space.
 
-    data: shape [n, c, h, w]; ONNX calls it input. blocksize: at least 1. mode: how the channels that hold blocks are counted,
-    "DCR": (row in the block, column in the block, channel), or "CRD": (channel, row, column).
+    `data`: shape [n, c, h, w]; ONNX calls it input. `blocksize`: at least 1. `mode`: the order of the channels of blocks: "DCR"
+    for (row in the block, column in the block, channel), "CRD" for (channel, row, column).
     """
 
     blocksize: int
     mode: str
 
     mode_since: ClassVar[int]
-    """The version that brought the attribute mode; before, the order is "DCR"."""
+    """The first version with the attribute mode; earlier versions use "DCR"."""
 
     inputs = ("data",)
 
     @staticmethod
     @abstractmethod
     def units(blocksize: int) -> Mapping[int, int]:
-        """What the sizes of which dimensions of data are multiples of."""
+        """Return divisors of data's sizes, by dimension."""
 
     def _check(self) -> None:
         version, shape = self.version, self.data.shape
@@ -56,9 +56,10 @@ class DepthSpaceProblem(OnnxProblem):
         for axis, unit in self.units(self.blocksize).items():
             if shape[axis] % unit:
                 padded = -(-shape[axis] // unit) * unit
+                remedy = f"pad it to {padded}" if padded <= PADDED_LIMIT else "choose a smaller blocksize"
                 raise ValueError(
                     f"data has size {shape[axis]} in dimension {axis}, but with blocksize {self.blocksize} {version} takes "
-                    f"multiples of {unit}: " + (f"pad it to {padded}" if padded <= PADDED_LIMIT else "choose a smaller blocksize")
+                    f"multiples of {unit}: {remedy}"
                 )
 
     def _views(self, depth: Layout, space: Layout) -> tuple[Layout, Layout]:
@@ -67,7 +68,7 @@ class DepthSpaceProblem(OnnxProblem):
 
 @dataclass(frozen=True)
 class DepthToSpace(DepthSpaceProblem):
-    """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w], in mode "CRD" data[n, (c, i, j), h, w]."""
+    """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w]; "CRD": data[n, (c, i, j), h, w]."""
 
     data: TensorType
     blocksize: int
@@ -86,7 +87,6 @@ class DepthToSpace(DepthSpaceProblem):
 
     @property
     def output(self) -> TensorType:
-        """[n, c / blocksize², h · blocksize, w · blocksize]."""
         return TensorType(space_sizes(self.data.shape, self.blocksize), self.data.dtype)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
@@ -96,7 +96,7 @@ class DepthToSpace(DepthSpaceProblem):
 
 @dataclass(frozen=True)
 class SpaceToDepth(DepthSpaceProblem):
-    """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j], in mode "CRD" output[n, (c, i, j), h, w]."""
+    """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j]; "CRD": output[n, (c, i, j), h, w]."""
 
     data: TensorType
     blocksize: int
@@ -115,7 +115,6 @@ class SpaceToDepth(DepthSpaceProblem):
 
     @property
     def output(self) -> TensorType:
-        """[n, c · blocksize², h / blocksize, w / blocksize]."""
         return TensorType(depth_sizes(self.data.shape, self.blocksize), self.data.dtype)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

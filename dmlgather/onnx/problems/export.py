@@ -1,4 +1,4 @@
-"""Descriptors of DirectML for ONNX's problems and nodes, or the reasons why there are none; constant indices out of range."""
+"""Export of ONNX's problems and nodes to DirectML; findings about constant indices out of range."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import alternatives
 
 ByInput = Mapping[str, Any] | Sequence[Any]
-"""One value per input: by the name that the node has for it, or in the order of its inputs."""
+"""One value per input: by the node's name for the input, or in the order of the inputs."""
 
 
 class NodeInput(NamedTuple):
-    """One input. type: None where shape or data type is not known. value: the constant, on the host.
+    """One input of a node.
 
-    description: shape and data type as the caller wrote them, for messages.
+    `type`: None if shape or data type is unknown. `value`: the constant, on the host, or None. `description`: shape and data type
+    as the caller wrote them, for messages.
     """
 
     type: TensorType | None
@@ -48,10 +49,10 @@ class NodeInput(NamedTuple):
 
 
 def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[NodeInput]:
-    """The inputs of a node, in order.
+    """Return the inputs of a node, in order.
 
-    TypeError for what is no node or no data type; ValueError for more shapes or types than inputs, and for a constant that
-    contradicts its shape or type.
+    Raises TypeError if `node` is not a NodeProto, and for an unknown data type; ValueError for more shapes or types than inputs,
+    and for a constant that contradicts its shape or type.
     """
     if not hasattr(node, "input") or not hasattr(node, "op_type"):
         raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
@@ -60,46 +61,46 @@ def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[
     return [_input(name, shape, dtype, constants.get(name)) for name, shape, dtype in pairs]
 
 
-def _by_input(what: str, given: ByInput, names: Sequence[str]) -> list[Any]:
-    if isinstance(given, Mapping):
-        return [given.get(name) for name in names]
-    if len(given) > len(names):
-        raise ValueError(f"{what} has {len(given)} entries, but the node has {len(names)} inputs ({', '.join(names)})")
-    return [*given, *[None] * (len(names) - len(given))]
+def _by_input(argument: str, values: ByInput, names: Sequence[str]) -> list[Any]:
+    if isinstance(values, Mapping):
+        return [values.get(name) for name in names]
+    if len(values) > len(names):
+        raise ValueError(f"{argument} has {len(values)} entries, but the node has {len(names)} inputs ({', '.join(names)})")
+    return [*values, *[None] * (len(names) - len(values))]
 
 
 def _input(name: str, shape: Any, dtype: Any, constant: Any) -> NodeInput:
     description = f"shape {'not stated' if shape is None else shape}, type {'not stated' if dtype is None else dtype}"
-    kind = None if dtype is None else _dtype(name, dtype)
+    numpy_dtype = None if dtype is None else _dtype(name, dtype)
     sizes = None if shape is None else _sizes(shape)
     if constant is not None:
-        value = constant if hasattr(constant, "dtype") else np.asarray(constant, kind)
-        own = TensorType(tuple(value.shape), numpy_type(value.dtype))
-        if sizes is not None and sizes != own.shape:
-            raise ValueError(f"{name!r} has shape {sizes} in shapes, but the constant has {own.shape}")
-        if kind is not None and kind != own.dtype:
-            raise ValueError(f"{name!r} has type {kind} in dtypes, but the constant has {own.dtype}")
-        return NodeInput(own, tuple(constant) if isinstance(constant, list | tuple) else value, description)
-    return NodeInput(None if kind is None or sizes is None else TensorType(sizes, kind), None, description)
+        value = constant if hasattr(constant, "dtype") else np.asarray(constant, numpy_dtype)
+        tensor = TensorType(tuple(value.shape), numpy_type(value.dtype))
+        if sizes is not None and sizes != tensor.shape:
+            raise ValueError(f"{name!r} has shape {sizes} in shapes, but the constant has {tensor.shape}")
+        if numpy_dtype is not None and numpy_dtype != tensor.dtype:
+            raise ValueError(f"{name!r} has type {numpy_dtype} in dtypes, but the constant has {tensor.dtype}")
+        return NodeInput(tensor, tuple(constant) if isinstance(constant, list | tuple) else value, description)
+    return NodeInput(None if numpy_dtype is None or sizes is None else TensorType(sizes, numpy_dtype), None, description)
 
 
-def _dtype(name: str, given: Any) -> np.dtype[Any] | None:
-    """The NumPy type of a type, a name, or a number of TensorProto.DataType; None for UNDEFINED."""
-    if not isinstance(given, int):
+def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
+    """Return the NumPy type of a type, a name, or a number of TensorProto.DataType; None for UNDEFINED."""
+    if not isinstance(value, int):
         try:
-            return numpy_type(given)
+            return numpy_type(value)
         except TypeError as error:
-            raise TypeError(f"{name!r} has type {given!r} in dtypes: {error}") from None
-    dtype = data_type(given)
-    if dtype is None and given != 0:
-        raise TypeError(f"{name!r} has type {given} in dtypes, which is no data type of ONNX")
+            raise TypeError(f"{name!r} has type {value!r} in dtypes: {error}") from None
+    dtype = data_type(value)
+    if dtype is None and value != 0:
+        raise TypeError(f"{name!r} has type {value} in dtypes, which is no data type of ONNX")
     return dtype
 
 
-def _sizes(given: Any) -> tuple[int, ...] | None:
-    """The sizes; None where one is symbolic, missing, or negative, as some exporters write what is not known."""
+def _sizes(shape: Any) -> tuple[int, ...] | None:
+    """Return the sizes; None if a size is symbolic, missing, or negative, which some exporters write for unknown sizes."""
     try:
-        sizes = tuple(operator.index(size) for size in given)
+        sizes = tuple(operator.index(size) for size in shape)
     except TypeError:
         return None
     return sizes if all(size >= 0 for size in sizes) else None
@@ -114,31 +115,30 @@ def to_directml(
     opset: int = 13,
     constants: Mapping[str, Any] | None = None,
 ) -> OperatorDesc | Descriptors | Report:
-    """The descriptor a DirectML caller would build for a node of the family; or why there is none.
+    """Return the DirectML descriptor of a node of the family, or a report of why it has none.
 
-    node: an onnx.NodeProto. shapes, dtypes: of the node's inputs, by the names that the node has for them or one per input in
-    order; types are NumPy's, their names, or numbers of TensorProto.DataType. level: the feature level of the descriptors. opset:
-    the opset in force, as in a model. constants: the values of inputs that are known, by name (arrays or lists of integers).
-    Slice needs starts, ends, axes and steps; constant indices are checked. Shapes and types of constants may be left out.
+    `node`: an onnx.NodeProto. `shapes`, `dtypes`: of the node's inputs, by input name or in order; types are NumPy's types or
+    names, or numbers of TensorProto.DataType. `level`: the feature level. `opset`: the model's opset. `constants`: arrays or
+    lists of integers, by input name. Slice needs starts, ends, axes and steps here; constant indices are checked. A constant
+    needs no shape or type.
 
-    Returns one descriptor; a tuple of them, in the order in which they run, where one cannot do it; or a Report of the reasons
-    why there is none, which `docs/expressing.md` lists: an input whose type, size or bounds are not known, a node that breaks a
-    rule of its operator, and everything that the level does not take.
+    Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report. Its reasons are
+    an input with unknown type, size or bounds, a node that breaks a rule of its operator, and limits of the level;
+    `docs/expressing.md` lists them.
 
-    To run it, bind data to InputTensor, indices to IndicesTensor and a fresh buffer to OutputTensor:
+    To run a descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor:
 
-    - data: the packed bytes of the array, padded to TotalTensorSizeInBytes. The described type has the same bits: bool is UINT8,
-      bfloat16 UINT16, complex64 UINT64, and complex128 a further dimension of 2 UINT64.
-    - indices: converted to the described type, packed, padded. Where that is UINT32 (before level 3_0), negative indices have
-      the size of their axis added first.
-    - of several descriptors, the first takes data, each further one the output of the one before, and the last of them the
-      indices; its output is the node's.
-    - the output's elements, in order, are those of the node's output, whatever dimensions are described.
+    - Data: the packed bytes of the array, padded to TotalTensorSizeInBytes. The described type has the same bits: UINT8 for bool,
+      UINT16 for bfloat16, UINT64 for complex64, and UINT64 with an extra last dimension of size 2 for complex128.
+    - Indices: converted to the described type, packed and padded. Before a conversion to UINT32 (levels before 3_0), add the
+      axis's size to negative indices.
+    - Of several descriptors, the first takes data, each of the others takes the output before it, and the last takes the indices.
+    - The output has the node's elements in the node's order; its described dimensions may differ.
 
-    ONNX refuses an index out of range; DirectML clamps it. Check indices that are no constants before they are bound.
+    ONNX refuses an index out of range; DirectML clamps it. Check indices that are not constant before you bind them.
 
     Raises ValueError for an unknown level, for more shapes or types than the node has inputs, and for a constant that
-    contradicts shapes or dtypes; TypeError for what is no data type, and for an opset that is no integer.
+    contradicts `shapes` or `dtypes`; TypeError for an unknown data type, and for an opset that is not an integer.
 
     >>> from onnx.helper import make_node
     >>> node = make_node("Gather", ["table", "ids"], ["rows"], axis=0)
@@ -146,22 +146,21 @@ def to_directml(
     >>> desc.operator.name, desc.output_tensor.sizes
     ('GATHER', (5, 8))
     """
-    at = FeatureLevel.parse(level)
+    feature_level = FeatureLevel.parse(level)
     opset = whole("opset", opset)
     inputs = node_inputs(node, shapes, dtypes, constants or {})
     problem = _problem(node, opset, inputs)
     if isinstance(problem, Finding):
-        return Report(subject=f"ONNX {_operator(node, opset)}", level=at, findings=(problem,))
-    descs = express(problem, at)
-    wrong = index_out_of_range(problem, inputs[1].value) if len(inputs) > 1 and inputs[1].value is not None else None
-    if wrong is not None:
+        return Report(subject=f"ONNX {_operator(node, opset)}", level=feature_level, findings=(problem,))
+    descs = express(problem, feature_level)
+    bad_index = index_out_of_range(problem, inputs[1].value) if len(inputs) > 1 and inputs[1].value is not None else None
+    if bad_index is not None:
         others = descs.findings if isinstance(descs, Report) else ()
-        return Report(subject=EXPORTER.title(problem), level=at, findings=(wrong, *others))
+        return Report(subject=EXPORTER.title(problem), level=feature_level, findings=(bad_index, *others))
     return descs if isinstance(descs, Report) or len(descs) > 1 else descs[0]
 
 
 def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Finding:
-    """The problem that a node is, or why it is none."""
     if not in_family(node):
         return CODES["EXP109"].finding(
             "",
@@ -170,11 +169,11 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
             remedy="describe it with the DirectML operator that does the same; those of this family only gather and slice",
         )
     try:
-        return problem_of(node, opset, [each.type for each in inputs], [each.value for each in inputs])
+        return problem_of(node, opset, [item.type for item in inputs], [item.value for item in inputs])
     except UnknownValueError as unknown:
         return _unknown_value(node, unknown)
     except UnknownTypeError as unknown:
-        description = next(each.description for name, each in zip(node.input, inputs, strict=True) if name == unknown.value)
+        description = next(item.description for name, item in zip(node.input, inputs, strict=True) if name == unknown.value)
         return CODES["EXP108"].finding(
             unknown.input,
             expected="a size of at least 0 for each dimension, and a type",
@@ -186,7 +185,7 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
 
 
 def broken_rule(node: Any, opset: int, message: str) -> Finding:
-    """The finding that a node breaks a rule of its operator. message: which rule."""
+    """Return the finding about a node that breaks a rule of its operator. `message`: the error message about the rule."""
     remark = UNEQUAL_BATCHES if message.startswith(UNEQUAL_BATCH) else "ONNX itself refuses it"
     return CODES["EXP101"].finding(
         "",
@@ -200,7 +199,7 @@ UNEQUAL_BATCHES = (
     "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple of that of the batches in "
     "data, and then looks up equally many tuples in each batch, in their order"
 )
-"""What onnxruntime makes of batch sizes that are not equal."""
+"""Text on onnxruntime's result for unequal batch sizes."""
 
 
 def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
@@ -218,10 +217,10 @@ def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
 
 
 def _operator(node: Any, opset: int) -> str:
-    """The operator's version in force, "Slice-13"; its bare name where there is none."""
+    """Return the operator with its version, "Slice-13"; without a version if it is unknown."""
     try:
         return str(version_of(node.op_type, opset)) if in_family(node) else str(node.op_type)
-    except ValueError:  # before the first
+    except ValueError:  # the opset is older than the operator
         return str(node.op_type)
 
 
@@ -250,14 +249,14 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 }
 
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
-"""Ends of a slice backwards that onnxruntime's CPU takes for the front of the axis. By ONNX, they are behind its last element."""
+"""Ends of slices that, with a negative step, onnxruntime's CPU treats as the front of the axis. In ONNX, they are its end."""
 
 FRONT = -(2**31 - 1)
 """End of a slice backwards that ONNX and all of onnxruntime's providers take for the front of the axis."""
 
 
-def _emptied(problem: Problem, axis: int) -> str | None:
-    """What is to be done about a slice that is empty by ONNX, but not in onnxruntime; None for others."""
+def _empty_output_remedy(problem: Problem, axis: int) -> str | None:
+    """Return advice on a slice that is empty in ONNX, but not in onnxruntime; None for other problems."""
     if not isinstance(problem, Slice) or not problem.data.shape[axis]:
         return None
     assert problem.axes is not None
@@ -271,18 +270,18 @@ def _emptied(problem: Problem, axis: int) -> str | None:
     )
 
 
-EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by_tuples, emptied=_emptied)
+EXPORTER = Exporter(_FORMS, lambda problem: f"ONNX {problem.version}", needed_by_tuples, empty_output_remedy=_empty_output_remedy)
 express = EXPORTER.express
 
 
 def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> Finding | None:
-    """A finding about the first index that is out of range; None where there is none. Arguments as of `first_out_of_range`."""
-    wrong = first_out_of_range(problem, indices, most) if isinstance(problem, GatherProblem) else None
-    if wrong is None:
+    """Return a finding about the first index out of range, or None. See `first_out_of_range`."""
+    bad_index = first_out_of_range(problem, indices, most) if isinstance(problem, GatherProblem) else None
+    if bad_index is None:
         return None
     return CODES["EXP111"].finding(
-        wrong.place,
-        expected=wrong.valid,
-        got=str(wrong.value),
+        bad_index.place,
+        expected=bad_index.valid,
+        got=str(bad_index.value),
         remedy="correct the constant: ONNX refuses such an index when the node runs, and a descriptor would clamp it",
     )

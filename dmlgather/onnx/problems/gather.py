@@ -13,7 +13,7 @@ from dmlgather.plan import IndexPlan, Layout
 
 
 class GatherProblem(OnnxProblem):
-    """A call with data and indices, where an index out of range is an error."""
+    """Base of the gathers: problems with data and indices."""
 
     indices: TensorType
 
@@ -21,7 +21,6 @@ class GatherProblem(OnnxProblem):
 
     @property
     def wraps(self) -> bool:
-        """True, but for Gather-1."""
         return True
 
     def _check_tensors(self) -> None:
@@ -35,7 +34,7 @@ class GatherProblem(OnnxProblem):
 class Gather(GatherProblem):
     """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-    data: of rank r >= 1. indices: of any rank q; the output has rank q + r - 1. axis: -r … r-1, kept non-negative.
+    `data`: of rank r >= 1. `indices`: of any rank q; the output has rank q + r - 1. `axis`: -r … r-1, stored as 0 … r-1.
     """
 
     data: TensorType
@@ -51,12 +50,10 @@ class Gather(GatherProblem):
 
     @property
     def wraps(self) -> bool:
-        """Gather-1 asks for indices within bounds and does not mention negative ones."""
-        return self.version.since > 1
+        return self.version.since > 1  # Gather-1 requires indices within bounds, and does not mention negative ones
 
     @property
     def output(self) -> TensorType:
-        """data[:axis] ++ indices ++ data[axis+1:]."""
         sizes = self.data.shape
         return TensorType(sizes[: self.axis] + self.indices.shape + sizes[self.axis + 1 :], self.data.dtype)
 
@@ -72,8 +69,8 @@ class Gather(GatherProblem):
 class GatherElements(GatherProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]].
 
-    data: of rank r >= 1. indices: of the same rank, off the axis no larger than data; the output has their shape.
-    axis: -r … r-1, kept non-negative.
+    `data`: of rank r >= 1. `indices`: of rank r, with at most data's sizes along other axes than `axis`. `axis`: -r … r-1, stored
+    as 0 … r-1.
     """
 
     data: TensorType
@@ -91,11 +88,10 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class GatherND(GatherProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    data: of rank r >= 1. indices: of rank q >= 1, its last dimension the tuples' components, at most r - batch_dims of them;
-    none copies the whole of data for each tuple. batch_dims: 0 … min(q, r) - 1 leading dimensions of equal sizes; from
-    opset 12 on.
+    `data`: of rank r >= 1. `indices`: of rank q >= 1; its last dimension has a tuple's components, at most r - batch_dims. An
+    empty tuple copies all of data behind b…. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12 on.
     """
 
     data: TensorType

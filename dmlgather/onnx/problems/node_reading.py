@@ -1,6 +1,4 @@
-"""Read a NodeProto: the form that nodes of its operator have, whatever the types of its inputs are; its attributes and inputs,
-checked against the operator's version in force; and the problem that it is.
-"""
+"""Reading of NodeProtos: checks of inputs, outputs and attributes against the operator's version, and conversion to problems."""
 
 from __future__ import annotations
 
@@ -17,14 +15,14 @@ from dmlgather.onnx.problems.slice import Slice, check_bound_types
 from dmlgather.wording import alternatives, counted
 
 MANY = 2**31 - 1
-"""The most inputs or outputs of an operator that takes any number, as ONNX's schemas have it."""
+"""Maximum of inputs or outputs in ONNX's schemas for operators that take any number."""
 
 
 class NodeForm(NamedTuple):
-    """The form of an operator's nodes.
+    """Inputs, outputs and attributes that an operator allows.
 
-    operator: with its version. inputs, attributes: by name, whether a node must have it; the last input stands for all further
-    ones. kinds: of the attributes, as AttributeProto.AttributeType. most_inputs, most_outputs: at most MANY.
+    `operator`: with its version. `inputs`, `attributes`: by name, True if required; the last input may be repeated. `kinds`: the
+    attributes' AttributeProto.AttributeType, by name. `most_inputs`, `most_outputs`: MANY for any number.
     """
 
     operator: str
@@ -38,12 +36,14 @@ class NodeForm(NamedTuple):
 
 
 def check_form(form: NodeForm, node: Any) -> None:
-    """Refuse a NodeProto of another form; attributes that the form does not have are left alone.
+    """Check a NodeProto against a form. Attributes outside the form are not checked.
 
-    ValueError for a wrong number of inputs or outputs and for an attribute that is missing, TypeError for one of another kind.
+    Raises ValueError for a wrong number of inputs or outputs and for a missing attribute, TypeError for an attribute of another
+    kind.
     """
-    inputs, roles = list(node.input), [*form.inputs.values()] or [False]
-    omitted = any(not name and roles[min(at, len(roles) - 1)] for at, name in enumerate(inputs[: form.most_inputs]))
+    inputs, required_inputs = list(node.input), [*form.inputs.values()] or [False]
+    last = len(required_inputs) - 1
+    omitted = any(not name and required_inputs[min(number, last)] for number, name in enumerate(inputs[: form.most_inputs]))
     if omitted or not form.least_inputs <= len(inputs) <= form.most_inputs:
         names = f": {', '.join(form.inputs)}" if form.inputs else ""
         raise ValueError(
@@ -51,23 +51,23 @@ def check_form(form: NodeForm, node: Any) -> None:
             f"{_numbers(form.least_inputs, form.most_inputs)}{names}"
         )
     if not form.least_outputs <= len(node.output) <= form.most_outputs:
-        gives = _numbers(form.least_outputs, form.most_outputs)
-        raise ValueError(f"the node has {counted(len(node.output), 'output')}, but {form.operator} gives {gives}")
-    given = {attribute.name: attribute for attribute in node.attribute}
+        outputs = _numbers(form.least_outputs, form.most_outputs)
+        raise ValueError(f"the node has {counted(len(node.output), 'output')}, but {form.operator} gives {outputs}")
+    attributes = {attribute.name: attribute for attribute in node.attribute}
     for name, required in form.attributes.items():
-        if required and name not in given:
+        if required and name not in attributes:
             raise ValueError(f"attribute {name} is missing: {form.operator} requires it")
-    for name, attribute in given.items():
+    for name, attribute in attributes.items():
         kind = form.kinds.get(name, attribute.type)
         if attribute.type != kind and not attribute.ref_attr_name:
-            taken = f"{type(attribute).AttributeType.Name(kind)} ({kind})"
-            raise TypeError(f"attribute {name} has type {attribute.type}, but {form.operator} takes {taken}")
+            expected = f"{type(attribute).AttributeType.Name(kind)} ({kind})"
+            raise TypeError(f"attribute {name} has type {attribute.type}, but {form.operator} takes {expected}")
 
 
 def check_by_schema(node: Any, opset: int) -> None:
-    """Refuse a NodeProto of ONNX's own domain that does not have the form of its operator in this opset, as ONNX states it.
+    """Check a NodeProto of ONNX's own domain against ONNX's schema for this opset.
 
-    TypeError and ValueError as `check_form`. An operator that the installed onnx does not know is left alone.
+    Raises TypeError and ValueError like `check_form`. Operators without a schema in the installed onnx are not checked.
     """
     form = _schema_form(node.op_type, opset) if node.domain in DOMAINS else None
     if form is not None:
@@ -76,7 +76,7 @@ def check_by_schema(node: Any, opset: int) -> None:
 
 @lru_cache(maxsize=256)
 def form_of(version: OperatorVersion) -> NodeForm:
-    """The form of the nodes of an operator's version."""
+    """Return the form of an operator's version."""
     inputs = {name: name in version.required for name in version.inputs}
     attributes = {name: name in version.required for name in version.attributes}
     return NodeForm(str(version), inputs, sum(inputs.values()), len(inputs), 1, 1, attributes, version.attributes)
@@ -90,22 +90,23 @@ def _schema_form(operator: str, opset: int) -> NodeForm | None:
         schema = defs.get_schema(operator, opset, "")
     except defs.SchemaError:
         return None
-    known = opset <= defs.onnx_opset_version()  # later versions may take more
+    current = opset <= defs.onnx_opset_version()  # newer versions than onnx knows may take more inputs and outputs
     optional = defs.OpSchema.FormalParameterOption.Optional
+    attributes = schema.attributes.items()
     return NodeForm(
         f"{operator}-{schema.since_version}",
-        {each.name: each.option != optional for each in schema.inputs},
+        {parameter.name: parameter.option != optional for parameter in schema.inputs},
         schema.min_input,
-        schema.max_input if known else MANY,
+        schema.max_input if current else MANY,
         schema.min_output,
-        schema.max_output if known else MANY,
-        {name: each.required for name, each in schema.attributes.items()},
-        {name: int(each.type.value) for name, each in schema.attributes.items()},  # type: ignore[attr-defined] # an enum of pybind11
+        schema.max_output if current else MANY,
+        {name: attribute.required for name, attribute in attributes},
+        {name: int(attribute.type.value) for name, attribute in attributes},  # type: ignore[attr-defined] # an enum of pybind11
     )
 
 
 def _numbers(least: int, most: int) -> str:
-    """Numbers of inputs or outputs in words: "2", "1, 2 or 3", "1 or more"."""
+    """Return a range of numbers in words: "2", "1, 2 or 3", "1 or more"."""
     if most == MANY:
         return f"{least} or more"
     return alternatives(range(least, most + 1)) if most - least < 8 else f"{least} to {most}"
@@ -114,21 +115,22 @@ def _numbers(least: int, most: int) -> str:
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem for problem in (Gather, GatherElements, GatherND, Slice, DepthToSpace, SpaceToDepth)
 }
-"""The operators of the family. The fields of a problem have the names of the node's inputs and attributes."""
+"""The family's problem classes, by operator. A problem's fields have the names of the node's inputs and attributes."""
 
 FAMILY = tuple(PROBLEMS)
 
 ARRAYS: Mapping[str, tuple[str, ...]] = {name: problem.inputs for name, problem in PROBLEMS.items()}
-"""The inputs of each operator of which only shape and type are needed."""
+"""The array inputs of each operator: only their shapes and types matter for a problem."""
 
 INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
 """All inputs of each operator, in order."""
 
 
 class UnknownValueError(ValueError):
-    """A value that decides the result's shape is not known before the model runs.
+    """Error: the output's shape depends on a value that is unknown until the model runs.
 
-    input: the operator's name of the input or attribute. value: the model's name of what it reads.
+    `input`: the input or attribute, by its name in the operator. `value`: the value or function attribute that it reads, by its
+    name in the model.
     """
 
     def __init__(self, name: str, value: str, message: str) -> None:
@@ -137,7 +139,7 @@ class UnknownValueError(ValueError):
 
 
 class UnknownTypeError(ValueError):
-    """Shape or type of an array input is not known before the model runs. Attributes as in UnknownValueError."""
+    """Error: the shape or type of an array input is unknown until the model runs. Attributes: see UnknownValueError."""
 
     def __init__(self, version: OperatorVersion, name: str, value: str) -> None:
         self.input, self.value = name, value
@@ -146,7 +148,7 @@ class UnknownTypeError(ValueError):
 
 @dataclass(frozen=True)
 class StatedNode:
-    """A NodeProto with its attributes as Python values (tensors as protos)."""
+    """A NodeProto with its attributes as Python values; tensors stay protos."""
 
     node: Any
     opset: int
@@ -155,28 +157,28 @@ class StatedNode:
 
 @dataclass(frozen=True)
 class ParsedNode(StatedNode):
-    """A node that has the inputs and attributes of its operator's version."""
+    """A node whose inputs and attributes were checked against its operator's version."""
 
     version: OperatorVersion
 
 
 def stated_node(node: Any, opset: int) -> StatedNode:
-    """A NodeProto of any operator. UnknownValueError for an attribute that refers to one of a function."""
+    """Return a node of any operator. Raises UnknownValueError for an attribute that refers to a function's attribute."""
     return StatedNode(node, opset, {attribute.name: _value(attribute) for attribute in node.attribute})
 
 
 def parse_node(node: Any, opset: int) -> ParsedNode:
-    """Check the inputs and attributes of a NodeProto of any operator in VERSIONS.
+    """Return a node of an operator in VERSIONS, after checking its inputs and attributes.
 
-    ValueError for a wrong number of inputs or outputs, and for attributes that are missing or that the version does not have;
-    TypeError for an attribute of another kind; UnknownValueError for one that refers to an attribute of a function.
+    Raises ValueError for a wrong number of inputs or outputs, and for missing or unknown attributes; TypeError for an attribute
+    of another kind; UnknownValueError for an attribute that refers to a function's attribute.
     """
     version = version_of(node.op_type, opset)
     for name in (attribute.name for attribute in node.attribute):
         if name not in version.attributes:
-            known = f"only {', '.join(version.attributes)}" if version.attributes else "none"
-            where = f"; it takes {name} as an input" if name in version.inputs else ""
-            raise ValueError(f"attribute {name!r} is not one of {version}, which has {known}{where}")
+            allowed = f"only {', '.join(version.attributes)}" if version.attributes else "none"
+            remark = f"; it takes {name} as an input" if name in version.inputs else ""
+            raise ValueError(f"attribute {name!r} is not one of {version}, which has {allowed}{remark}")
     check_form(form_of(version), node)
     return ParsedNode(node, opset, stated_node(node, opset).attributes, version)
 
@@ -191,23 +193,23 @@ def _value(attribute: Any) -> Any:
         )
     value = get_attribute_value(attribute)
     if isinstance(value, list):
-        return tuple(each.decode() if isinstance(each, bytes) else each for each in value)
+        return tuple(item.decode() if isinstance(item, bytes) else item for item in value)
     return value.decode() if isinstance(value, bytes) else value
 
 
 def in_family(node: Any) -> bool:
-    """Whether a NodeProto is one of ONNX's own operators in PROBLEMS."""
+    """Return True if a NodeProto's operator is in PROBLEMS, in ONNX's own domain."""
     return node.op_type in PROBLEMS and node.domain in DOMAINS
 
 
 def problem_of(node: Any, opset: int, types: Sequence[TensorType | None], values: Sequence[Any | None]) -> Problem:
-    """The problem that a NodeProto of the family is.
+    """Return the problem of a NodeProto of the family.
 
-    types: shape and data type of each of the node's inputs, None where they are not known. values: the host array of each input
-    whose values decide the result's shape (starts, ends, axes and steps of Slice), None where it is not known or not needed.
+    `types`: the type of each input; None if unknown. `values`: for inputs that determine the output's shape (starts, ends, axes
+    and steps of Slice), an array on the host, or None if unknown; None for other inputs.
 
-    Raises UnknownTypeError and UnknownValueError (both ValueErrors) for what is needed and None; TypeError and ValueError for a
-    node that breaks a rule of the operator's version.
+    Raises UnknownTypeError or UnknownValueError (both ValueErrors) if an unknown type or value is needed; TypeError and
+    ValueError for a node that breaks a rule of the operator's version.
     """
     parsed = parse_node(node, opset)
     version, arrays, bounds = parsed.version, {}, {}

@@ -1,4 +1,4 @@
-"""What each version of ONNX's operators takes: data types, inputs and attributes. Literal data; code only looks up."""
+"""The versions of ONNX's operators, with their data types, inputs and attributes, as a table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dmlgather.dialects.problem import Problem, whole
 from dmlgather.plan import OutOfBounds
 
 DOMAINS = ("", "ai.onnx")
-"""The two names of ONNX's own operator set."""
+"""The names of ONNX's own operator set."""
 
 NEWEST_OPSET = 28
-"""The newest opset that the table was written against."""
+"""The newest opset in the table."""
 
 
 class AttributeKind(IntEnum):
-    """What an attribute holds. Source: AttributeProto.AttributeType in onnx.proto."""
+    """Type of an attribute's value. Source: AttributeProto.AttributeType in onnx.proto."""
 
     FLOAT = 1
     INT = 2
@@ -35,8 +35,8 @@ class AttributeKind(IntEnum):
 class OperatorVersion:
     """One version of an operator.
 
-    since: the opset that brought it. types: of data and output (Constant: of its value). inputs: data first. required: the inputs
-    and attributes that a node must have. index_types: of all inputs but data. attributes: the kind of each.
+    `since`: its first opset. `types`: allowed for data and output (Constant: for its value). `inputs`: data first. `required`:
+    inputs and attributes that a node must have. `index_types`: allowed for all inputs but data. `attributes`: kinds, by name.
     """
 
     operator: str
@@ -52,7 +52,7 @@ class OperatorVersion:
 
 
 Types = Mapping[int, tuple[str, ...]]
-"""The data types that an operator takes from an opset on, besides those that it took before."""
+"""Data types by the opset that added them to an operator."""
 
 FLOATS = ("double", "float", "float16")
 REALS = ("bool", *FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
@@ -80,10 +80,10 @@ def _versions(
     index_types: tuple[str, ...] = ("int64",),
     **attributes: AttributeKind,
 ) -> Iterator[OperatorVersion]:
-    """The versions that these opsets brought. required: all inputs where it is left out."""
+    """Yield an operator's versions since `opsets`. `required`: by default, all inputs."""
     for since in opsets:
-        taken = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
-        yield OperatorVersion(operator, since, taken, inputs, inputs if required is None else required, index_types, attributes)
+        allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
+        yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)
 
 
 INT, INTS, TEXT, TENSOR = AttributeKind.INT, AttributeKind.INTS, AttributeKind.STRING, AttributeKind.TENSOR
@@ -114,7 +114,7 @@ _ROWS = (
     *_versions("DepthToSpace", (11, 13, 28), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT, mode=TEXT),
     *_versions("SpaceToDepth", (1, 13), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT),
     *_versions("SpaceToDepth", (28,), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT, mode=TEXT),
-    *_versions("Identity", (1, 13, 14, 16, 19, *SINCE_21)),  # 14 and 16 bring sequences and optionals, which no gather reads
+    *_versions("Identity", (1, 13, 14, 16, 19, *SINCE_21)),  # 14 and 16 add sequences and optionals, which no gather reads
     *_versions("Constant", (1,), (), ("value",), types={1: FLOATS}, value=TENSOR),
     *_versions("Constant", (9,), (), ("value",), value=TENSOR),
     *_versions("Constant", (11,), (), value=TENSOR, sparse_value=SPARSE),
@@ -136,12 +136,12 @@ _ROWS = (
 )
 
 VERSIONS = {name: tuple(row for row in _ROWS if row.operator == name) for name in dict.fromkeys(row.operator for row in _ROWS)}
-"""By operator, oldest first. Source: onnx/docs/Changelog.md."""
+"""Versions by operator, oldest first. Source: onnx/docs/Changelog.md."""
 
 
 @lru_cache(typed=True)
 def version_of(operator: str, opset: int) -> OperatorVersion:
-    """The version of an operator ("Gather") in force at an opset: the newest at or below it. ValueError before the first."""
+    """Return an operator's newest version at or below an opset. Raises ValueError if the operator is newer than the opset."""
     number = whole("opset", opset)
     versions = VERSIONS[operator]
     if number < versions[0].since:
@@ -150,17 +150,17 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
 
 
 def since_of(operator: str, opset: int) -> int | None:
-    """The number of the version of an operator in force at an opset; None before the first."""
+    """Return the first opset of an operator's version for an opset; None if the operator is newer."""
     return version_of(operator, opset).since if opset >= VERSIONS[operator][0].since else None
 
 
 def own_opset(imports: Iterable[Any]) -> int:
-    """The version of ONNX's own operators among OperatorSetIdProtos; 1 where they state none."""
+    """Return the opset of ONNX's own operators among OperatorSetIdProtos; 1 if it is missing."""
     return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), 1)
 
 
 class OnnxProblem(Problem):
-    """A call of one of ONNX's operators at an opset. An index out of range is an error."""
+    """A call of an ONNX operator at an opset. An index out of range is an error."""
 
     opset: int
 
@@ -168,5 +168,5 @@ class OnnxProblem(Problem):
 
     @property
     def version(self) -> OperatorVersion:
-        """The version of the operator in force."""
+        """The operator's version for the opset."""
         return version_of(self.name, self.opset)

@@ -1,4 +1,4 @@
-"""Types and values of tensors, as far as a model tells them: data type, rank, sizes and elements may each be missing."""
+"""Partial types of tensors in models: data type, rank and sizes may each be unknown."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 MOST_DIMENSIONS = 64
-"""The most dimensions of a tensor whose sizes are read; NumPy's arrays have no more, and DirectML's tensors have 8."""
+"""Largest rank whose sizes are read. NumPy has the same limit; DirectML's is 8."""
 
 Size = int | str | None
-"""Elements along a dimension: a number, a symbolic name, or None where nothing is known."""
+"""Size of a dimension: a number, a symbolic name, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialType:
-    """What is known of a value's type.
+    """A value's type, parts of which may be unknown.
 
-    dtype: None where it is not known, or the value is no tensor. shape: None where the rank is not known, or is more than
-    MOST_DIMENSIONS. kind: of a value that is no tensor ("sequence"), else None. excessive: whether it has more.
+    `dtype`: None if unknown, or if the value is not a tensor. `shape`: None if the rank is unknown or above MOST_DIMENSIONS.
+    `kind`: for a value that is not a tensor ("sequence"), else None. `excessive`: the rank is above MOST_DIMENSIONS.
     """
 
     dtype: np.dtype[Any] | None = None
@@ -36,7 +36,7 @@ class PartialType:
     excessive: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """NumPy's type of doubles equals None."""
+        # Compare None separately: np.dtype("float64") == None is true.
         if not isinstance(other, PartialType) or (self.dtype is None) != (other.dtype is None):
             return False
         return (self.dtype, self.shape, self.kind, self.excessive) == (other.dtype, other.shape, other.kind, other.excessive)
@@ -46,7 +46,7 @@ class PartialType:
 
     @property
     def name(self) -> str | None:
-        """ONNX's name of the data type, or the kind."""
+        """ONNX's name of the data type, or `kind`."""
         return self.kind if self.dtype is None else type_name(self.dtype)
 
     def __str__(self) -> str:
@@ -55,23 +55,21 @@ class PartialType:
         return typed(self.name, self.shape)
 
     def sized(self, shape: Sequence[Size] | None) -> PartialType:
-        """The type with another shape."""
+        """Return the type with another shape."""
         return PartialType(self.dtype, None if shape is None else tuple(shape), self.kind, self.excessive)
 
     def each_size(self, rule: Callable[[Size], Size]) -> PartialType:
-        """The type with what a rule makes of each size."""
+        """Return the type with `rule` applied to each size."""
         return self if self.shape is None else self.sized([rule(size) for size in self.shape])
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The shape, where all its sizes are numbers; None for others."""
+        """The shape if all sizes are numbers, else None."""
         numbers = tuple(size for size in self.shape or () if isinstance(size, int))
         return None if self.shape is None or len(numbers) < len(self.shape) else numbers
 
     def merged(self, better: PartialType, join: Callable[[Size, Size], Size]) -> PartialType:
-        """What is known of one value by two descriptions of its type. join: what is known of a size by two descriptions of it.
-        Where they contradict each other, this one holds.
-        """
+        """Return the combination of two types of the same value. `join`: combines two sizes. In conflicts, this type wins."""
         if self.kind is not None or self.excessive:
             return self
         if self.dtype is None and self.shape is None:
@@ -82,19 +80,19 @@ class PartialType:
         return PartialType(dtype, tuple(join(*sizes) for sizes in zip(self.shape, better.shape, strict=True)))
 
     def joined(self, other: PartialType) -> PartialType:
-        """What holds for a value that is of one of both types."""
+        """Return the most specific type that covers both types."""
         shape = None
         if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
-            shape = tuple(one if one == two else None for one, two in zip(self.shape, other.shape, strict=True))
+            shape = tuple(size if size == other_size else None for size, other_size in zip(self.shape, other.shape, strict=True))
         return PartialType(self.dtype, shape, self.kind) if self.name == other.name else PartialType(shape=shape)
 
 
 NOTHING = PartialType()
-"""Nothing is known."""
+"""The type of a value about which nothing is known."""
 
 
 def type_of_value(value: ValueInfoProto) -> PartialType:
-    """The type that a ValueInfoProto declares."""
+    """Return the type that a ValueInfoProto declares."""
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return PartialType(kind=kind and kind.removesuffix("_type"))
@@ -107,23 +105,23 @@ def type_of_value(value: ValueInfoProto) -> PartialType:
 
 
 def type_of_tensor(tensor: TensorProto | SparseTensorProto) -> PartialType:
-    """The type of a constant, whose elements may lie in another file."""
+    """Return the type of a constant. Its elements are not read."""
     values = tensor.values if hasattr(tensor, "values") else tensor
     return _tensor_type(values.data_type, tensor.dims)
 
 
 def _tensor_type(number: int, sizes: Sequence[Size] | None) -> PartialType:
-    """number: of TensorProto.DataType. A negative size, as some exporters write, is not known."""
+    """Return the type for a number of TensorProto.DataType. A negative size, which some exporters write, is unknown."""
     if sizes is not None and len(sizes) > MOST_DIMENSIONS:
         return PartialType(data_type(number), excessive=True)
     shape = None if sizes is None else tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
     return PartialType(data_type(number), shape)
 
 
-def value_of_type(name: str, known: PartialType) -> ValueInfoProto:
-    """The ValueInfoProto that declares what is known of a type."""
+def value_of_type(name: str, partial_type: PartialType) -> ValueInfoProto:
+    """Return the ValueInfoProto that declares a type."""
     from onnx import ValueInfoProto, helper
 
-    if known.dtype is None:
+    if partial_type.dtype is None:
         return ValueInfoProto(name=name)
-    return helper.make_tensor_value_info(name, type_number(known.dtype), known.shape)
+    return helper.make_tensor_value_info(name, type_number(partial_type.dtype), partial_type.shape)

@@ -16,10 +16,10 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True)
 class Slice(OnnxProblem, WindowProblem):
-    """output[c] = data[start + step · c], per dimension.
+    """output[c] = data[start + step · c] in each dimension.
 
-    data: of rank r. starts, ends, axes, steps: equally many integers. axes: default 0, 1, …; -r … r-1, each once, kept
-    non-negative. steps: default 1, from opset 10 on; not 0.
+    `data`: of rank r. `starts`, `ends`, `axes`, `steps`: sequences of equal length. `axes`: default 0, 1, …; -r … r-1, without
+    repetition, stored as 0 … r-1. `steps`: default 1; not 0; from opset 10 on.
     """
 
     data: TensorType
@@ -61,9 +61,9 @@ class Slice(OnnxProblem, WindowProblem):
 
 
 def check_bound_types(version: OperatorVersion, bounds: Mapping[str, Any]) -> None:
-    """Check the data types of those of starts, ends, axes and steps that are arrays; sequences of Python integers have none.
+    """Check the data types of the arrays among starts, ends, axes and steps.
 
-    TypeError for a type that the version does not list and for arrays of different types.
+    Raises TypeError for a type that the version does not list, and for arrays of different types.
     """
     arrays = {name: values for name, values in bounds.items() if hasattr(values, "dtype")}
     for name, values in arrays.items():

@@ -1,4 +1,4 @@
-"""How messages name nodes, the graphs inside nodes, and all nodes of a graph."""
+"""Subgraphs of nodes, and names of nodes for messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 
 def operator_name(node: NodeProto) -> str:
-    """The operator with its domain: "com.example.Gather", or "Gather" where it is ONNX's own."""
+    """Return the operator with its domain: "com.example.Gather", or "Gather" for ONNX's own."""
     return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """The graphs in the attributes of a node of any operator (If, Loop, Scan, …), each with a label: the attribute's name, with
-    the position in a list of graphs ("then_branch", "bodies[1]").
-    """
+    """Yield the graphs in a node's attributes (If, Loop, Scan, …), each with a label: "then_branch", "bodies[1]" in a list."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -31,7 +29,7 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """These nodes and those of all graphs inside them."""
+    """Yield the nodes, each followed by all nodes of its subgraphs."""
     for node in nodes:
         yield node
         for _, graph in subgraphs(node):
@@ -39,29 +37,29 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def integers_of(node: NodeProto) -> dict[str, int]:
-    """The attributes of a node that are one integer."""
-    return {each.name: each.i for each in node.attribute if each.HasField("i") and not each.ref_attr_name}
+    """Return a node's integer attributes, by name."""
+    return {item.name: item.i for item in node.attribute if item.HasField("i") and not item.ref_attr_name}
 
 
 def place_of(path: str, node: NodeProto, index: int) -> str:
-    """What a report calls a node: by its name or operator and position, behind the path of the graph around it."""
-    own = printable(node.name) or f"{printable(node.op_type)}_{index}"
-    return f"{path}/{own}" if path else own
+    """Return a node's name in reports: the path of its graph, and its own name, or its operator and position."""
+    name = printable(node.name) or f"{printable(node.op_type)}_{index}"
+    return f"{path}/{name}" if path else name
 
 
 def element_count(tensor: TensorProto) -> int:
-    """The number of elements that follows from the shape of a tensor."""
+    """Return the number of elements of a tensor's shape."""
     return math.prod(tensor.dims)
 
 
 def label(node: NodeProto) -> str:
-    """The name of a node in messages."""
+    """Return a node's name in error messages."""
     return f"{node.op_type} node {node.name!r}" if node.name else f"{node.op_type} node that gives {', '.join(node.output)!r}"
 
 
 @contextmanager
 def naming(node: NodeProto) -> Iterator[None]:
-    """Puts the node before the message of an IndexError, TypeError or ValueError."""
+    """Put the node's name before the message of an IndexError, TypeError or ValueError."""
     try:
         yield
     except (IndexError, TypeError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""What follows through the nodes of a model: types, ranks, sizes and values; the table of operators."""
+"""Propagation of types, ranks, sizes and values through the nodes of a model; the table of operators."""

@@ -1,7 +1,8 @@
-"""Constant folding: the values that follow from constants and from shapes, of which some sizes may not be known.
+"""Constant folding: values that follow from constants and from shapes, even if some sizes are unknown.
 
-What has only known inputs is computed by the operator's row, which is faster, or by ONNX's reference evaluator. Where some
-elements are no numbers, an operator that moves elements moves their positions, and one that computes does so with names.
+A node whose inputs are all known is computed by the function of its operator entry, which is faster, or by ONNX's reference
+evaluator. If some elements are names of sizes, an operator that moves elements runs on element positions, and an operator that
+computes elements runs on the names.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from dmlgather.onnx.problems.partial_types import PartialType, Size
 from dmlgather.onnx.problems.subgraphs import operator_name
 from dmlgather.onnx_checking.following.element_arithmetic import Element, array_of, objects
 from dmlgather.onnx_checking.following.moving_rules import LargeResultError, ShapeArray
-from dmlgather.onnx_checking.following.operator_rows import KnownNode, Shape
-from dmlgather.onnx_checking.following.operators import compute, row_of
-from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, first_unknown, is_known, is_partly
+from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape
+from dmlgather.onnx_checking.following.operators import compute, entry_of
+from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, all_or_unknown, first_unknown, is_known, is_partly
 from dmlgather.wording import printable, shortened
 
 if TYPE_CHECKING:
@@ -28,120 +29,120 @@ if TYPE_CHECKING:
 
 
 def fold(call: KnownNode) -> list[Value]:
-    """The outputs of a node of ONNX's own domain, as far as they are known."""
+    """Return the outputs of a node of ONNX's own domain, as far as they are known."""
     node = call.node
     try:
-        found = _folded(call)
+        outputs = _folded(call)
     except LargeResultError:
-        found = computed_when_run(node, call.values)
+        outputs = computed_when_run(node, call.values)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        found = Unknown(f"computed by {node.op_type}, which is ill-formed: {shortened(str(error), 200)}", computed=True)
-    if isinstance(found, Unknown):
-        return [found] * len(node.output)
-    return [_kept(value) for value in found]
+        outputs = Unknown(f"computed by {node.op_type}, which is ill-formed: {shortened(str(error), 200)}", computed=True)
+    if isinstance(outputs, Unknown):
+        return [outputs] * len(node.output)
+    return [_kept(value) for value in outputs]
 
 
 def _folded(call: KnownNode) -> list[Value] | Unknown:
-    row, given = row_of(call.node), [value for value in call.values if value is not None]
-    if 0 in row.unread and row.computes is not None:
-        return _by_row(call)
-    if all(map(is_known, given)):
+    entry, inputs = entry_of(call.node), [value for value in call.values if value is not None]
+    if 0 in entry.unread and entry.computes is not None:
+        return _by_entry(call)
+    if all(map(is_known, inputs)):
         return _computed(call, call.values)
-    if not any(is_partly(value) for value in given) and not _may_be_partly(call):
+    if not any(is_partly(value) for value in inputs) and not _may_be_partly(call):
         return _why(call)
-    if row.moves != ():
+    if entry.moves != ():
         return _moved(call)
-    return _why(call) if any(isinstance(value, Unknown) for value in given) else _by_row(call)
+    return _why(call) if any(isinstance(value, Unknown) for value in inputs) else _by_entry(call)
 
 
-def _by_row(call: KnownNode) -> list[Value] | Unknown:
-    """The output by the row's rule for inputs with names."""
-    found = row_of(call.node).computed(call)
-    return _why(call) if found is None else found if isinstance(found, Unknown) else [found]
+def _by_entry(call: KnownNode) -> list[Value] | Unknown:
+    """Return the output by the entry's rule for inputs with names of sizes."""
+    output = entry_of(call.node).computed(call)
+    return _why(call) if output is None else output if isinstance(output, Unknown) else [output]
 
 
 def _kept(value: Value) -> Value:
     if isinstance(value, np.ndarray) and value.size > KEPT_ELEMENTS:
         return Unknown(f"a constant of {value.size} elements")
     if isinstance(value, np.ndarray) and value.size and all(isinstance(element, Unknown) for element in value.reshape(-1)):
-        return first_unknown(value) or value
+        return all_or_unknown(value)
     return value
 
 
 def _why(call: KnownNode) -> Unknown:
-    """Why the outputs are not known: which input is not, and why."""
-    return computed_when_run(call.node, call.values, row_of(call.node).passes_on)
+    return computed_when_run(call.node, call.values, entry_of(call.node).passes_on)
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
-    """Why the outputs of a node are not known. passes_on: whether it would be known if its inputs were."""
-    found = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
-    decided_by = next((why.decided_by for _, why in found if why.decided_by), None)
-    of_sizes = bool(found) and all(why.of_sizes for _, why in found)
-    if not passes_on or not found:
+    """Return the reason why a node's outputs are not known. `passes_on`: whether they would be known if its inputs were."""
+    unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
+    decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
+    of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
+    if not passes_on or not unknowns:
         reason = f"computed when the model runs, by {operator_name(node)}"
         return Unknown(reason, decided_by, computed=True, of_sizes=of_sizes)
-    name, why = found[0]
+    name, why = unknowns[0]
     return replace(why.computed_from(printable(name), decided_by), of_sizes=of_sizes)
 
 
 def _may_be_partly(call: KnownNode) -> bool:
-    """Whether elements of the output may be known although an input is not known at all."""
+    """Return True if elements of the output may be known although an input is not known at all."""
     if call.node.op_type != "Concat" or not any(map(is_known, call.values)):
         return False
-    return all(
-        not isinstance(value, Unknown) or _small(known) is not None for known, value in zip(call.types, call.values, strict=True)
-    )
+    pairs = zip(call.types, call.values, strict=True)
+    return all(not isinstance(value, Unknown) or _small(type_) is not None for type_, value in pairs)
 
 
-def _small(known: PartialType) -> tuple[int, ...] | None:
-    """The shape of a tensor with few elements; None where it is not known, or there are many."""
-    return None if known.numbers is None or math.prod(known.numbers) > KEPT_ELEMENTS else known.numbers
+def _small(type_: PartialType) -> tuple[int, ...] | None:
+    """Return the shape of a tensor with at most KEPT_ELEMENTS elements; None for others, and if the shape is not known."""
+    return None if type_.numbers is None or math.prod(type_.numbers) > KEPT_ELEMENTS else type_.numbers
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:
-    """The outputs of an operator that moves elements: it moves their positions, of which 0 stands for the number 0."""
-    inputs = row_of(call.node).moves
+    """Return the outputs of an operator that moves elements. It runs on positions in a pool of all input elements. Position 0
+    is the number 0, with which Pad fills.
+    """
+    inputs = entry_of(call.node).moves
+    # Concat of [N, 3] and [7]: the pool is [0, N, 3, 7], the inputs are [1, 2] and [3], and the output [1, 2, 3] is [N, 3, 7].
     pool: list[Element] = [0]
-    values: list[Value | None] = []
-    for at, (known, value) in enumerate(zip(call.types, call.values, strict=True)):
-        if value is None or (inputs is not None and at not in inputs):
+    positions: list[Value | None] = []
+    for number, (type_, value) in enumerate(zip(call.types, call.values, strict=True)):
+        if value is None or (inputs is not None and number not in inputs):
             if not (value is None or is_known(value)):
                 return _why(call)
-            values.append(value)
+            positions.append(value)
             continue
-        shape = _small(known) if isinstance(value, Unknown) else value.shape
+        shape = _small(type_) if isinstance(value, Unknown) else value.shape
         if shape is None:
             return _why(call)
-        number = math.prod(shape)
-        values.append(np.arange(len(pool), len(pool) + number).reshape(shape))
-        pool += [value] * number if isinstance(value, Unknown) else objects(value).reshape(-1).tolist()
-    found = _computed(call, values)
-    if isinstance(found, Unknown):
-        return found
-    dtype, kept = call.data, map(_kept, found)
-    return [one if isinstance(one, Unknown) else array_of([pool[at] for at in one.reshape(-1)], one.shape, dtype) for one in kept]
+        count = math.prod(shape)
+        positions.append(np.arange(len(pool), len(pool) + count).reshape(shape))
+        pool += [value] * count if isinstance(value, Unknown) else objects(value).reshape(-1).tolist()
+    outputs = _computed(call, positions)
+    if isinstance(outputs, Unknown):
+        return outputs
+    dtype, kept = call.data, map(_kept, outputs)
+    return [each if isinstance(each, Unknown) else array_of([pool[at] for at in each.flat], each.shape, dtype) for each in kept]
 
 
 def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:
-    """The outputs of a node for known inputs."""
-    node, row = call.node, row_of(call.node)
-    if row.run is not None:
+    node, entry = call.node, entry_of(call.node)
+    if entry.run is not None:
         opset = max(call.opset, 9) if node.op_type == "Constant" else call.opset  # models had integer constants before 9 as well
-        found = compute(node, opset, values)
-        found = found if isinstance(found, list) else [found]
-        if len(found) == len(node.output):
-            return [np.asarray(each) for each in found]
+        outputs = compute(node, opset, values)
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        if len(outputs) == len(node.output):
+            return [np.asarray(output) for output in outputs]
     answer = call.ask(values)
-    if not answer.values and values is call.values and (row.elements or row.computes):
-        return _by_row(call)  # some versions of ONNX's evaluator lack operators
+    if not answer.values and values is call.values and (entry.elements or entry.computes):
+        return _by_entry(call)  # some versions of ONNX's evaluator lack operators
     missing = computed_when_run(node, call.values)
     return [answer.values.get(name, missing) for name in node.output]
 
 
 @dataclass(frozen=True, eq=False)
 class _OpenSize:
-    """A size in a rule that only hands sizes on: it takes part in no arithmetic, and equals nothing."""
+    """An unknown or symbolic size in a rule that only copies sizes. Comparing it raises TypeError."""
 
     size: Size
 
@@ -152,21 +153,21 @@ class _OpenSize:
 
 
 def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
-    """The shapes of the outputs of an operator that moves elements, by its rule on arrays that have shapes alone; None where it
-    has no such rule, or needs more.
+    """Return the shapes of the outputs of an operator that moves elements, from a run on arrays without elements. None if it
+    has no rule for that, or needs the values of an unknown input.
     """
-    row = row_of(call.node)
-    if row.moves == () or row.run is None or in_family(call.node):
+    entry = entry_of(call.node)
+    if entry.moves == () or entry.run is None or in_family(call.node):
         return None
     inputs: list[Any] = []
-    for at, (known, value) in enumerate(zip(call.types, call.values, strict=True)):
-        moved = call.has(at) and (row.moves is None or at in row.moves)
-        if moved and (known.shape is None or known.dtype is None):
+    for number, (type_, value) in enumerate(zip(call.types, call.values, strict=True)):
+        moved = call.has(number) and (entry.moves is None or number in entry.moves)
+        if moved and (type_.shape is None or type_.dtype is None):
             return None
-        shape: Any = tuple(size if isinstance(size, int) else _OpenSize(size) for size in known.shape or ())
+        shape: Any = tuple(size if isinstance(size, int) else _OpenSize(size) for size in type_.shape or ())
         inputs.append(ShapeArray(shape, call.data) if moved else value)
-        if call.has(at) and not moved and not is_known(value):
+        if call.has(number) and not moved and not is_known(value):
             return None
-    found = compute(call.node, call.opset, inputs)
-    shapes = [each.shape for each in found] if isinstance(found, list) else [found.shape]
+    outputs = compute(call.node, call.opset, inputs)
+    shapes = [output.shape for output in outputs] if isinstance(outputs, list) else [outputs.shape]
     return [[size.size if isinstance(size, _OpenSize) else size for size in shape] for shape in shapes]

@@ -1,4 +1,4 @@
-"""If and Loop: which branch runs, and what the results of branches and of loops are."""
+"""If, Loop and Scan: the branch of an If that runs, and the values and types of the results."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 BRANCHES = ("else_branch", "then_branch")
 
 MOST_ITERATIONS = KEPT_ELEMENTS
-"""The most iterations of a loop that are followed: what it computes for more is no shape."""
+"""The most iterations of a loop that are followed. A result of more iterations is no shape."""
 
 MOST_WIDENINGS = 4
-"""How often a loop is gone through to find what holds of the types that it carries."""
+"""The most passes over a loop's body in search of types that hold in every iteration."""
 
 Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], Scope | None]
-"""From a graph and the values and types of its inputs to its scope once its nodes are visited; None where that takes too long."""
-
-Results = tuple[list[Value], list[PartialType]]
-"""The values and the types of the outputs of a node."""
+"""A function from a graph, and the values and types of its inputs, to its scope after all its nodes are visited; to None if
+that takes too many steps.
+"""
 
 
 def taken_branch(node: NodeProto, scope: Scope) -> str | None:
-    """The attribute of an If whose graph runs; None where that is not known, or the node is no If."""
+    """Return the attribute of an If whose graph runs; None if that is not known, and for other nodes."""
     if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
         return None
     condition = scope.value(node.input[0])
@@ -44,18 +43,18 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Keep what is known of the outputs of an If: those of the branch that runs, or what both have in common."""
+    """Store the values and types of an If's outputs: those of the branch that runs, or those common to both branches."""
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])
-    for at, name in enumerate(node.output):
-        found = [(inner, inner.results[at]) for inner in scopes if at < len(inner.results)]
-        if not name or len(found) < len(scopes) or not found:
+    for number, name in enumerate(node.output):
+        results = [(inner, inner.results[number]) for inner in scopes if number < len(inner.results)]
+        if not name or len(results) < len(scopes) or not results:
             continue
-        given = [inner.value(result) for inner, result in found]
-        common = given[0] if all(same(given[0], one) for one in given) and not isinstance(given[0], Unknown) else unknown
-        scope.learn_value(name, given[0] if taken else common)
-        types = [inner.type(result) for inner, result in found]
+        values = [inner.value(result) for inner, result in results]
+        common = values[0] if all(same(values[0], one) for one in values) and not isinstance(values[0], Unknown) else unknown
+        scope.learn_value(name, values[0] if taken else common)
+        types = [inner.type(result) for inner, result in results]
         scope.learn_type(name, reduce(PartialType.joined, types))
 
 
@@ -72,121 +71,122 @@ def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | No
     return None
 
 
-def loop_results(node: NodeProto, scope: Scope, run: Run) -> Results | None:
-    """The outputs of a Loop whose conditions are known in each iteration; None where they are not, or the node is none."""
+def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], list[PartialType]] | None:
+    """Return the values and types of the outputs of a Loop whose condition is known in each iteration; None for others."""
     body = _body(node)
     if body is None:
         return None
     carried, types = [scope.value(name) for name in node.input[2:]], [scope.type(name) for name in node.input[2:]]
-    limit, goes_on = (scope.value(name) if name else None for name in node.input[:2])
+    limit, condition = (scope.value(name) if name else None for name in node.input[:2])
     most = MOST_ITERATIONS + 1 if limit is None else _number(limit)
-    going = True if goes_on is None else _number(goes_on)
+    continues = True if condition is None else _number(condition)
     iterations: list[list[Value]] = []
     scanned_types: list[list[PartialType]] = []
     names = [value.name for value in body.input]
     for number in range(most or 0):
-        if not going:
+        if not continues:
             break
         inputs = [np.array(number, np.int64), np.array(True), *carried]
         inner = run(body, dict(zip(names, inputs, strict=True)), dict(zip(names[2:], types, strict=True)))
         if inner is None or number == MOST_ITERATIONS:
             return None
-        results, found = [inner.value(name) for name in inner.results], [inner.type(name) for name in inner.results[1:]]
-        going, carried = _number(results[0]), results[1 : 1 + len(carried)]
-        types = found[: len(types)]
+        results, result_types = [inner.value(name) for name in inner.results], [inner.type(name) for name in inner.results[1:]]
+        continues, carried = _number(results[0]), results[1 : 1 + len(carried)]
+        types = result_types[: len(types)]
         iterations.append(results[1 + len(carried) :])
-        scanned_types.append(found[len(types) :])
-    if most is None or going is None:
+        scanned_types.append(result_types[len(types) :])
+    if most is None or continues is None:
         return None
     if not iterations:
-        return _without_scans(node, carried), [*types, *[NOTHING] * (len(node.output) - len(types))]
-    rows = [reduce(PartialType.joined, each) for each in zip(*scanned_types, strict=True)]
-    return [*carried, *map(_stacked, zip(*iterations, strict=True))], [
-        *types,
-        *(with_axis(row, 0, len(iterations)) for row in rows),
-    ]
+        nothing = Unknown("computed when the model runs, by Loop, which has no iteration", computed=True)
+        missing = len(node.output) - len(carried)  # scan outputs are empty, with unknown shapes
+        return [*carried, *[nothing] * missing], [*types, *[NOTHING] * missing]
+    scan_output_types = [reduce(PartialType.joined, type_) for type_ in zip(*scanned_types, strict=True)]
+    types += [with_axis(type_, 0, len(iterations)) for type_ in scan_output_types]
+    return [*carried, *map(_stacked, zip(*iterations, strict=True))], types
 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """What holds of the types of a Loop's outputs after any number of iterations; None where that is not found out, or the node
-    is none. What holds of a carried value before each iteration, and after one before which it holds, holds at the end.
+    """Return types of a Loop's outputs that hold after any number of iterations; None if none are found, and for other nodes.
+    They are loop invariants: they hold for the carried values before the first iteration, and each iteration preserves them.
     """
     body = _body(node)
     if body is None:
         return None
-    names, before = [value.name for value in body.input], scope.reader.names.snapshot()
+    names, outer_symbols = [value.name for value in body.input], scope.reader.names.snapshot()
     inputs: dict[str, Value] = dict.fromkeys(names, Unknown("another value in each iteration"))
     types = [scope.type(name) for name in node.input[2:]]
     for _ in range(MOST_WIDENINGS):
         inner = run(body, inputs, dict(zip(names[2:], types, strict=True)))
         if inner is None:
             return None
-        found = [before.outside(inner.type(name)) for name in inner.results[1:]]
-        wider = [one.joined(two) for one, two in zip(types, found, strict=False)]
-        if wider == types:
-            return [*types, *(with_axis(row, 0, None) for row in found[len(types) :])]
-        types = wider
+        results = [outer_symbols.outside(inner.type(name)) for name in inner.results[1:]]
+        widened = [old.joined(new) for old, new in zip(types, results, strict=False)]
+        if widened == types:
+            return [*types, *(with_axis(type_, 0, None) for type_ in results[len(types) :])]
+        types = widened
     return None
 
 
 def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """The types of a Scan's outputs; None where they are not found out, or the node is none. Its states keep their shapes."""
+    """Return the types of a Scan's outputs; None if they are not found, and for other nodes. States keep their shapes."""
     body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
-    types = None if body is None or node.op_type != "Scan" else scanned(node, body, scope.type)
+    types = None if body is None or node.op_type != "Scan" else scan_body_types(node, body, scope.type)
     if body is None or types is None or len(body.output) != len(node.output):
         return None
-    names, before = [value.name for value in body.input], scope.reader.names.snapshot()
+    names, outer_symbols = [value.name for value in body.input], scope.reader.names.snapshot()
     inner = run(body, dict.fromkeys(names, Unknown("another value in each iteration")), dict(zip(names, types, strict=True)))
     if inner is None:
         return None
-    count = _scans(node)
+    count = _scan_input_count(node)
     states, data = len(types) - count, node.input[len(types) - count :]
-    found = [before.outside(inner.type(name)) for name in inner.results]
+    results = [outer_symbols.outside(inner.type(name)) for name in inner.results]
     shapes = [(scope.type(name).shape, axis) for name, axis in zip(data, _axes(node, "scan_input_axes", count), strict=True)]
     length = next((shape[axis] for shape, axis in shapes if shape is not None and -len(shape) <= axis < len(shape)), None)
-    axes = _axes(node, "scan_output_axes", len(found) - states)
-    return [*found[:states], *(with_axis(row, axis, length) for row, axis in zip(found[states:], axes, strict=True))]
+    axes = _axes(node, "scan_output_axes", len(results) - states)
+    return [*results[:states], *(with_axis(type_, axis, length) for type_, axis in zip(results[states:], axes, strict=True))]
 
 
-def scanned(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
-    """The types of what a Scan hands to its body; None where that does not fit, as in opset 8. type_of: of a name."""
-    types, count = list(map(type_of, node.input)), _scans(node)
+def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
+    """Return the types of the inputs of a Scan's body; None if they do not match the node's inputs, as in opset 8. `type_of`:
+    the type of a name.
+    """
+    types, count = list(map(type_of, node.input)), _scan_input_count(node)
     if len(body.input) != len(types) or count > len(types):
         return None
     states = len(types) - count
     axes = _axes(node, "scan_input_axes", count)
-    return [*types[:states], *(_without_axis(known, axis) for known, axis in zip(types[states:], axes, strict=True))]
+    return [*types[:states], *(_without_axis(type_, axis) for type_, axis in zip(types[states:], axes, strict=True))]
 
 
-def _scans(node: NodeProto) -> int:
-    """The number of inputs that a Scan goes through."""
+def _scan_input_count(node: NodeProto) -> int:
     return integers_of(node).get("num_scan_inputs", 0)
 
 
 def _axes(node: NodeProto, name: str, count: int) -> list[int]:
-    """An attribute of a Scan with so many axes, which are 0 where it is left out."""
+    """Return an attribute of a Scan with `count` axes; zeros if it is left out or has another length."""
     axes = next((list(each.ints) for each in node.attribute if each.name == name), [])
     return axes if len(axes) == count else [0] * count
 
 
-def _without_axis(known: PartialType, axis: int) -> PartialType:
-    """The type of a tensor's slices along an axis."""
-    if known.shape is None or not -len(known.shape) <= axis < len(known.shape):
-        return known.sized(None)
-    at = axis % len(known.shape)
-    return known.sized((*known.shape[:at], *known.shape[at + 1 :]))
+def _without_axis(type_: PartialType, axis: int) -> PartialType:
+    """Return the type of a tensor's slices along an axis."""
+    if type_.shape is None or not -len(type_.shape) <= axis < len(type_.shape):
+        return type_.sized(None)
+    position = axis % len(type_.shape)
+    return type_.sized((*type_.shape[:position], *type_.shape[position + 1 :]))
 
 
-def with_axis(row: PartialType, axis: int, size: Size) -> PartialType:
-    """The type of values of one type along a new axis."""
-    if row.shape is None or not -len(row.shape) <= axis + (axis < 0) <= len(row.shape):
-        return row.sized(None)
-    at = axis % (len(row.shape) + 1)
-    return row.sized((*row.shape[:at], size, *row.shape[at:]))
+def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
+    """Return the type of values of one type that are stacked along a new axis."""
+    if type_.shape is None or not -len(type_.shape) <= axis + (axis < 0) <= len(type_.shape):
+        return type_.sized(None)
+    position = axis % (len(type_.shape) + 1)
+    return type_.sized((*type_.shape[:position], size, *type_.shape[position:]))
 
 
 def _body(node: NodeProto) -> GraphProto | None:
-    """The graph that a Loop repeats; None for one that does not fit the node's inputs and outputs, and for other nodes."""
+    """Return the body of a Loop; None if it does not match the node's inputs and outputs, and for other nodes."""
     bodies = [graph for name, graph in subgraphs(node) if name == "body"]
     if node.op_type != "Loop" or len(bodies) != 1 or len(node.input) < 2:
         return None
@@ -199,7 +199,6 @@ def _number(value: Value) -> int | None:
 
 
 def _stacked(values: Sequence[Value]) -> Value:
-    """The values of all iterations, along a new first axis."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     if (
         len(arrays) < len(values)
@@ -208,9 +207,3 @@ def _stacked(values: Sequence[Value]) -> Value:
     ):
         return Unknown("computed when the model runs, by Loop", computed=True)
     return np.stack([value.astype(object) for value in arrays] if len({value.dtype for value in arrays}) > 1 else arrays)
-
-
-def _without_scans(node: NodeProto, carried: Sequence[Value]) -> list[Value]:
-    """The outputs after no iteration: what iterations give is empty, of a shape that is not known."""
-    nothing = Unknown("computed when the model runs, by Loop, which has no iteration", computed=True)
-    return [*carried, *[nothing] * (len(node.output) - len(carried))]

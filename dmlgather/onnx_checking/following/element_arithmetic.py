@@ -1,4 +1,4 @@
-"""Arithmetic on elements that are numbers, names of sizes, or not known."""
+"""Arithmetic on elements: numbers, names of sizes, or unknown."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Unknown, plain
 
 Element = int | float | str | Unknown
-"""A number, the name of an expression of sizes, or why it is not known."""
+"""A number, the name of an expression of sizes, or the reason why the element is not known."""
 
 
-def _both(one: Element, two: Element) -> Element:
+def _and(one: Element, two: Element) -> Element:
     if one is False or two is False:
         return False
     return two if one is True else one
 
 
-def _either(one: Element, two: Element) -> Element:
+def _or(one: Element, two: Element) -> Element:
     if one is True or two is True:
         return True
     return two if one is False else one
@@ -50,24 +50,24 @@ _RELATIONS: Mapping[str, tuple[str, bool]] = {
 }
 """The relation of `Sizes.compare`, and whether it must hold."""
 
-_LOGIC: Mapping[str, Callable[..., Element]] = {"and": _both, "or": _either, "not": _not, "where": _select}
-"""On elements, of which those that decide are bools."""
+_LOGIC: Mapping[str, Callable[..., Element]] = {"and": _and, "or": _or, "not": _not, "where": _select}
+"""Operations on bools. An operand that decides the result makes it known even if the other one is Unknown."""
 
 
 def folded(operation: str) -> Callable[..., Any]:
-    """An operation over all operands, of which it takes two at a time."""
+    """Return a rule that reduces all operands by an operation of two operands."""
     return lambda compute, *operands: compute.fold(operation, operands)
 
 
 def applied(operation: str) -> Callable[..., Any]:
-    """An operation on all operands at once."""
+    """Return a rule that applies an operation to all operands at once."""
     return lambda compute, *operands: compute(operation, *operands)
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Computes with elements of one node. unknown: what is not known for a reason that sizes have. integers: whether the
-    elements are integers. attributes: of the node, as far as they are one number.
+    """Arithmetic on the elements of one node. `unknown`: makes the Unknown for a reason and the sizes that it is about.
+    `integers`: whether the elements are integers. `attributes`: the node's attributes with one number.
     """
 
     sizes: Sizes
@@ -76,7 +76,7 @@ class Arithmetic:
     attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
-        """The result of an operation of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""
+        """Return the result of an operation of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""
         if operation in _LOGIC:
             return _LOGIC[operation](*operands)
         if operation in _RELATIONS:
@@ -97,11 +97,11 @@ class Arithmetic:
         return result
 
     def fold(self, operation: str, operands: Sequence[Element]) -> Element:
-        """An operation of two operands over all of them; there is at least one."""
+        """Return the result of an operation of two operands over all of `operands`, at least one."""
         return reduce(lambda one, two: self(operation, one, two), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:
-        """Whether one of RELATIONS holds."""
+        """Return whether one of RELATIONS holds."""
         numbers = self._plain((left, right))
         if isinstance(numbers, Unknown):
             return numbers
@@ -111,43 +111,41 @@ class Arithmetic:
         return answer
 
     def _plain(self, operands: Sequence[Element]) -> list[KnownSize | Fraction] | Unknown:
-        for one in operands:
-            if isinstance(one, Unknown):
-                return one
-            if isinstance(one, float) and not math.isfinite(one):
-                return Unknown(f"computed from {one}", computed=True)
-        return [plain(one) for one in operands]
+        for operand in operands:
+            if isinstance(operand, Unknown):
+                return operand
+            if isinstance(operand, float) and not math.isfinite(operand):
+                return Unknown(f"computed from {operand}", computed=True)
+        return [plain(operand) for operand in operands]
 
 
-def over(row: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:
-    """The output of a row that computes one element of those at one place of the inputs, None for inputs that are left out.
-    ValueError where the inputs' shapes do not fit or the output is too large.
+def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:
+    """Return the output of a rule for single elements, with NumPy's broadcasting. `inputs`: None for one that is left out.
+    ValueError if the shapes do not fit or the output is too large.
     """
-    given = [objects(one) for one in inputs if one is not None]
-    shape = np.broadcast_shapes(*(one.shape for one in given))
+    shape = np.broadcast_shapes(*(each.shape for each in inputs if each is not None))
     if math.prod(shape) > KEPT_ELEMENTS:
         raise ValueError(f"{math.prod(shape)} elements")
-    columns = iter([np.broadcast_to(one, shape).reshape(-1) for one in given])
-    rows = [None if one is None else next(columns) for one in inputs]
-    found = [row(compute, *(None if one is None else one[at] for one in rows)) for at in range(math.prod(shape))]
-    return array_of(found, shape, dtype)
+    flat = [None if each is None else np.broadcast_to(objects(each), shape).reshape(-1) for each in inputs]
+    elements = [rule(compute, *(None if each is None else each[index] for each in flat)) for index in range(math.prod(shape))]
+    return array_of(elements, shape, dtype)
 
 
 def range_length(compute: Arithmetic, start: Element, limit: Element, step: Element) -> KnownSize | None:
-    """The number of elements of Range."""
+    """Return the number of elements of Range."""
     length = compute("maximum", compute("ceil", compute("divide", compute("subtract", limit, start), step)), 0)
     return length if isinstance(length, int | str) else None
 
 
 def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An array of that type, or of objects where some elements are no numbers. A number that the type does not hold counts as not
-    known.
+    """Return an array of `dtype`, or of objects if some elements are no numbers. A number that `dtype` cannot hold becomes
+    Unknown.
     """
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         too_large = Unknown(f"a number that {dtype.name} does not hold")
-        elements = [too_large if isinstance(one, int) and not info.min <= one <= info.max else one for one in elements]
-    if all(isinstance(one, int | float) for one in elements):
+        elements = [too_large if isinstance(each, int) and not info.min <= each <= info.max else each for each in elements]
+    if all(isinstance(element, int | float) for element in elements):
         return np.array(elements, dtype).reshape(shape)
     array = np.empty(len(elements), object)
     array[:] = elements
@@ -155,5 +153,5 @@ def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[
 
 
 def objects(value: Array) -> Array:
-    """The elements as Elements, in an array of objects."""
+    """Return the elements as an array of objects, each an Element."""
     return value.astype(object)

@@ -1,6 +1,4 @@
-"""What operators compute of elements: functions of an operation and the elements at one place, and of nodes whose inputs have
-names of sizes.
-"""
+"""Rules for elements: from the elements at one position, or from a node whose inputs have names of sizes, to the output."""
 
 from __future__ import annotations
 
@@ -13,29 +11,29 @@ import numpy as np
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.node_reading import parse_node
 from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, range_length
-from dmlgather.onnx_checking.following.operator_rows import KnownNode
+from dmlgather.onnx_checking.following.operator_entries import KnownNode
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, is_known
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
-"""The types of numbers that hold every size. float32 rounds sizes from 2^24 on, which no model means."""
+"""Number types that hold every size. float32 rounds sizes from 2^24 on, which no model intends."""
 
-# One element of the output, of the elements at one place.
+# From the elements at one position to one element of the output.
 
 
 def divide(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Of integers, towards 0."""
+    """Divide; a quotient of integers is rounded towards 0."""
     return compute("truncate_divide" if compute.integers else "divide", left, right)
 
 
 def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """The rest has the divisor's sign, or under `fmod` that of what is divided."""
+    """Return the remainder. It has the divisor's sign, or under `fmod` the dividend's."""
     truncates = compute.attributes.get("fmod", 0) or not compute.integers
     return compute("truncate_modulo" if truncates else "floor_modulo", left, right)
 
 
 def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
-    """At least min, then at most max: where min is greater than max, every element becomes max. Both are attributes before
-    version 11.
+    """Return `value`, raised to at least `min` and then lowered to at most `max`. If `min` is greater than `max`, the result is
+    `max`. Before version 11, both are attributes.
     """
     min, max = compute.attributes.get("min", min), compute.attributes.get("max", max)  # noqa: A001 - as above
     above = value if min is None else compute("maximum", value, min)
@@ -43,22 +41,22 @@ def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> A
 
 
 def relu(compute: Arithmetic, value: Any) -> Any:
-    """At least 0."""
+    """Return the value, raised to at least 0."""
     return compute("maximum", value, 0)
 
 
 def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
-    """To an exponent that is a small number."""
+    """Return a power with a small exponent."""
     if isinstance(exponent, int | float) and exponent in (1, 2, 3):
         return compute.fold("multiply", [base] * int(exponent))
     return Unknown("a power of a size that is not known")
 
 
-# The outputs of nodes whose inputs have names.
+# From a node whose inputs have names of sizes to its output.
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
-    """An operation of two operands along axes."""
+    """Return a rule that reduces along axes by an operation of two operands."""
 
     def rule(call: KnownNode) -> Value:
         axes: Sequence[int] | None = call.ints("axes")
@@ -74,20 +72,20 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
             raise ValueError(f"axes {axes} of rank {data.ndim}")
         kept = [axis for axis in range(data.ndim) if axis not in chosen]
         rows = objects(data).transpose(*kept, *sorted(chosen)).reshape(math.prod(data.shape[axis] for axis in kept), -1)
-        found = [call.arithmetic(call.data).fold(operation, row) for row in rows.tolist()]
+        results = [call.arithmetic(call.data).fold(operation, row) for row in rows.tolist()]
         shape = [1 if axis in chosen else size for axis, size in enumerate(data.shape) if keep or axis not in chosen]
-        return array_of(found, shape, call.data)
+        return array_of(results, shape, call.data)
 
     return rule
 
 
 def cast(call: KnownNode) -> Value:
-    """The elements in another type, where it holds every size."""
+    """Return the elements in another type. A type that does not hold every size makes elements Unknown."""
     target, source, compute = data_type(call.integers["to"]), call.data, call.arithmetic()
     if target is None:
         raise ValueError("to is no data type")
 
-    def one(element: Element) -> Element:
+    def converted(element: Element) -> Element:
         if isinstance(element, Unknown):
             return element
         if target == np.bool_:
@@ -98,21 +96,21 @@ def cast(call: KnownNode) -> Value:
         return compute("truncate", element) if source.kind == "f" and target.kind in "iu" else element
 
     data = np.asarray(call.values[0])
-    return array_of([one(element) for element in objects(data).reshape(-1)], data.shape, target)
+    return array_of([converted(element) for element in objects(data).reshape(-1)], data.shape, target)
 
 
-def counted(call: KnownNode) -> Value | None:
-    """Range; None where the number of its elements is not known, or is too large."""
+def range_elements(call: KnownNode) -> Value | None:
+    """Return the elements of Range; None if their number is not known or too large."""
     start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in call.values)
     compute = call.arithmetic(call.data)
     number = range_length(compute, start, limit, step)
     if not isinstance(number, int) or number > KEPT_ELEMENTS:
         return None
-    return array_of([compute("add", start, compute("multiply", step, at)) for at in range(number)], (number,), call.data)
+    return array_of([compute("add", start, compute("multiply", step, index)) for index in range(number)], (number,), call.data)
 
 
 def shape(call: KnownNode) -> Value:
-    """The sizes of the first input: numbers or names."""
+    """Return the sizes of the first input: numbers or names."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes
@@ -122,7 +120,7 @@ def shape(call: KnownNode) -> Value:
 
 
 def size(call: KnownNode) -> Value:
-    """The product of these sizes."""
+    """Return the product of the first input's sizes."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes
@@ -130,9 +128,9 @@ def size(call: KnownNode) -> Value:
 
 
 def _sizes(call: KnownNode) -> list[Element] | Unknown:
-    known = call.types[0]
-    if known.shape is None:
-        why = call.values[0]
-        decided_by = why.decided_by if isinstance(why, Unknown) else None
+    type_ = call.types[0]
+    if type_.shape is None:
+        value = call.values[0]
+        decided_by = value.decided_by if isinstance(value, Unknown) else None
         return Unknown(f"the shape of {call.node.input[0]!r}, which is not known", decided_by, computed=True, of_sizes=True)
-    return [Unknown("a size") if size is None else size for size in known.shape]
+    return [Unknown("a size") if size is None else size for size in type_.shape]

@@ -1,6 +1,6 @@
-"""What moves elements: from the parsed node and arrays to the output, or to a list of several.
+"""Rules for operators that move elements: functions from the parsed node and arrays to the output, or to a list of outputs.
 
-Stand-ins that have shapes alone may take the place of the arrays whose elements are moved.
+An array whose elements are moved may also be a ShapeArray, which has no elements.
 """
 
 from __future__ import annotations
@@ -19,44 +19,42 @@ from dmlgather.onnx.problems.node_reading import StatedNode, problem_of
 from dmlgather.onnx.problems.slice import Slice
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array
 
-# Stand-ins for arrays that have a shape and a type alone: a rule that moves elements does with them what it does with arrays.
-
 
 @dataclass(frozen=True)
 class ShapeArray:
-    """An array without elements. A size that is not known takes part in no arithmetic."""
+    """An array without elements. An unknown size in its shape takes part in no arithmetic."""
 
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.shape)
 
     def reshape(self, shape: Sequence[Any]) -> ShapeArray:
-        """The elements in row-major order under another shape."""
+        """Return an array of another shape, as `numpy.reshape`."""
         return ShapeArray(tuple(shape), self.dtype)
 
     def transpose(self, order: Sequence[int]) -> ShapeArray:
-        """Dimension i of the result is dimension order[i] of this one."""
+        """Return an array whose dimension i is dimension order[i] of this one."""
         return self.reshape([self.shape[axis] for axis in order])
 
     def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
-        """A part: slices of the first dimensions. TypeError where a size is not known."""
-        taken = [range(size) for size in self.shape]
-        for axis, each in enumerate(slices):
-            taken[axis] = taken[axis][each]
-        return self.reshape([len(each) for each in taken])
+        """Return slices of the first dimensions. TypeError if a size is not known."""
+        indices = [range(size) for size in self.shape]
+        for axis, slice_ in enumerate(slices):
+            indices[axis] = indices[axis][slice_]
+        return self.reshape([len(kept) for kept in indices])
 
 
 def expanded(data: Any, shape: Sequence[int]) -> Any:
-    """An array or its stand-in, broadcast to a shape. ValueError where it does not fit."""
+    """Return `data` broadcast to a shape. ValueError if it does not fit."""
     return data.reshape(np.broadcast_shapes(shape, data.shape)) if isinstance(data, ShapeArray) else np.broadcast_to(data, shape)
 
 
 def joined(values: Sequence[Any], axis: int) -> Any:
-    """Arrays or their stand-ins, one after the other along an axis. ValueError where they do not fit."""
+    """Return the concatenation of arrays along an axis. ValueError if they do not fit."""
     types = [TensorType(value.shape, value.dtype) for value in values]
     first, axis = types[0], check_axis("axis", axis, types[0].rank, "the first input")
     for number, other in enumerate(types):
@@ -72,29 +70,29 @@ def joined(values: Sequence[Any], axis: int) -> Any:
 
 
 def parts(data: Any, axis: int, sizes: Sequence[int]) -> list[Any]:
-    """The parts of an array or its stand-in that have these sizes along an axis, counted from the front."""
+    """Return consecutive parts of `data` along an axis, of these sizes."""
     ends = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
     before = (slice(None),) * axis
     return [data[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True)]
 
 
 MOST_DIMENSIONS = 64
-"""Dimensions that an array of NumPy can have."""
+"""The most dimensions of a NumPy array."""
 
 
 class LargeResultError(Exception):
-    """An array would have more elements than are kept of a value."""
+    """Raised for an array with more elements than are kept of a value."""
 
 
 def _repeated(data: Any, shape: Sequence[int]) -> Any:
-    """Data broadcast to a shape. LargeResultError for an array that becomes large."""
+    """Return `data` broadcast to a shape. LargeResultError for an array that becomes large."""
     if isinstance(data, np.ndarray) and prod(shape) > KEPT_ELEMENTS:
         raise LargeResultError(f"{prod(shape)} elements")
     return expanded(data, shape)
 
 
 def gather(call: StatedNode, data: Array, indices: Array) -> Array:
-    """Gather, of which an index out of range is an error."""
+    """Return the result of Gather. ValueError for an index out of range."""
     problem = _problem(call, data, indices)
     if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take crashes
         raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")
@@ -105,7 +103,7 @@ def gather(call: StatedNode, data: Array, indices: Array) -> Array:
 
 
 def sliced(call: StatedNode, *inputs: Any) -> Array:
-    """Slice."""
+    """Return the result of Slice."""
     problem = _problem(call, *inputs)
     assert isinstance(problem, Slice)
     windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
@@ -113,12 +111,12 @@ def sliced(call: StatedNode, *inputs: Any) -> Array:
 
 
 def _problem(call: StatedNode, *inputs: Any) -> Any:
-    types = [None if one is None else TensorType(one.shape, one.dtype) for one in inputs]
+    types = [None if value is None else TensorType(value.shape, value.dtype) for value in inputs]
     return problem_of(call.node, call.opset, types, inputs)
 
 
 def flatten(call: StatedNode, data: Any) -> Any:
-    """The dimensions before an axis as one, and those from it on."""
+    """Merge the dimensions before an axis, and those from it on."""
     shape, axis = data.shape, call.attributes.get("axis", 1)
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")
@@ -127,18 +125,19 @@ def flatten(call: StatedNode, data: Any) -> Any:
 
 
 def expand(_: StatedNode, data: Any, shape: Any) -> Any:
-    """Broadcast to a shape and its own."""
+    """Broadcast `data` and `shape` to a common shape."""
     return _repeated(data, np.broadcast_shapes(data.shape, integers("Expand", "shape", shape)))
 
 
 def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
-    """Each dimension of a size behind a new one along which the elements are repeated: before version 6, one at an axis alone."""
+    """Repeat `data` along each dimension. Before version 6, it is repeated along one axis only."""
     sizes = data.shape
     if call.opset < 6:
-        repeats = [np.asarray(repeats).item() if at == np.asarray(axis).item() else 1 for at in range(len(sizes))]
+        repeats = [np.asarray(repeats).item() if dimension == np.asarray(axis).item() else 1 for dimension in range(len(sizes))]
     counts = integers("Tile", "repeats", repeats)
     if len(counts) != len(sizes) or min(counts, default=0) < 0:
         raise ValueError(f"repeats is {list(counts)}, but data has rank {len(sizes)}: expected {len(sizes)} counts of 0 or more")
+    # Sizes (3, 4) with repeats (2, 5): reshape to (1, 3, 1, 4), broadcast to (2, 3, 5, 4), reshape to (6, 20).
     single = [part for size in sizes for part in (1, size)]
     repeated = [part for size, count in zip(sizes, counts, strict=True) for part in (count, size)]
     shape = [size * count for size, count in zip(sizes, counts, strict=True)]
@@ -146,7 +145,7 @@ def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def concat(call: StatedNode, *values: Any) -> Any:
-    """One after the other along an axis, which is required from version 4 on."""
+    """Concatenate along an axis, which is required from version 4 on."""
     axis = call.attributes.get("axis", 1 if call.opset < 4 else None)
     if axis is None:
         raise ValueError("attribute axis is missing: Concat requires it")
@@ -154,7 +153,7 @@ def concat(call: StatedNode, *values: Any) -> Any:
 
 
 def split(call: StatedNode, data: Any, split: Any = None) -> list[Any]:
-    """Parts along an axis: of stated sizes, or of equal ones, of which the last one may be smaller from version 18 on."""
+    """Split along an axis, into parts of stated sizes or equal ones. From version 18 on, the last equal part may be smaller."""
     axis = check_axis("axis", call.attributes.get("axis", 0), len(data.shape), "the first input")
     size, outputs = data.shape[axis], len(call.node.output)
     sizes: Sequence[int] | None = call.attributes.get("split")

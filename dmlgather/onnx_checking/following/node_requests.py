@@ -1,4 +1,4 @@
-"""What ONNX says about the outputs of one node: their types, and their values where all inputs are known and few."""
+"""Requests to ONNX about single nodes: the types of the outputs, and their values if all inputs are known and few."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, type_of_value, value_of_type
-from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.reading.inference_process import InferenceFailedError, InferenceLimits
 from dmlgather.onnx_checking.reading.shape_inference import right_type
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Value, is_known
@@ -23,7 +23,7 @@ NO_REDUCTION = "noop_with_empty_axes"
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """The types of a node's outputs, and their values as far as they were computed, by name."""
+    """The types of a node's outputs by name, and the values that were computed."""
 
     types: Mapping[str, PartialType] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class NodeAnswer:
 
 @dataclass(frozen=True)
 class NodeRequests:
-    """Asks ONNX about nodes of one model. limits: what it may still take."""
+    """Asks ONNX about nodes of one model. `limits`: the time and memory that are left for it."""
 
     limits: InferenceLimits
     ir_version: int
@@ -45,39 +45,36 @@ class NodeRequests:
         *,
         evaluates: bool = True,
     ) -> NodeAnswer:
-        """The outputs of a node of ONNX's own domain, whose attributes hold no graphs. types, values: of its inputs. evaluates:
-        whether values are wanted as well as types.
-
-        Nothing where ONNX refuses the node, or passes a limit.
+        """Return the outputs' types and values of a node of ONNX's own domain without graphs. `types`, `values`: of its inputs.
+        `evaluates`: whether values are wanted too. The answer is empty if ONNX refuses the node or exceeds a limit.
         """
         from onnx import GraphProto, ModelProto, numpy_helper
 
         if self.limits.used_up:
             return NodeAnswer()
         graph = GraphProto(node=[node])
-        computes = (
-            evaluates and row_of(node).evaluated and not any(each.name == NO_REDUCTION and each.i for each in node.attribute)
-        )
-        for name, known, value in {
+        ignored = any(attribute.name == NO_REDUCTION and attribute.i for attribute in node.attribute)
+        evaluated = evaluates and entry_of(node).evaluated and not ignored
+        for name, type_, value in {
             name: (name, *rest) for name, *rest in zip(node.input, types, values, strict=True) if name
         }.values():
             if is_known(value):
                 graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
-            elif known.dtype is None:
+            elif type_.dtype is None:
                 return NodeAnswer()
             else:
-                graph.input.append(value_of_type(name, known))
+                graph.input.append(value_of_type(name, type_))
         model = ModelProto(ir_version=self.ir_version, graph=graph)
         model.opset_import.add(domain="", version=opset)
         try:
-            answer = ModelProto.FromString(self.limits.ask_node(model.SerializeToString(), KEPT_ELEMENTS if computes else 0))
+            answer = ModelProto.FromString(self.limits.ask_node(model.SerializeToString(), KEPT_ELEMENTS if evaluated else 0))
         except InferenceFailedError:
             return NodeAnswer()
-        data = types[0] if types else NOTHING
-        found = {value.name: right_type(node, opset, data, type_of_value(value)) for value in answer.graph.value_info}
+        first_type = types[0] if types else NOTHING
+        infos, tensors = answer.graph.value_info, answer.graph.initializer
         return NodeAnswer(
-            found,
-            {tensor.name: value for tensor in answer.graph.initializer if (value := _array(tensor)) is not None},
+            {info.name: right_type(node, opset, first_type, type_of_value(info)) for info in infos},
+            {tensor.name: value for tensor in tensors if (value := _array(tensor)) is not None},
         )
 
 

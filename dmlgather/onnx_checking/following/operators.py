@@ -1,6 +1,6 @@
-"""The table of ONNX's operators, and onnxruntime's own: a row for each one that is known beside the family.
+"""The operator table: an entry for each of ONNX's and onnxruntime's own operators about which something is known.
 
-Evaluating constants, following sizes with names and finding the host's arithmetic all read these rows.
+Constant folding, size inference and the search for shape computations read these entries.
 """
 
 from __future__ import annotations
@@ -15,69 +15,69 @@ from dmlgather.onnx.problems.operator_versions import VERSIONS
 from dmlgather.onnx.problems.subgraphs import operator_name
 from dmlgather.onnx_checking.following import element_rules, moving_rules, runtime_rules, size_rules
 from dmlgather.onnx_checking.following.element_arithmetic import applied, folded
-from dmlgather.onnx_checking.following.operator_rows import OperatorRow, TypeRule
-from dmlgather.onnx_checking.following.runtime_rules import as_onnx, attention, embedded, like, matrix_product
-from dmlgather.onnx_checking.following.size_rules import alike, broadcast_rank
+from dmlgather.onnx_checking.following.operator_entries import OperatorEntry, TypeRule
+from dmlgather.onnx_checking.following.runtime_rules import as_onnx, attention, embedding, matrix_product, same_types
+from dmlgather.onnx_checking.following.size_rules import broadcast_rank, same_rank
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-Rows = Mapping[str, OperatorRow]
+Entries = Mapping[str, OperatorEntry]
 
 
-def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | None = (0,), **columns: Any) -> OperatorRow:
-    """A row that moves elements."""
-    return OperatorRow(run=run, moves=moves, **columns)
+def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | None = (0,), **columns: Any) -> OperatorEntry:
+    """Return the entry of an operator that moves elements."""
+    return OperatorEntry(run=run, moves=moves, **columns)
 
 
-def computing(elements: Callable[..., Any], **columns: Any) -> OperatorRow:
-    """A row that computes elements."""
-    return OperatorRow(elements=elements, **columns)
+def computing(elements: Callable[..., Any], **columns: Any) -> OperatorEntry:
+    """Return the entry of an operator that computes elements."""
+    return OperatorEntry(elements=elements, **columns)
 
 
-def reduction(operation: str | None = None) -> OperatorRow:
-    """A row that reduces along axes."""
-    return OperatorRow(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
+def reduction(operation: str | None = None) -> OperatorEntry:
+    """Return the entry of an operator that reduces along axes."""
+    return OperatorEntry(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
 
 
-def runtime(types: TypeRule, **columns: Any) -> OperatorRow:
-    """A row of which only types follow."""
-    return OperatorRow(types=types, **columns)
+def runtime(types: TypeRule, **columns: Any) -> OperatorEntry:
+    """Return the entry of an operator that only has a type rule."""
+    return OperatorEntry(types=types, **columns)
 
 
-def each(row: OperatorRow, *names: str) -> Rows:
-    """Operators of which the same is known."""
-    return dict.fromkeys(names, row)
+def for_all(entry: OperatorEntry, *names: str) -> Entries:
+    """Return one entry for several operators."""
+    return dict.fromkeys(names, entry)
 
 
-def within(domain: str, rows: Rows) -> Rows:
-    """Rows of operators of another domain than ONNX's own."""
-    return {f"{domain}.{name}": row for name, row in rows.items()}
+def within(domain: str, entries: Entries) -> Entries:
+    """Return the entries under the names of another domain."""
+    return {f"{domain}.{name}": entry for name, entry in entries.items()}
 
 
-SAME = alike()
+SAME = same_rank()
 """The first output has the rank of the first input."""
 
-RANKED = OperatorRow(rank=SAME)
+RANKED = OperatorEntry(rank=SAME)
 
-_FOLLOWED: Rows = {
+_FOLLOWED: Entries = {
     "Identity": moving(auxiliary.identity, rank=SAME),
-    "Constant": OperatorRow(run=auxiliary.constant),
-    "Shape": OperatorRow(run=auxiliary.shape, computes=element_rules.shape, unread=(0,)),
+    "Constant": OperatorEntry(run=auxiliary.constant),
+    "Shape": OperatorEntry(run=auxiliary.shape, computes=element_rules.shape, unread=(0,)),
     "Squeeze": moving(auxiliary.squeeze, host=(1,)),
     "Unsqueeze": moving(auxiliary.unsqueeze, host=(1,)),
     "Reshape": moving(auxiliary.reshape, sizes=size_rules.reshape, host=(1,)),
-    "Transpose": moving(auxiliary.transpose, rank=size_rules.permuted),
-    "Cast": OperatorRow(run=auxiliary.cast, computes=element_rules.cast, rank=SAME),
-    "Size": OperatorRow(computes=element_rules.size, unread=(0,)),
-    "Dropout": OperatorRow(rank=SAME, host=(2,), evaluated=False),
+    "Transpose": moving(auxiliary.transpose, rank=size_rules.transposed_rank),
+    "Cast": OperatorEntry(run=auxiliary.cast, computes=element_rules.cast, rank=SAME),
+    "Size": OperatorEntry(computes=element_rules.size, unread=(0,)),
+    "Dropout": OperatorEntry(rank=SAME, host=(2,), evaluated=False),
     "Flatten": moving(moving_rules.flatten, sizes=size_rules.flatten),
     "Expand": moving(moving_rules.expand, sizes=size_rules.expand, host=(1,)),
-    "ConstantOfShape": OperatorRow(sizes=size_rules.constant_of_shape, gives=None, host=(0,)),
-    "Range": OperatorRow(computes=element_rules.counted, sizes=size_rules.counted, host=(0, 1, 2)),
+    "ConstantOfShape": OperatorEntry(sizes=size_rules.constant_of_shape, gives=None, host=(0,)),
+    "Range": OperatorEntry(computes=element_rules.range_elements, sizes=size_rules.range_shape, host=(0, 1, 2)),
     "Tile": moving(moving_rules.tile, sizes=size_rules.tile, rank=SAME, host=(1, 2)),
-    "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=alike(None, 1)),
-    "Split": moving(moving_rules.split, sizes=size_rules.split, rank=alike(1, None), host=(1,)),
+    "Concat": moving(moving_rules.concat, moves=None, sizes=size_rules.concat, rank=same_rank(None, 1)),
+    "Split": moving(moving_rules.split, sizes=size_rules.split, rank=same_rank(1, None), host=(1,)),
     "Add": computing(applied("add"), rank=broadcast_rank),
     "Sub": computing(applied("subtract"), rank=broadcast_rank),
     "Mul": computing(applied("multiply"), rank=broadcast_rank),
@@ -96,7 +96,7 @@ _FOLLOWED: Rows = {
     "Xor": computing(applied("not_equal"), gives=bool),
     "Not": computing(applied("not"), gives=bool, rank=SAME),
     "Where": computing(applied("where"), gives=1),
-    "CastLike": OperatorRow(unread=(1,)),
+    "CastLike": OperatorEntry(unread=(1,)),
     "Div": computing(element_rules.divide, rank=broadcast_rank),
     "Pow": computing(element_rules.power, rank=broadcast_rank),
     "Sum": computing(folded("add")),
@@ -108,9 +108,9 @@ _FOLLOWED: Rows = {
     "ReduceProd": reduction("multiply"),
     "ReduceMin": reduction("minimum"),
     "ReduceMax": reduction("maximum"),
-    **each(reduction(), "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"),
+    **for_all(reduction(), "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"),
     "Gather": moving(moving_rules.gather),
-    "GatherElements": moving(rank=alike(2, 1)),
+    "GatherElements": moving(rank=same_rank(2, 1)),
     "GatherND": moving(),
     "Slice": moving(moving_rules.sliced, sizes=size_rules.sliced, rank=SAME, host=(1, 2, 3, 4)),
     "Pad": moving(moves=(0, 2), sizes=size_rules.pad, rank=SAME, host=(1, 2, 3)),
@@ -118,80 +118,84 @@ _FOLLOWED: Rows = {
     "ScatterElements": moving(moves=(0, 2), rank=SAME),
     "ScatterND": moving(moves=(0, 2), rank=SAME),
 }
-"""Operators of which elements or sizes follow, and the family."""
+"""Operators whose elements or sizes are inferred, and the family."""
 
-_OTHERS: Rows = {
-    **each(RANKED, "BatchNormalization", "DequantizeLinear", "Elu", "Erf", "Exp", "Gelu", "GlobalAveragePool", "GlobalMaxPool"),
-    **each(RANKED, "HardSigmoid", "HardSwish", "InstanceNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
-    **each(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
-    **each(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
-    **each(OperatorRow(rank=size_rules.recurrent), "LSTM", "GRU", "RNN"),
-    # May need far more memory than their inputs and outputs, by windows, paddings and sums inside.
-    **each(OperatorRow(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
-    **each(OperatorRow(rank=size_rules.kernel(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
-    "QLinearConv": OperatorRow(rank=size_rules.kernel(3), evaluated=False),
-    **each(OperatorRow(evaluated=False), "DeformConv", "Einsum", "RoiAlign"),
-    "MaxUnpool": OperatorRow(evaluated=False, host=(2,)),  # output_shape
-    "Col2Im": OperatorRow(evaluated=False, host=(1, 2)),  # image_shape, block_shape
-    "DFT": OperatorRow(evaluated=False, host=(1, 2)),  # dft_length, axis
-    "MelWeightMatrix": OperatorRow(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
-    "STFT": OperatorRow(evaluated=False, rank=size_rules.four, host=(1, 3)),  # frame_step, frame_length
+_OTHERS: Entries = {
+    **for_all(
+        RANKED, "BatchNormalization", "DequantizeLinear", "Elu", "Erf", "Exp", "Gelu", "GlobalAveragePool", "GlobalMaxPool"
+    ),
+    **for_all(RANKED, "HardSigmoid", "HardSwish", "InstanceNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
+    **for_all(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
+    **for_all(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
+    **for_all(OperatorEntry(rank=size_rules.recurrent_ranks), "LSTM", "GRU", "RNN"),
+    # May need far more memory than their inputs and outputs, because of windows, padding and sums.
+    **for_all(OperatorEntry(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
+    **for_all(OperatorEntry(rank=size_rules.kernel_rank(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
+    "QLinearConv": OperatorEntry(rank=size_rules.kernel_rank(3), evaluated=False),
+    **for_all(OperatorEntry(evaluated=False), "DeformConv", "Einsum", "RoiAlign"),
+    "MaxUnpool": OperatorEntry(evaluated=False, host=(2,)),  # output_shape
+    "Col2Im": OperatorEntry(evaluated=False, host=(1, 2)),  # image_shape, block_shape
+    "DFT": OperatorEntry(evaluated=False, host=(1, 2)),  # dft_length, axis
+    "MelWeightMatrix": OperatorEntry(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
+    "STFT": OperatorEntry(evaluated=False, rank=size_rules.rank_four, host=(1, 3)),  # frame_step, frame_length
     # Round differently in ONNX and its runtimes.
-    "AffineGrid": OperatorRow(evaluated=False, host=(1,)),  # size
-    "GridSample": OperatorRow(evaluated=False),
-    "Resize": OperatorRow(evaluated=False, sizes=size_rules.resize, rank=SAME, host=(1, 2, 3)),  # scales, or roi, scales, sizes
-    "Upsample": OperatorRow(evaluated=False, rank=SAME, host=(1,)),  # scales
+    "AffineGrid": OperatorEntry(evaluated=False, host=(1,)),  # size
+    "GridSample": OperatorEntry(evaluated=False),
+    "Resize": OperatorEntry(evaluated=False, sizes=size_rules.resize, rank=SAME, host=(1, 2, 3)),  # scales, or roi, scales, sizes
+    "Upsample": OperatorEntry(evaluated=False, rank=SAME, host=(1,)),  # scales
     # Some versions of ONNX's evaluator take an index that is too large modulo the depth.
-    "OneHot": OperatorRow(evaluated=False, host=(1,)),  # depth
-    "ImageDecoder": OperatorRow(evaluated=False),  # of files
+    "OneHot": OperatorEntry(evaluated=False, host=(1,)),  # depth
+    "ImageDecoder": OperatorEntry(evaluated=False),  # of files
     # Random.
-    **each(OperatorRow(evaluated=False), "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
-    **each(OperatorRow(evaluated=False), "RandomUniform", "RandomUniformLike"),
-    **each(OperatorRow(host=(0,)), "BlackmanWindow", "HammingWindow", "HannWindow"),  # size
-    "CenterCropPad": OperatorRow(host=(1,)),  # shape
-    "CumProd": OperatorRow(host=(1,)),  # axis
-    "CumSum": OperatorRow(host=(1,), rank=SAME),  # axis
-    "If": OperatorRow(host=(0,)),  # cond
-    "Loop": OperatorRow(host=(0, 1)),  # M, cond
-    "NonMaxSuppression": OperatorRow(host=(2, 3, 4)),  # max_output_boxes_per_class, thresholds: fields of NON_MAX_SUPPRESSION
-    **each(OperatorRow(host=(1,)), "SequenceAt", "SequenceErase"),  # position
-    "SequenceInsert": OperatorRow(host=(2,)),  # position
-    "SplitToSequence": OperatorRow(host=(1,)),  # split
-    "TopK": OperatorRow(sizes=size_rules.top_k, host=(1,), rank=alike(1, 2)),  # K
-    "Trilu": OperatorRow(host=(1,), rank=SAME),  # k
-    **each(OperatorRow(unread=(0,)), "OptionalHasElement", "SequenceLength"),
+    **for_all(OperatorEntry(evaluated=False), "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+    **for_all(OperatorEntry(evaluated=False), "RandomUniform", "RandomUniformLike"),
+    **for_all(OperatorEntry(host=(0,)), "BlackmanWindow", "HammingWindow", "HannWindow"),  # size
+    "CenterCropPad": OperatorEntry(host=(1,)),  # shape
+    "CumProd": OperatorEntry(host=(1,)),  # axis
+    "CumSum": OperatorEntry(host=(1,), rank=SAME),  # axis
+    "If": OperatorEntry(host=(0,)),  # cond
+    "Loop": OperatorEntry(host=(0, 1)),  # M, cond
+    "NonMaxSuppression": OperatorEntry(host=(2, 3, 4)),  # max_output_boxes_per_class, thresholds: fields of NON_MAX_SUPPRESSION
+    **for_all(OperatorEntry(host=(1,)), "SequenceAt", "SequenceErase"),  # position
+    "SequenceInsert": OperatorEntry(host=(2,)),  # position
+    "SplitToSequence": OperatorEntry(host=(1,)),  # split
+    "TopK": OperatorEntry(sizes=size_rules.top_k, host=(1,), rank=same_rank(1, 2)),  # K
+    "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
+    **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
-"""Operators of which ranks follow, that are not evaluated, or whose inputs DirectML's caller has to know."""
+"""Operators whose ranks are inferred, that are not evaluated, or with inputs that DirectML's caller has to know."""
 
-_RUNTIME: Rows = {
+_RUNTIME: Entries = {
     "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
     "SimplifiedLayerNormalization": runtime(runtime_rules.normalized_without_mean),
 }
-"""The operators that onnxruntime has in ONNX's own domain."""
+"""onnxruntime's operators in ONNX's own domain."""
 
-_MICROSOFT: Rows = {
+_MICROSOFT: Entries = {
     "Attention": runtime(attention(4, of=0)),
-    **each(runtime(like(0)), "BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "MoE", "QLinearLeakyRelu"),
-    **each(runtime(like(0)), "QLinearSigmoid", "QLinearSoftmax", "QMoE", "QuickGelu", "RotaryEmbedding"),
-    "BiasSplitGelu": runtime(runtime_rules.halved),
-    "DequantizeLinear": runtime(like(0, of=1)),
+    **for_all(
+        runtime(same_types(0)), "BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "MoE", "QLinearLeakyRelu"
+    ),
+    **for_all(runtime(same_types(0)), "QLinearSigmoid", "QLinearSoftmax", "QMoE", "QuickGelu", "RotaryEmbedding"),
+    "BiasSplitGelu": runtime(runtime_rules.split_gelu),
+    "DequantizeLinear": runtime(same_types(0, of=1)),
     "DynamicQuantizeLSTM": runtime(as_onnx("LSTM", 0, 1, 2)),
-    **each(runtime(as_onnx("MatMul", 0, 1)), "DynamicQuantizeMatMul", "GemmFastGelu"),
-    "EmbedLayerNormalization": runtime(embedded(2)),
+    **for_all(runtime(as_onnx("MatMul", 0, 1)), "DynamicQuantizeMatMul", "GemmFastGelu"),
+    "EmbedLayerNormalization": runtime(embedding(2)),
     "FusedConv": runtime(as_onnx("Conv", 0, 1)),
     "FusedGemm": runtime(as_onnx("Gemm", 0, 1)),
-    **each(runtime(matrix_product), "FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"),
-    "GatherBlockQuantized": runtime(runtime_rules.picked),
-    "GroupQueryAttention": runtime(runtime_rules.grouped, host=(6,)),
-    **each(runtime(runtime_rules.packed_product), "MatMulBnb4", "MatMulNBits"),
+    **for_all(runtime(matrix_product), "FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"),
+    "GatherBlockQuantized": runtime(runtime_rules.gathered_blocks),
+    "GroupQueryAttention": runtime(runtime_rules.grouped_query, host=(6,)),
+    **for_all(runtime(runtime_rules.packed_product), "MatMulBnb4", "MatMulNBits"),
     "MatMulIntegerToFloat": runtime(as_onnx("MatMul", 0, 1, of=(2,))),
     "MultiHeadAttention": runtime(runtime_rules.multi_head),
     "NhwcFusedConv": runtime(as_onnx("Conv", 0, 1, last=True)),
     "NhwcMaxPool": runtime(as_onnx("MaxPool", 0, last=True)),
     "QAttention": runtime(attention(8, of=2)),
-    "QEmbedLayerNormalization": runtime(embedded(8)),
+    "QEmbedLayerNormalization": runtime(embedding(8)),
     "QGemm": runtime(as_onnx("Gemm", 0, 3, of=(8, 1))),
-    **each(runtime(runtime_rules.broadcast(0, 3)), "QLinearAdd", "QLinearMul"),
+    **for_all(runtime(runtime_rules.broadcast(0, 3)), "QLinearAdd", "QLinearMul"),
     "QLinearAveragePool": runtime(as_onnx("AveragePool", 0)),
     "QLinearConcat": runtime(runtime_rules.concatenated),
     "QLinearConv": runtime(as_onnx("Conv", 0, 3, of=(7,))),
@@ -199,16 +203,16 @@ _MICROSOFT: Rows = {
     "QLinearReduceMean": runtime(as_onnx("ReduceMean", 0)),
     "QLinearWhere": runtime(runtime_rules.broadcast(0, 1, 4, of=1)),
     "QuantizeLinear": runtime(runtime_rules.quantized),
-    "SkipGroupNorm": runtime(like(0, 0)),
-    **each(runtime(like(0, None, None, 0)), "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
-    "ConvTransposeWithDynamicPads": OperatorRow(host=(2,)),  # Pads
-    "CropAndResize": OperatorRow(host=(3,)),  # crop_size
-    "ExpandDims": OperatorRow(host=(1,)),  # axis
-    "Pad": OperatorRow(host=(1, 2, 3)),  # pads, value, axes
-    "Trilu": OperatorRow(host=(1,)),  # k
+    "SkipGroupNorm": runtime(same_types(0, 0)),
+    **for_all(runtime(same_types(0, None, None, 0)), "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    "ConvTransposeWithDynamicPads": OperatorEntry(host=(2,)),  # Pads
+    "CropAndResize": OperatorEntry(host=(3,)),  # crop_size
+    "ExpandDims": OperatorEntry(host=(1,)),  # axis
+    "Pad": OperatorEntry(host=(1, 2, 3)),  # pads, value, axes
+    "Trilu": OperatorEntry(host=(1,)),  # k
 }
 
-_BLOCKS: Rows = {
+_BLOCKS: Entries = {
     "AveragePool": runtime(as_onnx("AveragePool", 0)),
     "Conv": runtime(runtime_rules.convolved),
     "GlobalAveragePool": runtime(as_onnx("GlobalAveragePool", 0)),
@@ -216,11 +220,11 @@ _BLOCKS: Rows = {
     "MaxPool": runtime(as_onnx("MaxPool", 0)),
     "ReorderInput": runtime(runtime_rules.to_blocks),
     "ReorderOutput": runtime(runtime_rules.from_blocks),
-    "Upsample": runtime(runtime_rules.enlarged),
+    "Upsample": runtime(runtime_rules.upsampled),
 }
-"""The operators on tensors in NCHWc layout. The sizes are those in NCHW, with the channels that fill blocks."""
+"""Operators on tensors in NCHWc layout. Their sizes are those in NCHW, with the channels padded to whole blocks."""
 
-OPERATORS: Rows = {
+OPERATORS: Entries = {
     **_FOLLOWED,
     **_OTHERS,
     **_RUNTIME,
@@ -229,24 +233,24 @@ OPERATORS: Rows = {
 }
 """By the operator's name with its domain."""
 
-UNKNOWN = OperatorRow()
-"""Of which nothing is known."""
+UNKNOWN = OperatorEntry()
+"""The entry of an unknown operator."""
 
 
-def row_of(node: NodeProto) -> OperatorRow:
-    """The row of a node's operator."""
+def entry_of(node: NodeProto) -> OperatorEntry:
+    """Return the entry of a node's operator."""
     return OPERATORS.get(operator_name(node), UNKNOWN)
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
-    """The output of an operator whose row has `run`, of its NodeProto under an opset; a list where it has several.
+    """Return the output of a NodeProto under an opset; a list if it has several. The operator's entry must have `run`.
 
-    inputs: one per node.input, None for those left out: arrays, which the result shares memory with where it can, or stand-ins
-    with shapes alone for those that are moved.
+    `inputs`: one per node.input, None for an omitted one; arrays, or ShapeArrays in place of moved ones. The result shares
+    memory with the inputs where it can.
 
     Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
     """
-    run = row_of(node).run
+    run = entry_of(node).run
     assert run is not None, f"{node.op_type} has a rule"
     if in_family(node) or operator_name(node) not in VERSIONS:
         return run(stated_node(node, opset), *inputs)

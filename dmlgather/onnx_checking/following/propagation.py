@@ -1,4 +1,4 @@
-"""What follows for the outputs of a node from what is known of its inputs: types and values, node after node."""
+"""Propagation of types and values from the inputs of a node to its outputs, node after node."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dmlgather.onnx_checking.following import size_rules
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run, fold, moved_shapes
 from dmlgather.onnx_checking.following.control_flow import join_branches, loop_results, loop_types, scan_types, taken_branch
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
-from dmlgather.onnx_checking.following.operator_rows import KnownNode, SizeRule, following_shapes, following_types, tensor
-from dmlgather.onnx_checking.following.operators import row_of
+from dmlgather.onnx_checking.following.operator_entries import KnownNode, SizeRule, following_shapes, following_types, tensor
+from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
@@ -27,21 +27,19 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""The most nodes, graphs and initializers that are visited again, in all loops of a model together, to find out what the loops
-compute; as many again for the types that they keep.
+"""The most nodes, graphs and initializers that are visited again to infer the values that loops compute, in all loops of a
+model together. As many again are visited to infer the types that loops keep.
 """
 
 STEPS_OF_CALL = 20
-"""What shape inference of a function counts as."""
+"""The steps that shape inference of a function counts for."""
 
 NO_TYPES: Mapping[str, PartialType] = {}
 NO_VALUES: Mapping[str, Value] = {}
 
 
 class Propagation:
-    """Finds out what is known of the outputs of a model's nodes, each after those before it. requests: asks ONNX about a node.
-    file: the model's.
-    """
+    """Inference of types and values of the outputs of a model's nodes, in their order. `requests`: asks ONNX about a node."""
 
     def __init__(self, requests: NodeRequests, file: ModelFile) -> None:
         self.requests, self.file = requests, file
@@ -49,13 +47,14 @@ class Propagation:
         self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
-        """Keep what follows for a node's outputs. opset: of ONNX's own domain; None where the node is not from it, or calls a
-        function. inside: the scopes of the graphs in its attributes that were visited, by attribute.
+        """Store the types and values of a node's outputs in `scope`. `opset`: that of ONNX's own domain; None for a node of
+        another domain, and for a call of a function. `inside`: the visited scopes of the graphs in the node's attributes, by
+        attribute.
         """
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
         for name in node.output:
-            scope.doubt(name)
+            scope.withdraw_declared(name)
         if call is None or node.domain not in DOMAINS:
             _learn(node, scope, [computed_when_run(node, values)] * len(node.output))
             self._call(node, scope)
@@ -65,68 +64,70 @@ class Propagation:
             self._repeat(call, scope)
         else:
             self._follow(call, scope)
-        row = row_of(node)
-        if call is not None and row.types is not None and _is_open(node, scope):
-            for name, known in zip((*node.output, *node.input), following_types(row.types, call), strict=False):
+        entry = entry_of(node)
+        if call is not None and entry.types is not None and _is_open(node, scope):
+            for name, type_ in zip((*node.output, *node.input), following_types(entry.types, call), strict=False):
                 if name in scope.types or name in scope.values:  # not one of a graph around it
-                    scope.learn_type(name, known)
+                    scope.learn_type(name, type_)
         for name in node.output:
-            scope.settle(name)
+            scope.restore_declared(name)
             value = scope.value(name)
             if isinstance(value, Unknown) and value.decided_by is not None:
                 scope.reader.names.note_origin(scope.type(name).shape, value.decided_by)
         scope.visited(node)
 
     def _repeat(self, call: KnownNode, scope: Scope) -> None:
-        """Keep what follows for the outputs of a node with graphs that run several times."""
+        """Store the types and values of the outputs of a node whose graphs run several times."""
         node = call.node
         lasting = self.lasting(node, call.opset, scope) if _is_open(node, scope) else None
         results = loop_results(node, scope, partial(self._run, call.opset, scope))
-        found, types = results or ([computed_when_run(node, call.values)] * len(node.output), [])
-        _learn(node, scope, found)
-        for each in (types, lasting or ()):
-            for name, known in zip(node.output, each, strict=False):
+        values, result_types = results or ([computed_when_run(node, call.values)] * len(node.output), [])
+        _learn(node, scope, values)
+        for types in (result_types, lasting or ()):
+            for name, type_ in zip(node.output, types, strict=False):
                 if name:
-                    scope.learn_type(name, known)
+                    scope.learn_type(name, type_)
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
-        """As `loop_types` and `scan_types`. Its steps are counted apart from those for values, of which a loop may take all."""
+        """Return the result of `loop_types` or `scan_types`. Its steps have their own budget, because a loop may use up the
+        budget for values.
+        """
         types = scan_types if node.op_type == "Scan" else loop_types
         with self._types_alone():
             return types(node, scope, partial(self._run, opset, scope))
 
     @contextmanager
     def _types_alone(self) -> Iterator[None]:
-        """Count the steps for types."""
+        """Count the steps to the budget for types."""
         if self._finds_types:
             yield
             return
-        values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
+        steps_for_values, self.steps, self._finds_types = self.steps, self._steps_for_types, True
         try:
             yield
         finally:
-            self._steps_for_types, self.steps, self._finds_types = self.steps, values, False
+            self._steps_for_types, self.steps, self._finds_types = self.steps, steps_for_values, False
 
     def _run(
         self,
         opset: int,
         outer: Scope,
         graph: GraphProto,
-        given: Mapping[str, Value] = NO_VALUES,
+        values: Mapping[str, Value] = NO_VALUES,
         types: Mapping[str, PartialType] = NO_TYPES,
     ) -> Scope | None:
-        """The scope of a graph inside a node once its nodes are visited; None where that takes too many steps."""
+        """Return the scope of a graph inside a node after its nodes are visited; None if that takes too many steps."""
         self.steps -= 1 + len(graph.initializer)  # a scope costs as well
         if self.steps < 0:
             return None
-        scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, given=given)
-        for name, known in types.items():
-            scope.learn_input(name, known)
+        scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, input_values=values)
+        for name, type_ in types.items():
+            scope.learn_input(name, type_)
             scope.retyped = True
         return scope if self._visit_all(graph, opset, scope) else None
 
     def _visit_all(self, graph: GraphProto, opset: int, scope: Scope) -> bool:
-        """Visit the nodes of a graph; whether that takes no more steps than are left."""
+        """Visit the nodes of a graph; return False if the steps run out."""
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:
@@ -139,8 +140,8 @@ class Propagation:
         return True
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
-        """Keep the types of what a local function gives, where these may be others than ONNX found: it infers no more of a
-        function than what it finds of a whole model, of whose calls it may know less.
+        """Store the types of a local function's outputs, if they may be better than ONNX's. ONNX infers a function from its own
+        inference of the whole model, which may know less of this call.
         """
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
@@ -150,39 +151,39 @@ class Propagation:
             self._visit_function(key, node, scope)
 
     def _visit_function(self, key: Key, node: NodeProto, scope: Scope) -> None:
-        """Keep the types of what a function gives to a node."""
+        """Store the types that a function call gives to a node's outputs."""
         self.steps -= STEPS_OF_CALL
         if self.steps < 0:
             return
         functions = self.file.functions
         call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
-        function, before = functions.unstated(key), names.snapshot()
+        function, outer_symbols = functions.without_declarations(key), names.snapshot()
         graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
-        given = dict(zip(function.input, call.values, strict=False))
-        inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), given=given)
+        input_values = dict(zip(function.input, call.values, strict=False))
+        inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), input_values=input_values)
         if self._visit_all(graph, own_opset(function.opset_import), inner):
             for name, result in zip(node.output, inner.results, strict=False):
                 if name:
-                    scope.learn_type(name, before.outside(inner.type(result)))
+                    scope.learn_type(name, outer_symbols.outside(inner.type(result)))
 
     def _follow(self, call: KnownNode, scope: Scope) -> None:
-        """Keep what follows for the outputs of a node of ONNX's own domain without graphs."""
-        node, row = call.node, row_of(call.node)
+        """Store the types and values of the outputs of a node of ONNX's own domain without graphs."""
+        node, entry = call.node, entry_of(call.node)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
         _learn(node, scope, fold(call) if unknown is None else [unknown] * len(node.output))
         if unknown is not None or not _is_open(node, scope):
             return
-        _learn_shapes(scope, call, row.sizes)
+        _learn_shapes(scope, call, entry.sizes)
         if _helps(node, scope) and _is_open(node, scope):
-            for name, known in call.ask(call.values).types.items():
-                scope.learn_type(name, known)
+            for name, type_ in call.ask(call.values).types.items():
+                scope.learn_type(name, type_)
         if all(scope.types.get(name, NOTHING).shape is None for name in node.output if name):  # ONNX does not know the operator
-            _learn_shapes(scope, call, size_rules.broadcast if row.elements else moved_shapes)
+            _learn_shapes(scope, call, size_rules.broadcast if entry.elements else moved_shapes)
 
 
 def _learn_shapes(scope: Scope, call: KnownNode, rule: SizeRule | None) -> None:
     for name, shape in zip(call.node.output, following_shapes(rule, call) or (), strict=False):
-        scope.learn_type(name, tensor(row_of(call.node).dtype_of(call), shape))
+        scope.learn_type(name, tensor(entry_of(call.node).dtype_of(call), shape))
 
 
 def _is_open(node: NodeProto, scope: Scope) -> bool:
@@ -190,12 +191,12 @@ def _is_open(node: NodeProto, scope: Scope) -> bool:
 
 
 def _helps(node: NodeProto, scope: Scope) -> bool:
-    """Whether more may follow for a node's outputs than shape inference of the whole graph found."""
+    """Return True if more may be inferred for a node's outputs than shape inference of the whole graph found."""
     return (
         scope.retyped
         or node.op_type in MISTAKEN
-        or any(map(scope.is_better, node.input))
-        or any(map(scope.is_stated, node.output))
+        or any(map(scope.is_improved, node.input))
+        or any(map(scope.is_declared, node.output))
     )
 
 

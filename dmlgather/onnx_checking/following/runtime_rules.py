@@ -1,8 +1,8 @@
-"""Types of what onnxruntime's own operators give: a rule for each operator. Only shapes and data types follow; what they compute
-is not looked into.
+"""Type rules for onnxruntime's own operators. Only shapes and data types are inferred, not values.
 
-Its optimisations write most of them, its tools for quantization and transformers the others. Many have the shapes of an operator
-of ONNX, which is asked about that one. Source: onnxruntime's own shape inference, and its runs.
+Most of these operators are written by onnxruntime's optimisations, the others by its tools for quantization and transformers.
+Many have the shapes of an operator of ONNX; then ONNX is asked about that operator. Source: onnxruntime's own shape inference,
+and runs of it.
 """
 
 from __future__ import annotations
@@ -14,67 +14,69 @@ import numpy as np
 
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType
-from dmlgather.onnx_checking.following.operator_rows import KnownNode, Shape, SizeRule, TypeRule, following_shapes, tensor
+from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape, SizeRule, TypeRule, following_shapes, tensor
 from dmlgather.onnx_checking.following.size_rules import concat
 
 ASKED_OPSET = 13
-"""The opset of ONNX in which it is asked about operators that have the shapes of its own, whatever the model's opset is."""
+"""The opset for requests to ONNX about its operators with the shapes of onnxruntime's, whatever the model's opset is."""
 
 LARGEST_BLOCK = 16
-"""Channels: the blocks of onnxruntime's NCHWc layout have so many, or a part of it, depending on the processor."""
+"""Channels in the largest block of onnxruntime's NCHWc layout. The block size depends on the processor and divides it."""
 
 
 def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], rule: SizeRule | None = None) -> list[Shape | None]:
-    """The shapes of the outputs of ONNX's operator with the node's attributes, for inputs of these shapes. rule: that of the
-    operator, where it has one.
+    """Return the output shapes of ONNX's operator with the node's attributes, for these input shapes. `rule`: its size rule, if
+    any.
     """
     from onnx import NodeProto, defs
 
-    known = defs.get_schema(operator, ASKED_OPSET, "").attributes
-    names = [f"input {at}" for at in range(len(shapes))]
-    given = [each for each in call.node.attribute if each.name in known]
-    node = NodeProto(op_type=operator, input=names, output=call.node.output, attribute=given)
+    schema_attributes = defs.get_schema(operator, ASKED_OPSET, "").attributes
+    names = [f"input {index}" for index in range(len(shapes))]
+    attributes = [attribute for attribute in call.node.attribute if attribute.name in schema_attributes]
+    node = NodeProto(op_type=operator, input=names, output=call.node.output, attribute=attributes)
     types = [tensor(np.dtype(np.float32), shape) for shape in shapes]
-    other = replace(call, node=node, opset=ASKED_OPSET, types=types, values=[None] * len(types))
-    found = following_shapes(rule, other)
-    if found is not None:
-        return found
-    answer = other.ask(other.values).types
+    asked = replace(call, node=node, opset=ASKED_OPSET, types=types, values=[None] * len(types))
+    output_shapes = following_shapes(rule, asked)
+    if output_shapes is not None:
+        return output_shapes
+    answer = asked.ask(asked.values).types
     return [answer.get(name, NOTHING).shape for name in node.output]
 
 
-def like(*numbers: int | None, of: int | None = None) -> TypeRule:
-    """Outputs that have the types of these inputs; nothing follows for None. of: the input whose data type they have."""
-    return lambda call: [NOTHING if at is None else call.like(at, of=of) for at in numbers]
+def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
+    """Return a rule for outputs with the types of these inputs, None for an unknown type. `of`: the input with the data type."""
+    return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
-    """Outputs of the shapes that ONNX's operator gives for these inputs. of: the input whose data type they have, or the next one
-    where that is left out. last: whether channels are the last dimension; None where an attribute says so.
+    """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs; the first one that the node
+    has gives the data type. `last`: whether channels are the last dimension; None if an attribute says so.
     """
 
-    def row(call: KnownNode) -> list[PartialType]:
-        shapes = [call.shape(at) for at in numbers]
+    def rule(call: KnownNode) -> list[PartialType]:
+        shapes = [call.shape(index) for index in numbers]
         is_last = call.integers.get("channels_last", 0) if last is None else last
         if is_last and shapes[0] is not None:
             shapes[0] = [shapes[0][0], shapes[0][-1], *shapes[0][1:-1]]
-        found = shapes_of(operator, call, shapes)
+        output_shapes = shapes_of(operator, call, shapes)
         if is_last:
-            found = [shape and [shape[0], *shape[2:], shape[1]] for shape in found]
-        return [tensor(call.dtype(*of), shape) for shape in found]
+            output_shapes = [shape and [shape[0], *shape[2:], shape[1]] for shape in output_shapes]
+        return [tensor(call.dtype(*of), shape) for shape in output_shapes]
 
-    return row
+    return rule
 
 
 def matrix_product(call: KnownNode) -> list[PartialType]:
-    """Of factors that may be transposed before."""
-    (found,) = shapes_of("MatMul", call, [_turned(call, 0, "A"), _turned(call, 1, "B")])
-    return [call.like(0).sized(found)]
+    """Return the type of a product of matrices that may be transposed before."""
+    (shape,) = shapes_of("MatMul", call, [_transposed_shape(call, 0, "A"), _transposed_shape(call, 1, "B")])
+    return [call.like(0).sized(shape)]
 
 
-def _turned(call: KnownNode, at: int, letter: str) -> Shape | None:
-    """The shape of a factor once it is transposed: its first dimension to the last but one, and then the last two."""
-    shape = call.shape(at)
+def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
+    """Return the shape of a factor after its transpositions: the first dimension becomes the last but one (transBatch), then
+    the last two are swapped (trans).
+    """
+    shape = call.shape(index)
     if shape is None or len(shape) < 2:
         return shape
     if call.integers.get(f"transBatch{letter}", 0):
@@ -83,105 +85,110 @@ def _turned(call: KnownNode, at: int, letter: str) -> Shape | None:
 
 
 def packed_product(call: KnownNode) -> list[PartialType]:
-    """By a packed matrix of K times N elements."""
+    """Return the type of a product with a packed matrix of K times N elements."""
     data = call.shape(0)
     columns = call.integers["N" if call.integers.get("transB", 1) else "K"]
     return [call.like(0).sized(data and [*data[:-1], columns])]
 
 
 def quantized(call: KnownNode) -> list[PartialType]:
-    """Of the type of the zero point, or bytes where there is none."""
+    """Return the type of the zero point, or uint8 without one, with the shape of the data."""
     return [tensor(call.dtype(2) if call.has(2) else np.dtype(np.uint8), call.shape(0))]
 
 
 def broadcast(*numbers: int, of: int = 0) -> TypeRule:
-    """An output with an element for each of these inputs together. of: the input whose data type it has."""
-    return lambda call: [tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(at) for at in numbers])]
+    """Return a rule for an output with the broadcast shape of these inputs. `of`: the input with its data type."""
+    return lambda call: [
+        tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(index) for index in numbers])
+    ]
 
 
 def concatenated(call: KnownNode) -> list[PartialType]:
-    """Inputs behind the output's scale and zero point, each followed by its own."""
+    """Return the type of a concatenation. Inputs: the output's scale and zero point, then triples of data, scale, zero point."""
     parts = range(2, len(call.node.input), 3)
-    return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(at) for at in parts], concat)]
+    return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(index) for index in parts], concat)]
 
 
 def normalized(call: KnownNode) -> list[PartialType]:
-    """Data, then their mean and inverse deviation, or only one of these, along the axes from `axis` on."""
-    shape, kept = call.shape(0), data_type(call.integers.get("stash_type", 1))
-    along = shape and [1 if at >= call.integers.get("axis", -1) % len(shape) else size for at, size in enumerate(shape)]
-    return [call.like(0, of=1), tensor(kept, along), tensor(kept, along)]
+    """Return the types of the data, the mean and the inverse deviation. Both have size 1 along the axes from `axis` on."""
+    shape, dtype = call.shape(0), data_type(call.integers.get("stash_type", 1))
+    first = call.integers.get("axis", -1) % len(shape or (1,))
+    statistics = tensor(dtype, shape and [1 if axis >= first else size for axis, size in enumerate(shape)])
+    return [call.like(0, of=1), statistics, statistics]
 
 
 def normalized_without_mean(call: KnownNode) -> list[PartialType]:
-    """Data, then their inverse deviation."""
-    return [known for at, known in enumerate(normalized(call)) if at != 1]
+    """Return the types of the data and the inverse deviation."""
+    return [type_ for number, type_ in enumerate(normalized(call)) if number != 1]
 
 
-def embedded(scales: int) -> TypeRule:
-    """Normalized sums of embeddings, an index for each row, and the sums. scales: the input that has their data type."""
+def embedding(scales: int) -> TypeRule:
+    """Return a rule for normalized sums of embeddings, an index per row, and the sums. `scales`: the input with the data type."""
 
-    def row(call: KnownNode) -> list[PartialType]:
+    def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
         sums = tensor(call.dtype(scales), [*ids, table[1]])
         return [sums, tensor(np.dtype(np.int32), ids[:1]), sums]
 
-    return row
+    return rule
 
 
 def attention(past: int, of: int) -> TypeRule:
-    """Attention whose weights are inside. past: the input with keys and values so far. of: an input of the outputs' data type."""
+    """Return a rule for attention with weights. `past`: the input with previous keys and values. `of`: one with the data type."""
 
-    def row(call: KnownNode) -> list[PartialType]:
+    def rule(call: KnownNode) -> list[PartialType]:
         data, weights, bias = call.sizes(0), call.shape(1), call.shape(2)
-        joined = weights[1] if weights is not None else None if bias is None else bias[0]
-        third = call.size("floor_divide", joined, 3)
+        packed_width = weights[1] if weights is not None else None if bias is None else bias[0]
+        third = call.size("floor_divide", packed_width, 3)
         queries, _, values = call.ints("qkv_hidden_sizes") or (third, third, third)
-        heads, so_far = call.integers["num_heads"], call.shape(past)
-        before = so_far[3] if so_far is not None else None if call.has(past) else 0
-        length = None if call.integers.get("past_present_share_buffer", 0) else call.size("add", before, data[1])
+        heads, cached = call.integers["num_heads"], call.shape(past)
+        past_length = cached[3] if cached is not None else None if call.has(past) else 0
+        length = None if call.integers.get("past_present_share_buffer", 0) else call.size("add", past_length, data[1])
         present = [2, data[0], heads, length, call.size("floor_divide", queries, heads)]
         return [tensor(call.dtype(of), [*data[:2], values]), tensor(call.dtype(of), present)]
 
-    return row
+    return rule
 
 
 def multi_head(call: KnownNode) -> list[PartialType]:
-    """Attention to keys and values, in three dimensions, by heads in four, or packed in five; then keys and values with those so
-    far, where they are in three.
+    """Return the types of attention, and of the keys and values so far. Keys and values have three dimensions, or four with
+    heads apart; packed inputs have five. Only those with three have a cache.
     """
-    query, (key, value) = call.sizes(0), (call.sizes(at) if call.has(at) else None for at in (1, 2))
+    query, (key, value) = call.sizes(0), (call.sizes(index) if call.has(index) else None for index in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]
     if len(query) == 5:
         hidden = call.size("multiply", query[2], query[4])
     elif value is not None:
         hidden = value[2] if len(value) == 3 else call.size("multiply", value[1], value[3])
-    found = [call.like(0).sized([*query[:2], hidden])]
+    types = [call.like(0).sized([*query[:2], hidden])]
     if key is None or len(key) != 3 or call.has(8):  # 8: a buffer as long as the longest sequence
-        return found
-    for at, width in ((6, query[2]), (7, hidden)):
-        so_far = call.shape(at)
-        before = so_far[2] if so_far is not None else None if call.has(at) else 0
-        present = [query[0], heads, call.size("add", before, key[1]), call.size("floor_divide", width, heads)]
-        found.append(call.like(0).sized(present))
-    return found
+        return types
+    for index, width in ((6, query[2]), (7, hidden)):
+        cached = call.shape(index)
+        past_length = cached[2] if cached is not None else None if call.has(index) else 0
+        present = [query[0], heads, call.size("add", past_length, key[1]), call.size("floor_divide", width, heads)]
+        types.append(call.like(0).sized(present))
+    return types
 
 
-def grouped(call: KnownNode) -> list[PartialType]:
-    """Attention of which several heads share a key, packed where there is no key; then keys and values with those so far."""
+def grouped_query(call: KnownNode) -> list[PartialType]:
+    """Return the types of attention whose heads share keys, and of the keys and values so far. Without a key input, all are
+    packed into the first input.
+    """
     query, past = call.sizes(0), call.shape(3)
     heads, shared = call.integers["num_heads"], call.integers["kv_num_heads"]
     width = call.size("floor_divide", query[2], heads if call.has(1) else heads + 2 * shared)
-    found = [call.like(0).sized([*query[:2], call.size("multiply", heads, width)])]
+    types = [call.like(0).sized([*query[:2], call.size("multiply", heads, width)])]
     if call.integers.get("kv_cache_bit_width", 0) or call.integers.get("sliding_window_cache", 0):
-        return found
+        return types
     total = call.elements(6) if call.has(6) else None
-    before = past[2] if past is not None else None if call.has(3) else 0
-    length = call.size("maximum", before, total[0]) if total else None
-    return found + 2 * [tensor(call.dtype(3, 0), [query[0], shared, length, width])]
+    past_length = past[2] if past is not None else None if call.has(3) else 0
+    length = call.size("maximum", past_length, total[0]) if total else None
+    return types + 2 * [tensor(call.dtype(3, 0), [query[0], shared, length, width])]
 
 
-def picked(call: KnownNode) -> list[PartialType]:
-    """A gather of rows that are packed in blocks, several to a byte where their type is one of bytes."""
+def gathered_blocks(call: KnownNode) -> list[PartialType]:
+    """Return the type of a gather of rows that are packed in blocks. If the type is uint8, a byte holds several elements."""
     data, indices = call.sizes(0), call.sizes(1)
     per_byte = 8 // call.integers.get("bits", 4) if call.dtype(0) == np.uint8 else 1
     data = [*data[:-1], call.size("multiply", data[-1], per_byte)]
@@ -190,7 +197,7 @@ def picked(call: KnownNode) -> list[PartialType]:
 
 
 def to_blocks(call: KnownNode) -> list[PartialType]:
-    """The NCHWc layout, whose channels are as many as fill blocks."""
+    """Return the type in NCHWc layout. The channels are known if they fill whole blocks."""
     shape = call.sizes(0)
     if call.integers.get("channels_last", 0):
         shape = [shape[0], shape[-1], *shape[1:-1]]
@@ -199,28 +206,28 @@ def to_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def convolved(call: KnownNode) -> list[PartialType]:
-    """A convolution, and its first input, whose channels are those of the weights."""
-    found, weights = list(as_onnx("Conv", 0, 1)(call)), call.shape(1)
+    """Return the type of a convolution, and that of its first input, whose channels follow from the weights."""
+    types, weights = list(as_onnx("Conv", 0, 1)(call)), call.shape(1)
     if weights is None:
-        return found
+        return types
     channels = call.size("multiply", weights[1], call.integers.get("group", 1))
-    return [*found, call.like(0).sized([None, channels, *(None for _ in weights[2:])])]
+    return [*types, call.like(0).sized([None, channels, *(None for _ in weights[2:])])]
 
 
 def from_blocks(call: KnownNode) -> list[PartialType]:
-    """Back from the NCHWc layout."""
+    """Return the type after the conversion from NCHWc layout."""
     shape, channels = call.sizes(0), call.integers["channels"]
     last = call.integers.get("channels_last", 0)
     return [call.like(0).sized([shape[0], *shape[2:], channels] if last else [shape[0], channels, *shape[2:]])]
 
 
-def enlarged(call: KnownNode) -> list[PartialType]:
-    """By whole numbers."""
+def upsampled(call: KnownNode) -> list[PartialType]:
+    """Return the type of an upsampling by whole numbers."""
     pairs = zip(call.sizes(0), call.ints("scales") or (), strict=True)
     return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in pairs])]
 
 
-def halved(call: KnownNode) -> list[PartialType]:
-    """One half times what follows of the other."""
+def split_gelu(call: KnownNode) -> list[PartialType]:
+    """Return the type of a product of the first half of the channels with a function of the second half."""
     shape = call.shape(0)
     return [call.like(0).sized(shape and [*shape[:-1], call.size("floor_divide", shape[-1], 2)])]

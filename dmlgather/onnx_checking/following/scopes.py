@@ -1,4 +1,4 @@
-"""Scopes: the types and the values of the names in a graph, as far as they are known."""
+"""Scopes: the types and values of the names in a graph, as far as they are known."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import numpy as np
 from dmlgather.onnx.auxiliary import EXTERNAL, location
 from dmlgather.onnx.problems.partial_types import MOST_DIMENSIONS, NOTHING, PartialType, type_of_tensor, type_of_value
 from dmlgather.onnx.problems.subgraphs import element_count, operator_name
-from dmlgather.onnx_checking.contradictions import sure_part, uncontradicted
+from dmlgather.onnx_checking.contradictions import confirmed_part, consistent_part
+from dmlgather.onnx_checking.reading.declarations import Declarations
 from dmlgather.onnx_checking.reading.size_names import GraphNames
-from dmlgather.onnx_checking.reading.statements import Statements
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, has_names
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
-"""Why a name that no graph defines has no value."""
+"""The reason why a name that no graph defines has no value."""
 
 OWN = "an output of the same node"
 """Why a node cannot read a name that it defines itself."""
 
 MOST_FOLDED = 100
-"""The most nodes in a row of which it is found out whether onnxruntime folds them."""
+"""The most consecutive nodes that are followed to find out whether onnxruntime folds them."""
 
 
 class Scope:
-    """The names of a graph, which hide those of the graphs around it. Nodes are visited in order, and what is found out about
-    their outputs is kept.
+    """The names of a graph, which hide those of the graphs around it. Nodes are visited in order, and the types and values of
+    their outputs are stored.
     """
 
     def __init__(
@@ -43,44 +43,44 @@ class Scope:
         outer: Scope | None = None,
         *,
         overridable: bool = False,
-        given: Mapping[str, Value] | None = None,
-        statements: Statements | None = None,
+        input_values: Mapping[str, Value] | None = None,
+        declarations: Declarations | None = None,
     ) -> None:
-        """reader: how sizes in the graph are read. overridable: whether a caller may replace an initializer that is also an
-        input, as from IR version 4 on. given: the values of inputs, as far as they are known. statements: of the outermost graph.
+        """`reader`: reads sizes in the graph. `overridable`: whether a caller may replace an initializer that is also an input,
+        as from IR version 4 on. `input_values`: the known values of inputs. `declarations`: of the outermost graph.
         """
         self.outer, self.reader, self._graph = outer, reader, graph
-        self.statements: Statements = statements or (Statements() if outer is None else outer.statements)
-        self._own = self.statements.of(graph)
+        self.declarations: Declarations = declarations or (Declarations() if outer is None else outer.declarations)
+        self._own = self.declarations.of(graph)
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
-        """What is stated of names, and what follows, where these contradict each other."""
-        self.kept: dict[str, PartialType] = {}
-        """What onnxruntime takes the types of names to be, where that is not what follows."""
-        self.first: dict[str, PartialType] = {}
-        """What it takes the types of names that are contradicted to be before it folds constants and inlines functions."""
-        self.merged: dict[str, PartialType] = {}
-        """What onnxruntime merges with what is stated of names."""
+        """Declared and inferred types that contradict each other, by name."""
+        self.runtime_types: dict[str, PartialType] = {}
+        """Types that onnxruntime keeps, if they differ from the inferred types."""
+        self.first_runtime_types: dict[str, PartialType] = {}
+        """Types that onnxruntime keeps of contradicted names before it folds constants and inlines functions."""
+        self.runtime_inferred: dict[str, PartialType] = {}
+        """Types that onnxruntime infers and merges with the declared ones."""
         self.results = [value.name for value in graph.output]
-        self.types = {value.name: reader.read(type_of_value(value), found=outer is not None) for value in graph.input}
+        self.types = {value.name: reader.read(type_of_value(value), provisional=outer is not None) for value in graph.input}
         values = (value for value in (*graph.value_info, *graph.output) if value.HasField("type"))
-        found = {value.name: reader.read(type_of_value(value)) for value in values}
-        self.types = found | self.types
+        declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
+        self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """Whether the graph's inputs have other types than shape inference of the whole model took them to have."""
-        self.better: set[str] = set()
-        """Names of which more is known than shape inference of the whole graph found."""
+        """Whether the graph's inputs have other types than in the shape inference of the whole model."""
+        self.improved: set[str] = set()
+        """Names whose types are better known than after the shape inference of the whole graph."""
         self.values: dict[str, Value] = {
             name: Unknown(f"computed when the model runs, by {operator_name(node)}", computed=True)
             for node in graph.node
             for name in node.output
         }
-        self._doubted: dict[str, tuple[PartialType, bool]] = {}
-        """What shape inference took types to be that are known by statements alone, and whether more was known."""
+        self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
+        """Types by shape inference that rely on declarations, and whether a better type was known."""
         self.pending = set(self.values)
-        """Outputs of nodes that have not been visited yet."""
+        """Outputs of nodes that are not visited yet."""
         inputs = {value.name for value in graph.input}
         self.values |= {name: Unknown("an input of the graph", name if outer is None else None) for name in inputs}
-        self.values |= given or {}
+        self.values |= input_values or {}
         for sparse in graph.sparse_initializer:
             self.types[sparse.values.name] = type_of_tensor(sparse)
             self.values[sparse.values.name] = Unknown("a sparse constant")
@@ -89,60 +89,60 @@ class Scope:
             self.types[tensor.name] = type_of_tensor(tensor)
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
-        self._inferred = dict(self.types)
-        """What shape inference of the whole model found."""
+        self._graph_types = dict(self.types)
+        """The result of shape inference of the whole model."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """Whether onnxruntime folds a value, by its name and the nodes in a row that it folds."""
-        self._believed_ranks: set[str] = set()
-        """Names whose rank follows from ranks that are stated alone."""
+        """Whether onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
+        self._unconfirmed_ranks: set[str] = set()
+        """Names whose rank follows only from unconfirmed declared ranks."""
 
     @cached_property
-    def _givers(self) -> dict[str, NodeProto]:
+    def _producers(self) -> dict[str, NodeProto]:
         return {name: node for node in self._graph.node for name in node.output}
 
+    def _of(self, name: str) -> Scope:
+        """Return the scope of a name: this one, or one around it."""
+        return self if name in self.types or name in self.values or self.outer is None else self.outer._of(name)
+
     def type(self, name: str) -> PartialType:
-        """What is known of the type of a name. Each of its sizes is a number or has a name."""
-        if name in self.types or name in self.values or self.outer is None:
-            known = self.types.get(name, NOTHING)
-            named = self.reader.named(name, known)
-            if named is not known:
-                self.types[name] = named
-                if any(
-                    size is not None and size != other for size, other in zip(known.shape or (), named.shape or (), strict=True)
-                ):
-                    self.better.add(name)
-            return named
-        return self.outer.type(name)
+        """Return the known type of a name. Each of its sizes is a number or has a name."""
+        scope = self._of(name)
+        type_ = scope.types.get(name, NOTHING)
+        named = scope.reader.named(name, type_)
+        if named is not type_:
+            scope.types[name] = named
+            pairs = zip(type_.shape or (), named.shape or (), strict=True)
+            if any(size is not None and size != better for size, better in pairs):
+                scope.improved.add(name)
+        return named
 
     def value(self, name: str) -> Value:
-        """The value of a name, or why it is not known."""
+        """Return the value of a name, or the reason why it is not known."""
         if name in self.values or self.outer is None:
             return self.values.get(name, Unknown(NOWHERE))
         return self.outer.value(name)
 
     def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
-        """The types and values of a node's inputs; None as the value of one that is left out."""
+        """Return the types and values of a node's inputs; None as the value of one that is left out."""
         return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
 
-    def is_better(self, name: str) -> bool:
-        """Whether more is known of a name than shape inference of the whole graph found."""
-        if name in self.types or name in self.values or self.outer is None:
-            return name in self.better
-        return self.outer.is_better(name)
+    def is_improved(self, name: str) -> bool:
+        """Return True if more is known of a name than shape inference of the whole graph found."""
+        return name in self._of(name).improved
 
     def is_open(self, name: str) -> bool:
-        """Whether the type of an output is not known in all parts."""
-        known = self.types.get(name, NOTHING)
-        if known.kind is not None or known.excessive:
+        """Return True if a part of an output's type is not known."""
+        type_ = self.types.get(name, NOTHING)
+        if type_.kind is not None or type_.excessive:
             return False
-        return known.dtype is None or known.shape is None or any(map(self.reader.names.is_open, known.shape))
+        return type_.dtype is None or type_.shape is None or any(map(self.reader.names.is_open, type_.shape))
 
-    def is_stated(self, name: str) -> bool:
-        """Whether an output has sizes that the model states, but that may follow from others."""
-        return name in self._doubted or not self.reader.names.stated.isdisjoint(self.types.get(name, NOTHING).shape or ())
+    def is_declared(self, name: str) -> bool:
+        """Return True if an output has declared sizes that may follow from others."""
+        return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def undefined(self, name: str) -> str | None:
-        """Why the node that is visited now cannot read a name; None where it can."""
+        """Return the reason why the visited node cannot read a name; None if it can."""
         if name in self.values and name not in self.pending:
             return None
         outer = NOWHERE if self.outer is None else self.outer.undefined(name)
@@ -154,119 +154,115 @@ class Scope:
         """Mark the outputs of a node as defined."""
         self.pending.difference_update(node.output)
 
-    def doubt(self, name: str) -> None:
-        """Forget what is known of an output by statements alone, until it is settled."""
-        if name in self._own.stated or name in self._believed_ranks or self.statements.misled:
-            known = self.types.get(name, NOTHING)
-            sure = sure_part(known, self.follows(name))
-            if sure != known:
-                self._doubted[name] = known, name in self.better
-                self.types[name] = sure
+    def withdraw_declared(self, name: str) -> None:
+        """Remove the parts of an output's type that rely on declarations alone, until `restore_declared`."""
+        if name in self._own.unconfirmed or name in self._unconfirmed_ranks or self.declarations.misled:
+            type_ = self.types.get(name, NOTHING)
+            confirmed = confirmed_part(type_, self.inferred(name))
+            if confirmed != type_:
+                self._withdrawn[name] = type_, name in self.improved
+                self.types[name] = confirmed
 
-    def settle(self, name: str) -> None:
-        """Keep of what is stated of an output what may be true beside what follows for it."""
-        if name not in self._own.stated and name not in self._doubted:
+    def restore_declared(self, name: str) -> None:
+        """Restore the declared parts of an output's type that do not contradict the inferred type."""
+        if name not in self._own.unconfirmed and name not in self._withdrawn:
             return
         names = self.reader.names
-        follows = self.types[name] = self.types.get(name, NOTHING).merged(self.follows(name), names.joined)
-        believed, was_better = self._doubted.pop(name, (NOTHING, True))
-        stated = self.reader.read(self._own.stated.get(name, NOTHING))
-        if uncontradicted(believed, follows, names.may_be) != believed:
-            self.statements.misled = True
-        if uncontradicted(stated, follows, names.may_be) != stated:
-            self.contradicted[name] = stated, follows
-        for known in (NOTHING if self.statements.misled else believed, stated):
-            holds = uncontradicted(known, self.types.get(name, NOTHING), names.may_be)
-            self.types[name] = holds.merged(self.types.get(name, NOTHING), names.joined)
-        if self.types[name] != believed:
-            self.better.add(name)
-        elif not was_better and isinstance(self.values.get(name), Unknown):
-            self.better.discard(name)
+        inferred = self.types[name] = self.types.get(name, NOTHING).merged(self.inferred(name), names.joined)
+        unconfirmed, was_improved = self._withdrawn.pop(name, (NOTHING, True))
+        declared = self.reader.read(self._own.unconfirmed.get(name, NOTHING))
+        if consistent_part(unconfirmed, inferred, names.may_be) != unconfirmed:
+            self.declarations.misled = True
+        if consistent_part(declared, inferred, names.may_be) != declared:
+            self.contradicted[name] = declared, inferred
+        for candidate in (NOTHING if self.declarations.misled else unconfirmed, declared):
+            consistent = consistent_part(candidate, self.types.get(name, NOTHING), names.may_be)
+            self.types[name] = consistent.merged(self.types.get(name, NOTHING), names.joined)
+        if self.types[name] != unconfirmed:
+            self.improved.add(name)
+        elif not was_improved and isinstance(self.values.get(name), Unknown):
+            self.improved.discard(name)
 
-    def check_inputs(self, follows: Mapping[str, PartialType]) -> None:
-        """Compare what is stated of inputs of the graph with what follows for the first of its runs."""
-        for name, known in follows.items():
-            stated, names = self.reader.read(self._own.stated.get(name, NOTHING)), self.reader.names
-            if uncontradicted(stated, known, names.may_be) != stated:
-                self.contradicted[name], self.kept[name] = (stated, known), stated
-                believed = self.types.get(name, NOTHING)
-                self.types[name] = uncontradicted(believed, known, names.may_be)
-                self.statements.misled = self.statements.misled or self.types[name] != believed
+    def check_inputs(self, inferred_types: Mapping[str, PartialType]) -> None:
+        """Compare the declared types of the graph's inputs with those that are inferred for the graph's first run."""
+        for name, inferred_type in inferred_types.items():
+            declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
+            if consistent_part(declared, inferred_type, names.may_be) != declared:
+                self.contradicted[name], self.runtime_types[name] = (declared, inferred_type), declared
+                current = self.types.get(name, NOTHING)
+                self.types[name] = consistent_part(current, inferred_type, names.may_be)
+                self.declarations.misled = self.declarations.misled or self.types[name] != current
 
     @property
     def unconfirmed(self) -> Set[str]:
-        """The values of which something is stated that shape inference alone does not confirm."""
-        return self._own.stated.keys()
+        """Return the values with declarations that shape inference alone does not confirm."""
+        return self._own.unconfirmed.keys()
 
-    def learn_rank(self, name: str, rank: int, believed: bool) -> None:
-        """Keep the rank of a value that follows from other ranks. believed: whether some of these are stated alone."""
+    def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
+        """Store the rank of a value that follows from other ranks. `unconfirmed`: whether some of them are only declared."""
         self.learn_type(name, PartialType(shape=(None,) * rank))
-        self._believed_ranks |= {name} if believed else set()
+        self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
     def declared(self, name: str) -> PartialType:
-        """The type that the graph states of a name, where onnxruntime reads that."""
-        read = self.outer is not None or not self.statements.of_function
-        return self.reader.read(self._own.declared(name)) if read else NOTHING
+        """Return the declared type of a name, if onnxruntime reads the declaration."""
+        is_read = self.outer is not None or not self.declarations.of_function
+        return self.reader.read(self._own.declared(name)) if is_read else NOTHING
 
-    def follows(self, name: str) -> PartialType:
-        """The type that shape inference finds without anything that is stated."""
-        return self.reader.read(self._own.follows(name))
+    def inferred(self, name: str) -> PartialType:
+        """Return the type of a name by shape inference without declarations."""
+        return self.reader.read(self._own.inferred(name))
 
-    def is_kept(self, name: str) -> bool:
-        """Whether onnxruntime takes the type of a name to be another one than follows."""
-        if name in self.types or name in self.values or self.outer is None:
-            return name in self.kept
-        return self.outer.is_kept(name)
+    def has_runtime_type(self, name: str) -> bool:
+        """Return True if onnxruntime keeps another type of a name than the inferred one."""
+        return name in self._of(name).runtime_types
 
-    def taken_type(self, name: str) -> PartialType:
-        """What onnxruntime takes the type of a name to be."""
-        if name in self.types or name in self.values or self.outer is None:
-            return self.kept.get(name) or self._inferred.get(name, NOTHING)
-        return self.outer.taken_type(name)
+    def runtime_type(self, name: str) -> PartialType:
+        """Return the type of a name that onnxruntime keeps."""
+        scope = self._of(name)
+        return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """The value of a name, where onnxruntime computes it before it runs the model. most: the nodes in a row that it folds for
-        it; with 1, only constants and shapes.
+        """Return the value of a name, if onnxruntime computes it before it runs the model. `most`: the most consecutive nodes
+        that are folded for it; with 1, only constants and shapes.
         """
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Whether onnxruntime computes a value before it runs the model, by at most so many nodes in a row."""
-        if name not in self.types and name not in self.values and self.outer is not None:
-            return self.outer._folds(name, most)
-        if (name, most) not in self._folded:
-            value, node = self.value(name), self._givers.get(name)
+        """Return True if onnxruntime computes a value before it runs the model, with at most `most` consecutive nodes."""
+        scope = self._of(name)
+        if (name, most) not in scope._folded:
+            value, node = scope.value(name), scope._producers.get(name)
             folds = not isinstance(value, Unknown) and not has_names(value) and most > 0
             if folds and node is not None and node.op_type in ("Shape", "Size"):
-                folds = self.taken_type(node.input[0]).numbers is not None
+                folds = scope.runtime_type(node.input[0]).numbers is not None
             elif folds and node is not None:
-                folds = all(self._folds(each, most - 1) for each in node.input if each)
-            self._folded[name, most] = folds
-        return self._folded[name, most]
+                folds = all(scope._folds(each, most - 1) for each in node.input if each)
+            scope._folded[name, most] = folds
+        return scope._folded[name, most]
 
     def learn_value(self, name: str, value: Value) -> None:
-        """Keep the value of an output, and the type that it has by it."""
+        """Store the value of an output, and the type of the value."""
         self.values[name] = value
         if isinstance(value, np.ndarray):
             self.learn_type(name, PartialType(None if value.dtype == object else value.dtype, value.shape))
-            self.better.add(name)
+            self.improved.add(name)
 
-    def learn_input(self, name: str, known: PartialType) -> None:
-        """Keep the type of an input of the graph, whatever is stated of it."""
-        self.types[name] = uncontradicted(self.types.get(name, NOTHING), known, self.reader.names.may_be)
-        self.learn_type(name, known)
+    def learn_input(self, name: str, type_: PartialType) -> None:
+        """Store the type of an input of the graph. Declarations that contradict it are dropped."""
+        self.types[name] = consistent_part(self.types.get(name, NOTHING), type_, self.reader.names.may_be)
+        self.learn_type(name, type_)
 
-    def learn_type(self, name: str, better: PartialType) -> None:
-        """Keep what is known of an output's type by two descriptions of it."""
-        known = self.types.get(name, NOTHING)
-        merged = known.merged(better, self.reader.names.joined)
-        if merged != known:
+    def learn_type(self, name: str, other: PartialType) -> None:
+        """Merge another description into an output's type."""
+        type_ = self.types.get(name, NOTHING)
+        merged = type_.merged(other, self.reader.names.joined)
+        if merged != type_:
             self.types[name] = merged
-            self.better.add(name)
+            self.improved.add(name)
 
 
 def attribute_values(node: NodeProto) -> Sequence[Value]:
-    """The values of attributes that are tensors, or refer to a function's attributes."""
+    """Return the values of attributes that are tensors or refer to a function's attributes."""
     return [
         Unknown(f"attribute {attribute.ref_attr_name!r} of the function, which its calls do not all give alike")
         if attribute.ref_attr_name
@@ -277,11 +273,11 @@ def attribute_values(node: NodeProto) -> Sequence[Value]:
 
 
 def constant(tensor: TensorProto) -> Value:
-    """The elements of a TensorProto, where the model itself holds them and they are few."""
+    """Return the elements of a TensorProto, if the model itself holds them and they are few."""
     from onnx import TensorProto as Types
     from onnx import numpy_helper
 
-    missing = left_out(tensor)
+    missing = why_ignored(tensor)
     if missing is not None:
         return missing
     if tensor.data_type == Types.STRING:
@@ -292,16 +288,15 @@ def constant(tensor: TensorProto) -> Value:
         return Unknown(f"a damaged constant: {error}")
 
 
-def left_out(tensor: TensorProto) -> Unknown | None:
-    """Why the elements of a TensorProto are not looked at, whatever they are; None where they are."""
+def why_ignored(tensor: TensorProto) -> Unknown | None:
+    """Return the reason why the elements of a TensorProto are ignored, whatever they are; None if they are not."""
     if tensor.data_location == EXTERNAL:
         return Unknown(f"stored outside the model, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:
         return Unknown(f"a constant of {len(tensor.dims)} dimensions")
     if min(tensor.dims, default=0) < 0 or math.prod(size or 1 for size in tensor.dims) > sys.maxsize:
-        return Unknown(
-            "a damaged constant: no array has its shape"
-        )  # NumPy replaces a size of -1, and runs out of memory at others
+        # NumPy replaces a size of -1, and runs out of memory at others.
+        return Unknown("a damaged constant: no array has its shape")
     if element_count(tensor) > KEPT_ELEMENTS:
         return Unknown(f"a constant of {element_count(tensor)} elements")
     return None

@@ -1,6 +1,5 @@
-"""Shapes that follow from sizes with names, where ONNX's shape inference follows only numbers: a rule for each operator, from a
-node to the shapes of its outputs, None for an output, and for all of them, of which nothing follows. And ranks that follow from
-ranks.
+"""Size rules and rank rules. A size rule is a function from a node to the shapes of its outputs, for sizes with names: None for
+an unknown shape, or if all are unknown. ONNX's shape inference propagates only numbers. A rank rule infers ranks from ranks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 from dmlgather.onnx.problems.partial_types import Size
 from dmlgather.onnx_checking.following.element_arithmetic import Element, objects, range_length
-from dmlgather.onnx_checking.following.operator_rows import KnownNode, RankRule, Ranks, Shape, size_of
+from dmlgather.onnx_checking.following.operator_entries import KnownNode, RankRule, Ranks, Shape, size_of
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.values import Unknown
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
 TO_THE_END = 2**31 - 1
-"""Bounds of a slice from here on mean the end of the axis, whatever its size."""
+"""A bound of a slice from here on means the end of the axis, whatever its size."""
 
 
 def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
@@ -30,33 +29,35 @@ def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
 
 
 def reshape(call: KnownNode) -> list[Shape | None] | None:
-    """Of the shape, in which 0 takes a size from data and one -1 is what is left."""
+    """Return the shape of Reshape: 0 copies a size of the data, and one -1 is the remaining size."""
     target = call.bounds("shape", 1)
     if target is None:
         return None
     data = call.shape(0)
     copies = not call.integers.get("allowzero", 0)
     shape: list[Size] = []
-    for at, element in enumerate(target):
+    for position, element in enumerate(target):
         if copies and element == 0:
-            shape.append(None if data is None else data[at])
+            shape.append(None if data is None else data[position])
         else:
             shape.append(-1 if element == -1 else None if _negative(call, element) is not False else size_of(element))
     if -1 in shape:
-        at = shape.index(-1)
-        others = [size for position, size in enumerate(shape) if position != at]
-        shape[at] = None if data is None else _quotient(call, data, others)
+        position = shape.index(-1)
+        others = [size for other, size in enumerate(shape) if other != position]
+        shape[position] = None if data is None else _quotient(call, data, others)
     return [shape]
 
 
 def _negative(call: KnownNode, element: Element) -> bool | None:
-    """Whether an integer is negative; None where it depends. The negative of a symbol is 0 where the symbol is."""
+    """Return whether an integer is negative; None if that depends on sizes. The negative of a symbol is not always negative:
+    the symbol may be 0.
+    """
     answer = call.arithmetic().compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
 
 
 def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
-    """The size that is left for -1. Sizes on both sides cancel each other, known or not. The division leaves no rest, or the
+    """Return the size for -1. Sizes in both `data` and `others` cancel, known or not. The division has no remainder, or the
     model fails.
     """
     left, right = list(data), []
@@ -71,7 +72,7 @@ def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
 
 
 def expand(call: KnownNode) -> list[Shape | None] | None:
-    """Broadcast."""
+    """Return the shape of Expand."""
     target, data = call.elements(1), call.sizes(0)
     if target is None:
         return None
@@ -79,22 +80,22 @@ def expand(call: KnownNode) -> list[Shape | None] | None:
     return [[_broadcast(size, size_of(element)) for size, element in pairs][::-1]]
 
 
-def _broadcast(one: Size, two: Size) -> Size:
-    if two in (one, 1):
-        return one
-    if one == 1:
-        return two
-    return next((size for size in (one, two) if isinstance(size, int) and size > 1), None)
+def _broadcast(left: Size, right: Size) -> Size:
+    if right in (left, 1):
+        return left
+    if left == 1:
+        return right
+    return next((size for size in (left, right) if isinstance(size, int) and size > 1), None)
 
 
 def broadcast(call: KnownNode) -> list[Shape | None] | None:
-    """Of all inputs together, by NumPy's rule, which holds from version 7 on."""
-    shapes = [call.shape(at) for at in range(len(call.node.input)) if call.has(at)]
-    known = [shape for shape in shapes if shape is not None]
-    if call.opset < 7 or len(known) < len(shapes) or not known:
+    """Return the broadcast shape of all inputs, by NumPy's rule, which holds from version 7 on."""
+    shapes = [call.shape(index) for index in range(len(call.node.input)) if call.has(index)]
+    known_shapes = [shape for shape in shapes if shape is not None]
+    if call.opset < 7 or len(known_shapes) < len(shapes) or not known_shapes:
         return None
     shape: list[Size] = []
-    for sizes in zip_longest(*map(reversed, known), fillvalue=1):
+    for sizes in zip_longest(*map(reversed, known_shapes), fillvalue=1):
         if len({size for size in sizes if isinstance(size, int)} - {1}) > 1:
             raise ValueError(f"sizes {sizes}")
         shape.append(reduce(_broadcast, sizes))
@@ -102,13 +103,13 @@ def broadcast(call: KnownNode) -> list[Shape | None] | None:
 
 
 def constant_of_shape(call: KnownNode) -> list[Shape | None] | None:
-    """The elements of the input."""
+    """Return the elements of the input as the shape."""
     target = call.elements(0)
     return None if target is None else [[size_of(element) for element in target]]
 
 
 def sliced(call: KnownNode) -> list[Shape | None] | None:
-    """Windows."""
+    """Return the shape of Slice."""
     data, starts, ends = call.sizes(0), call.bounds("starts", 1), call.bounds("ends", 2)
     if starts is None or ends is None:
         return [[None] * len(data)]
@@ -123,7 +124,7 @@ def sliced(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Element) -> Size:
-    """The elements that a slice takes along an axis. Backwards, it is a slice of the reversed axis."""
+    """Return the number of elements that a slice takes along an axis. Backwards, it is a slice of the reversed axis."""
     if size is None or not isinstance(step, int) or not step:
         return None
     if step < 0:
@@ -133,17 +134,17 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """The elements between two bounds. backwards: whether a start behind the last element counts as the last one."""
-    if _far(end) < 0 or (_far(start) > 0 and not backwards):
+    """Return the number of elements between two bounds. `backwards`: whether a start behind the last element means that one."""
+    if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
-    first, last = _position(call, size, 0 if _far(start) < 0 else start), _position(call, size, end)
+    first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
     # The end is the least of some sizes and the start the most, so that the distance between them is the least.
     starts = [first.size] if first.counts_back is False else [0, first.size]
     ends = [last.size] if last.counts_back else [size, last.size]
-    distances = [_folded(call, "minimum", [call.size("subtract", one, other) for other in starts]) for one in ends]
+    distances = [_folded(call, "minimum", [call.size("subtract", upper, lower) for lower in starts]) for upper in ends]
     clamped = backwards and first.size != 0 and not first.counts_back
     if clamped:
-        from_last = [call.size("subtract", one, call.size("subtract", size, 1)) for one in ends]
+        from_last = [call.size("subtract", upper, call.size("subtract", size, 1)) for upper in ends]
         distances = [call.size("maximum", *pair) for pair in zip(distances, from_last, strict=True)]
     taken = call.size("maximum", _folded(call, "minimum", distances), 0)
     needs_elements = clamped or (first.of_elements and not first.counts_back) or (last.of_elements and last.counts_back)
@@ -151,8 +152,8 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
 
 
 class _Position(NamedTuple):
-    """A bound as it counts from the front. counts_back: whether it is negative; None where it may be or not. of_elements: whether
-    that is only known of an axis that has elements.
+    """A bound, counted from the front. `counts_back`: whether the bound is negative; None if it may be either. `of_elements`:
+    whether `counts_back` is only known for an axis that has elements.
     """
 
     size: Size
@@ -161,24 +162,24 @@ class _Position(NamedTuple):
 
 
 def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
-    if _far(bound):
+    if _sign_outside(bound):
         return _Position(size)
-    names, counts_back, of_elements = call.names.sizes, _negative(call, bound), False
+    sizes, counts_back, of_elements = call.names.sizes, _negative(call, bound), False
     if counts_back is None and isinstance(bound, str):
-        some = Conditions(names)
-        some.require((size,), (), 1)
-        not_negative = some.holds((bound,), ())
+        nonempty = Conditions(sizes)
+        nonempty.require((size,), (), 1)
+        not_negative = nonempty.holds((bound,), ())
         of_elements, counts_back = not_negative is not None, None if not_negative is None else not not_negative
     if counts_back is not None:
         return _Position(call.size("add", size, bound) if counts_back else size_of(bound), counts_back, of_elements)
-    if not isinstance(bound, str) or len(names.symbols(size) | names.symbols(bound)) > 1:
+    if not isinstance(bound, str) or len(sizes.symbols(size) | sizes.symbols(bound)) > 1:
         return _Position(None, None)  # an expression of several symbols would say less than a symbol of its own
     is_negative = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", bound)))
     return _Position(call.size("add", bound, call.size("multiply", size, is_negative)), None)
 
 
-def _far(bound: Element) -> int:
-    """The sign of a bound that lies outside every axis; 0 for others."""
+def _sign_outside(bound: Element) -> int:
+    """Return the sign of a bound outside every axis; 0 for others."""
     return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
 
 
@@ -187,43 +188,41 @@ def _folded(call: KnownNode, operation: str, sizes: Sequence[Size]) -> Size:
 
 
 def concat(call: KnownNode) -> list[Shape | None] | None:
-    """The sum along the axis."""
-    shapes = [call.shape(at) for at in range(len(call.node.input))]
-    known = [shape for shape in shapes if shape is not None]
-    if not known:
+    """Return the shape of Concat: the sum of the sizes along the axis."""
+    shapes = [call.shape(dimension) for dimension in range(len(call.node.input))]
+    known_shapes = [shape for shape in shapes if shape is not None]
+    if not known_shapes:
         return None
-    rank = len(known[0])
+    rank = len(known_shapes[0])
     axis = call.integers.get("axis", 1) % rank
     shape: list[Size] = []
-    for at in range(rank):
-        sizes = [each[at] for each in known]
+    for dimension in range(rank):
+        sizes = [input_shape[dimension] for input_shape in known_shapes]
         numbers = [size for size in sizes if isinstance(size, int)]
         shape.append(numbers[0] if numbers else sizes[0])
     total: Size = 0
-    for each in shapes:
-        total = None if each is None else call.size("add", total, each[axis])
+    for input_shape in shapes:
+        total = None if input_shape is None else call.size("add", total, input_shape[axis])
     shape[axis] = total
     return [shape]
 
 
 def tile(call: KnownNode) -> list[Shape | None] | None:
-    """Each size times its repeats."""
+    """Return each size times its repeats."""
     data, repeats = call.sizes(0), call.elements(1)
     if repeats is None:
         return None
     return [[call.size("multiply", size, size_of(times)) for size, times in zip(data, repeats, strict=True)]]
 
 
-def counted(call: KnownNode) -> list[Shape | None] | None:
-    """Range."""
-    start, limit, step = (
-        objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values
-    )
-    return [[range_length(call.arithmetic(), start, limit, step)]]
+def range_shape(call: KnownNode) -> list[Shape | None] | None:
+    """Return the shape of Range."""
+    bounds = (objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values)
+    return [[range_length(call.arithmetic(), *bounds)]]
 
 
 def pad(call: KnownNode) -> list[Shape | None] | None:
-    """Each size, and what is before and behind."""
+    """Return each size plus the padding before and behind."""
     data, pads = call.sizes(0), call.bounds("pads", 1)
     if pads is None:
         return None
@@ -232,13 +231,13 @@ def pad(call: KnownNode) -> list[Shape | None] | None:
         return [[None] * len(data)]
     shape = list(data)
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        at = int(axis)  # type: ignore[arg-type] # it is an integer
-        shape[at] = call.size("add", call.size("add", shape[at], size_of(before)), size_of(after))
+        dimension = int(axis)  # type: ignore[arg-type] # it is an integer
+        shape[dimension] = call.size("add", call.size("add", shape[dimension], size_of(before)), size_of(after))
     return [shape]
 
 
 def resize(call: KnownNode) -> list[Shape | None] | None:
-    """By sizes, or by scales that are whole numbers."""
+    """Return the shape of Resize, by sizes, or by scales that are whole numbers."""
     data = call.sizes(0)
     if call.opset < 11 or call.ints("axes") is not None:
         return None
@@ -259,29 +258,31 @@ def _scaled(call: KnownNode, size: Size, scale: Element) -> Size:
 
 
 def top_k(call: KnownNode) -> list[Shape | None] | None:
-    """Those of data, and K along the axis. The second output has another data type."""
+    """Return the shape of the data with size K along the axis. The second output has another data type, so it is left to ONNX."""
     data, count = call.shape(0), call.elements(1) if call.has(1) else [call.integers.get("k", Unknown(""))]
     if data is None:
         return None
     axis = call.integers.get("axis", -1) % len(data)
-    return [[size_of(count[0]) if count and at == axis else None if at == axis else size for at, size in enumerate(data)], None]
+    shape = list(data)
+    shape[axis] = size_of(count[0]) if count else None
+    return [shape, None]
 
 
 def split(call: KnownNode) -> list[Shape | None] | None:
-    """The parts along the axis."""
+    """Return the shapes of the parts along the axis."""
     data = call.sizes(0)
     axis = call.integers.get("axis", 0) % len(data)
     parts = call.bounds("split", 1)
-    number = len(call.node.output)
+    count = len(call.node.output)
     if parts is None and not call.has(1) and "num_outputs" not in call.integers:
-        parts = [call.size("floor_divide", data[axis], number) or Unknown("")] * number
-    if parts is None or len(parts) != number:
-        parts = [Unknown("")] * number
-    return [[size_of(part) if at == axis else size for at, size in enumerate(data)] for part in parts]
+        parts = [call.size("floor_divide", data[axis], count) or Unknown("")] * count
+    if parts is None or len(parts) != count:
+        parts = [Unknown("")] * count
+    return [[size_of(part) if dimension == axis else size for dimension, size in enumerate(data)] for part in parts]
 
 
 def flatten(call: KnownNode) -> list[Shape | None] | None:
-    """Two products of sizes."""
+    """Return the products of the sizes before the axis, and from it on."""
     data = call.shape(0)
     if data is None:
         return [[None, None]]
@@ -289,26 +290,26 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
     return [[_product(call, data[:axis]), _product(call, data[axis:])]]
 
 
-# Ranks that follow from other ranks at a node, also backwards: the data of a convolution have the rank of its weights.
+# Rank rules also infer the ranks of inputs: the data of a convolution have the rank of its weights.
 
 
-def alike(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
-    """So many of the first inputs and outputs have one rank; None: all of them."""
+def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
+    """Return a rule for operators whose first `inputs` and `outputs` have one rank. None: all of them."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         names = [*node.input[:inputs], *node.output[:outputs]]
-        known = next((number for name in names if (number := rank(name)) is not None), None)
-        if known is not None:
-            yield from ((name, known) for name in names)
+        common = next((number for name in names if (number := rank(name)) is not None), None)
+        if common is not None:
+            yield from ((name, common) for name in names)
 
     return rule
 
 
-def kernel(at: int) -> RankRule:
-    """The rank of input `at` is that of the first input and of the output: a kernel has an element for each window."""
+def kernel_rank(index: int) -> RankRule:
+    """Return a rule for operators with a kernel: input `index` has the rank of the first input and of the output."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-        known = rank(node.input[at]) if len(node.input) > at else None
+        known = rank(node.input[index]) if len(node.input) > index else None
         if known is not None:
             yield from ((node.input[0], known), (_output(node), known))
 
@@ -316,35 +317,37 @@ def kernel(at: int) -> RankRule:
 
 
 def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """The output has the rank of the input of more dimensions; exporters often write a constant as the other."""
+    """Yield ranks for two inputs that are broadcast: the output has the larger rank. If the output has more dimensions than one
+    input, the other input has as many as the output.
+    """
     if len(node.input) != 2:
         return
     (left, right), output = node.input, _output(node)
     ranks, result = (rank(left), rank(right)), rank(output)
     if None not in ranks:
-        yield output, max(each for each in ranks if each is not None)
-    for one, other in ((left, ranks[1]), (right, ranks[0])):
+        yield output, max(number for number in ranks if number is not None)
+    for name, other in ((left, ranks[1]), (right, ranks[0])):
         if result is not None and other is not None and other < result:
-            yield one, result
+            yield name, result
 
 
-def permuted(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Transpose: of its permutation, else of each other."""
+def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
+    """Yield ranks for Transpose: that of its permutation, else of input and output alike."""
     permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
     if permutation is None:
-        yield from alike()(node, rank)
+        yield from same_rank()(node, rank)
     else:
         yield from ((name, len(permutation)) for name in (node.input[0], _output(node)))
 
 
-def recurrent(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
-    """A sequence, and the outputs of all steps and of the last one."""
+def recurrent_ranks(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+    """Yield ranks for a recurrent network: the input sequence, and the outputs of all steps and of the last one."""
     yield node.input[0], 3
     yield from zip(node.output, (4, 3, 3), strict=False)
 
 
-def four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
-    """Four dimensions."""
+def rank_four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
+    """Yield rank 4 for the output."""
     yield _output(node), 4
 
 

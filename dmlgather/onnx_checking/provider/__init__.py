@@ -1,1 +1,1 @@
-"""What onnxruntime's DirectML provider does with the nodes of a model."""
+"""Verdicts of onnxruntime's DirectML provider on the nodes of a model."""

@@ -1,7 +1,7 @@
-"""The codes of findings about onnxruntime's DirectML provider: each code's rule, its severity and its source.
+"""Codes of findings about onnxruntime's DirectML provider, with rule, severity and source.
 
-Codes are stable and never reused. ORT1xx: the session, or its run, fails; ORT2xx: it runs, and gives something else than the CPU
-provider; ORT3xx: what is known of it contradicts itself. `docs/onnxruntime-findings.md` has a section for each.
+Codes are stable and never reused. ORT1xx: the session, or its run, fails. ORT2xx: it runs, and its results differ from the CPU
+provider's. ORT3xx: the sources contradict each other. `docs/onnxruntime-findings.md` has a section for each code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOURCES = {
     "ORT-11107": "https://github.com/microsoft/onnxruntime/issues/11107",
     "ORT-25251": "https://github.com/microsoft/onnxruntime/issues/25251",
 }
-"""The documents that the keys in brackets stand for, besides those of `dmlgather.directml.SOURCES`."""
+"""The documents behind the keys in brackets, in addition to `dmlgather.directml.SOURCES`."""
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 

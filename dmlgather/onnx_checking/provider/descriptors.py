@@ -22,24 +22,24 @@ from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SliceWindow,
 
 
 def _tensor(tensor: TensorType) -> tuple[tuple[int, ...], str]:
-    """Sizes and DirectML's type, as the provider describes them: bool is UINT8."""
+    """Return sizes and DirectML's type as the provider describes them: bool is UINT8."""
     return tensor.shape, "UINT8" if tensor.dtype == np.bool_ else tensor.dtype.name.upper()
 
 
 def descriptor(problem: Any) -> OperatorDesc:
-    """The descriptor that the provider builds for a problem of types that it has kernels for, none of whose tensors is empty."""
+    """Return the provider's descriptor for a problem. The provider must have kernels for its types. No tensor may be empty."""
     return _DESCRIPTORS[problem.name](problem)
 
 
 def _windows(problem: Any) -> OperatorDesc:
     data = problem.data.shape
-    found = [SliceWindow(0, size, size) for size in data]
+    windows = [SliceWindow(0, size, size) for size in data]
     strides = [1] * len(data)
     for axis, start, end, step in zip(problem.axes, problem.starts, problem.ends, problem.steps, strict=True):
-        found[axis], strides[axis] = window(data[axis], start, end, step), min(max(step, LOWEST), HIGHEST)
-    output = (tuple(each.size for each in found), _tensor(problem.data)[1])
-    offsets, windows = [each.offset for each in found], [each.window for each in found]
-    return Slice1OperatorDesc.of(_tensor(problem.data), offsets, windows, strides, output=output)
+        windows[axis], strides[axis] = window(data[axis], start, end, step), min(max(step, LOWEST), HIGHEST)
+    output = (tuple(each.size for each in windows), _tensor(problem.data)[1])
+    offsets, window_sizes = [each.offset for each in windows], [each.window for each in windows]
+    return Slice1OperatorDesc.of(_tensor(problem.data), offsets, window_sizes, strides, output=output)
 
 
 _DESCRIPTORS: Mapping[str, Callable[[Any], OperatorDesc]] = {
@@ -61,5 +61,5 @@ _DESCRIPTORS: Mapping[str, Callable[[Any], OperatorDesc]] = {
 
 
 def is_empty(problem: Problem) -> bool:
-    """Whether a tensor of a problem has no elements: the provider does nothing for it."""
+    """Return True if a tensor of a problem has no elements. The provider does nothing for it."""
     return any(0 in tensor.shape for tensor in problem.tensors)

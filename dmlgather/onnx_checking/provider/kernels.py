@@ -1,4 +1,4 @@
-"""Which kernels onnxruntime's DirectML provider and its CPU provider have. Literal data; code only looks up.
+"""Kernels of onnxruntime's DirectML provider and of its CPU provider, as literal data.
 
 Source: the table of registrations in onnxruntime 1.30 (`SOURCES["ORT-REG"]`), and docs/OperatorKernels.md there.
 """
@@ -11,7 +11,7 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.onnx_checking.checked_model import Provider
 
 LEAST_LEVEL = FeatureLevel.LEVEL_5_0
-"""The feature level that the provider needs of an adapter."""
+"""The feature level that the provider requires of an adapter."""
 
 MOST_DIMENSIONS = 8
 """The most dimensions of a tensor that the provider describes."""
@@ -21,18 +21,16 @@ DIRECTML_TYPES = ("bool", "double", "float", "float16", *INTEGERS)
 """The data types of each kernel of the family."""
 
 ADAPTERS_TYPES = ("double", "int64", "uint64")
-"""Those of them that not every adapter has: the provider asks for them by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
+"""The data types that not every adapter has. The provider asks for them by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
 
 MANY = (*DIRECTML_TYPES, "string")
 FEW = ("double", "float", "int8", "uint8")
 
 
 class Kernel(NamedTuple):
-    """The kernels of an operator.
-
-    since: the versions of the operator for which the DirectML provider has one; another version has none. host: the inputs that
-    this one reads on the CPU, whatever their type. cpu_types: the data types of the CPU provider's kernel, by version: without a
-    kernel for float16, onnxruntime casts.
+    """The kernels of an operator. `since`: the operator's versions with a kernel in the DirectML provider. `host`: the inputs
+    that this kernel reads on the CPU, whatever their type. `cpu_types`: the data types of the CPU provider's kernel, by
+    version. Without a kernel for float16, onnxruntime casts.
     """
 
     operator: str
@@ -54,16 +52,16 @@ KERNELS = {row.operator: row for row in _ROWS}
 """By operator of the family."""
 
 NEWEST_SHAPE = 21
-"""The newest version of Shape and Size for which the DirectML provider has a kernel. It leaves their outputs on the CPU."""
+"""The newest version of Shape and Size with a kernel in the DirectML provider. The kernel leaves its output on the CPU."""
 
 SMALL = 100
-"""The most elements of an initializer that counts as lying on the CPU."""
+"""The most elements of an initializer that counts as being on the CPU."""
 
 STAYING = ("float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1")
-"""Types of inputs with which a node is not sent to the CPU on purpose."""
+"""Types of inputs that keep a node on the device: it is not sent to the CPU on purpose."""
 
 
 def check_level(level: FeatureLevel) -> None:
-    """ValueError for a level below the one that the provider needs."""
+    """Raise ValueError for a level below the one that the provider requires."""
     if level < LEAST_LEVEL:
         raise ValueError(f"level is {level}, but {Provider.ONNXRUNTIME_DIRECTML} needs {LEAST_LEVEL} or newer")

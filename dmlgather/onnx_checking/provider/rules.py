@@ -1,4 +1,4 @@
-"""The rules of onnxruntime's DirectML provider for nodes that it runs on DirectML: a rule is one function and one row."""
+"""Rules of onnxruntime's DirectML provider for nodes on DirectML. A rule is one function and one row of a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dmlgather.directml.rules.rule import Fault
 from dmlgather.onnx.problems.export import FRONT
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
+from dmlgather.onnx_checking.contradictions import numbers_may_be
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
@@ -23,57 +24,54 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """A size of the output that onnxruntime's graph keeps from the model is another number than the provider computes."""
-    own = case.sizes
-    if own is not None and case.is_misled and differ(case.output.shape, own):
-        yield from stale(case.site.outputs[0].name, case.output, case.output.sized(own), case.failure, "")
+    """Yield a fault if onnxruntime's graph has a wrong declared size of the output, and the provider computes another number."""
+    computed = case.sizes
+    if computed is not None and case.is_misled and differ(case.output.shape, computed):
+        yield from stale(case.node.outputs[0].name, case.output, case.output.sized(computed), case.failure, "")
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """A size that onnxruntime's graph keeps from the model is a number, where one with a name follows; or the kernel is created
-    for inputs of other sizes than it gets.
+    """Yield a fault if onnxruntime's graph has a declared number where the inferred size has a name, or if the kernel is
+    created for other input sizes than those of the run.
     """
-    kept, own, some = case.output, case.sizes, f"the run fails: {NUMBER}"
-    misled = case.is_misled and own is not None and not differ(kept.shape, own)
-    faults = list(stale(case.site.outputs[0].name, kept, kept.sized(own), "", some)) if misled else []
+    graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
+    misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
+    faults = list(stale(case.node.outputs[0].name, graph_type, graph_type.sized(computed), "", sometimes)) if misled else []
     yield from faults
-    for each in case.arrays if case.is_early and not faults else ():
+    for input_ in case.arrays if case.is_early and not faults else ():
         failure = f"this node, or an earlier one, ends with {NUMBER}"
-        for fault in stale(each.value.name, case.graph_type(each.value), each.value.type, failure, some):
-            yield fault._replace(path=f"{each.role}.shape")
+        for fault in stale(input_.value.name, case.graph_type(input_.value), input_.value.type, failure, sometimes):
+            yield fault._replace(path=f"{input_.role}.shape")
 
 
-def differ(kept: Shape | None, own: Shape) -> bool:
-    """Whether two shapes have another rank, or other numbers for a size."""
-    if kept is None:
-        return False
-    numbers = ((one, two) for one, two in zip(kept, own, strict=False) if isinstance(one, int) and isinstance(two, int))
-    return len(kept) != len(own) or any(one != two for one, two in numbers)
+def differ(shape: Shape | None, computed: Shape) -> bool:
+    """Return True if two shapes have different ranks, or different numbers for a size."""
+    return shape is not None and (len(shape) != len(computed) or not all(map(numbers_may_be, shape, computed)))
 
 
-def stale(name: str, kept: PartialType, own: PartialType, failure: str, some: str) -> Iterator[Fault]:
-    """The fault that a tensor has other sizes in onnxruntime's graph than the provider computes, if it has. failure: how it ends.
-    some: how it ends for some sizes only, where the graph has a number and the provider a name.
+def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, sometimes: str) -> Iterator[Fault]:
+    """Yield a fault if a tensor's sizes in onnxruntime's graph are not those that the provider computes. `failure`: the
+    consequence. `sometimes`: the consequence if only some sizes differ: the graph has a number and the provider a name.
     """
-    pairs = [(one, two) for one, two in zip(kept.shape or (), own.shape or (), strict=False) if isinstance(one, int)]
-    same = " and ".join(f"{printable(two)} = {one}" for one, two in pairs if isinstance(two, str))
-    if own.shape is not None and differ(kept.shape, own.shape):
+    pairs = [pair for pair in zip(graph_type.shape or (), computed.shape or (), strict=False) if isinstance(pair[0], int)]
+    equalities = " and ".join(f"{printable(size)} = {number}" for number, size in pairs if isinstance(size, str))
+    if computed.shape is not None and differ(graph_type.shape, computed.shape):
         remedy = "remove stale sizes from the model's value_info and outputs, or mend the exporter that wrote them"
-    elif same:
-        failure = f"{some}, unless {same}"
+    elif equalities:
+        failure = f"{sometimes}, unless {equalities}"
         remedy = "export the model with dynamic sizes, or remove the numbers from its value_info and outputs"
     else:
         return
     yield Fault(
         "output.shape",
-        expected=f"{own}, as its inputs give",
-        got=f"{kept}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}",
+        expected=f"{computed}, as its inputs give",
+        got=f"{graph_type}, which onnxruntime's graph has for {printable(name)!r} by what the model states; {failure}",
         remedy=remedy,
     )
 
 
 def _has_many_dimensions(case: ProviderCase) -> Iterator[Fault]:
-    shapes = {each.role: each.value.type.shape for each in case.arrays} | {"output": case.sizes}
+    shapes = {input_.role: input_.value.type.shape for input_ in case.arrays} | {"output": case.sizes}
     for role, shape in shapes.items():
         if shape is not None and len(shape) > MOST_DIMENSIONS:
             yield Fault(
@@ -109,20 +107,20 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
     data, indices = case.shape("data"), case.shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
-    axis = case.site.integers.get("axis", 0) % max(len(data), 1)
-    for at, (size, other) in enumerate(zip(data, indices, strict=True)):
-        if at != axis and isinstance(size, int) and isinstance(other, int) and other < size:
+    axis = case.node.integers.get("axis", 0) % max(len(data), 1)
+    for dimension, (size, other) in enumerate(zip(data, indices, strict=True)):
+        if dimension != axis and isinstance(size, int) and isinstance(other, int) and other < size:
             yield Fault(
-                f"indices.shape[{at}]",
+                f"indices.shape[{dimension}]",
                 expected=f"{size}, as data has it",
                 got=f"{other} in {typed(None, indices)[1:]}; {case.failure}",
-                remedy=f"slice data to {other} along dimension {at} before the node",
+                remedy=f"slice data to {other} along dimension {dimension} before the node",
             )
             return
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
-    """What rules of DirectML the descriptor breaks that the provider builds, but for those that other rules are about."""
+    """Yield the rules of DirectML that the provider's descriptor breaks, without those that other rules here cover."""
     problem = case.problem
     if problem is None or is_empty(problem) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor
@@ -134,7 +132,7 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
             yield Fault(f"{role}.shape", expected=expected, got=f"{size}; {case.failure}", remedy="split the tensor")
             return
     for finding in _errors(problem, case.level):
-        if finding.code not in OWN:
+        if finding.code not in COVERED:
             yield Fault(
                 finding.path,
                 expected=f"{finding.expected} ({finding.code}: {finding.message})",
@@ -148,8 +146,8 @@ def _shapes(problem: Problem) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from ((role, getattr(problem, role).shape) for role in (*problem.inputs, "output"))
 
 
-OWN = ("DML401",)
-"""Rules of DirectML that a rule here is about as well."""
+COVERED = ("DML401",)
+"""Rules of DirectML that a rule here covers."""
 
 
 def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
@@ -159,7 +157,7 @@ def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
 
 
 def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
-    for wrong in (finding for finding in case.judged.findings if finding.code == "EXP111"):
+    for wrong in (finding for finding in case.judgement.findings if finding.code == "EXP111"):
         yield Fault(
             wrong.path,
             expected=wrong.expected,
@@ -169,10 +167,10 @@ def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _repeats_axes(case: ProviderCase) -> Iterator[Fault]:
-    """An axis occurs twice; where the axes are constant inputs, ONNX's inference refuses the model before."""
-    axes = [each.axis for each in case.axes]
-    stated = case.inputs.get("axes")
-    if len(set(axes)) < len(axes) and (stated is None or stated.at not in case.placed.constants):
+    """Yield a fault if an axis occurs twice. For constant axes that are inputs, ONNX's inference refuses the model before."""
+    axes = [bounds.axis for bounds in case.axes]
+    axes_input = case.inputs.get("axes")
+    if len(set(axes)) < len(axes) and (axes_input is None or axes_input.at not in case.placed.constants):
         yield Fault(
             "axes",
             expected="each axis once",
@@ -193,7 +191,7 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _starts_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """The provider computes another size of a slice than ONNX: its start lies before the axis, or at INT32_MIN."""
+    """Yield a fault if a slice starts before its axis or at INT32_MIN: the provider then computes another size than ONNX."""
     data = case.shape("data") or ()
     for axis, start, end, step in case.axes:
         size = data[axis]
@@ -214,39 +212,39 @@ def _starts_too_early(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _fails_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """As `_starts_too_early`, where onnxruntime's graph has the size that ONNX means."""
+    """Yield the faults of `_starts_too_early` if onnxruntime's graph has the right size."""
     if case.output.numbers is not None:
         for fault in _starts_too_early(case):
             yield fault._replace(got=f"{fault.got}; {case.failure}")
 
 
 def _differs_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """As `_starts_too_early`, where it does not."""
+    """Yield the faults of `_starts_too_early` if onnxruntime's graph does not have the right size."""
     if case.output.numbers is None:
         yield from _starts_too_early(case)
 
 
 def _ends_at_lowest(case: ProviderCase) -> Iterator[Fault]:
-    for each in _reversed(case):
-        if isinstance(each.end, int) and each.end < LOWEST:
+    for bounds in _reversed(case):
+        if isinstance(bounds.end, int) and bounds.end < LOWEST:
             yield Fault(
                 "ends",
                 expected=f"an end of {FRONT} or more",
-                got=f"{each.end} with step {each.step}: the provider's source reads right, but four of onnxruntime's tests "
+                got=f"{bounds.end} with step {bounds.step}: the provider's source reads right, but four of onnxruntime's tests "
                 "with such an end are skipped for it",
                 remedy=f"write {FRONT} for the end, with which no test is skipped, and compare with the CPU provider",
             )
 
 
 def _reversed(case: ProviderCase) -> Iterator[SlicedBounds]:
-    return (each for each in case.axes if isinstance(each.step, int) and each.step < 0)
+    return (bounds for bounds in case.axes if isinstance(bounds.step, int) and bounds.step < 0)
 
 
 def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
     data, indices = case.shape("data"), case.shape("indices")
     if case.operator != "GatherND" or data is None or indices is None:
         return
-    batch = case.site.integers.get("batch_dims", 0)
+    batch = case.node.integers.get("batch_dims", 0)
     if 0 < batch < min(len(data), len(indices)) and differ(data[:batch], indices[:batch]):
         yield Fault(
             "indices.shape",
@@ -258,10 +256,8 @@ def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
 
 
 class ProviderRule(NamedTuple):
-    """One rule.
-
-    verdict, certainty: what the provider does where the rule does not hold, and how certain that is. text: the same in words,
-    with `failure` and `codes` to fill in.
+    """A rule. `verdict`, `certainty`: the provider's treatment of a node that breaks the rule, and the certainty of that.
+    `text`: the treatment in words, with `failure` and `codes` to fill in.
     """
 
     code: str
@@ -292,9 +288,9 @@ RULES = (
     ProviderRule("ORT203", _DIFFERS, _READ, _OTHER, _ends_behind),
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, _differs_too_early),
 )
-"""In the order of what they lead to: the first that does not hold decides the verdict."""
+"""In order of priority: the first broken rule decides the verdict."""
 
 
 def broken(case: ProviderCase) -> list[tuple[ProviderRule, Finding]]:
-    """The rules that do not hold for a node, with the findings."""
+    """Return the rules that a node breaks, with the findings."""
     return [(rule, CODES[rule.code].finding(**fault._asdict())) for rule in RULES for fault in rule.check(case)]

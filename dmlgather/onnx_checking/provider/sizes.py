@@ -1,4 +1,4 @@
-"""The sizes that onnxruntime's DirectML provider computes for the output of a node, and what it makes of a slice's bounds."""
+"""Sizes that onnxruntime's DirectML provider computes for a node's output, and its treatment of a slice's bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Bound = int | str
 
 
 class SlicedBounds(NamedTuple):
-    """What a Slice does along one axis of data. Bounds that are computed from sizes are names."""
+    """The bounds of a Slice along one axis of data. A bound that is computed from sizes is a name."""
 
     axis: int
     start: Bound
@@ -28,20 +28,20 @@ class SlicedBounds(NamedTuple):
     step: Bound
 
 
-def sliced(site: ModelNode, rank: int) -> list[SlicedBounds] | None:
-    """The axes that a Slice has bounds for; None where not all of them are known, or they do not fit together."""
-    known: dict[str, tuple[Bound, ...]] = {}
-    known |= {each.name: tuple(each.ints) for each in site.node.attribute if each.name in BOUNDS and not each.ref_attr_name}
-    stated = {role: value.elements for role, value in site.roles.items() if role in BOUNDS and value.name}
-    for role, elements in stated.items():
+def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
+    """Return the axes and bounds of a Slice; None if they are not all known, or do not fit together."""
+    bounds: dict[str, tuple[Bound, ...]] = {}
+    bounds |= {each.name: tuple(each.ints) for each in node.proto.attribute if each.name in BOUNDS and not each.ref_attr_name}
+    bound_inputs = {role: value.elements for role, value in node.roles.items() if role in BOUNDS and value.name}
+    for role, elements in bound_inputs.items():
         if isinstance(elements, Unknown):
             return None
-        known[role] = tuple(each if isinstance(each, str) else int(each) for each in elements.flat)
-    if not {"starts", "ends"} <= known.keys():
+        bounds[role] = tuple(each if isinstance(each, str) else int(each) for each in elements.flat)
+    if not {"starts", "ends"} <= bounds.keys():
         return None
-    starts, ends = known["starts"], known["ends"]
-    axes = known.get("axes") or tuple(range(len(starts)))
-    steps = known.get("steps") or (1,) * len(starts)
+    starts, ends = bounds["starts"], bounds["ends"]
+    axes = bounds.get("axes") or tuple(range(len(starts)))
+    steps = bounds.get("steps") or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         return None
     numbers = [axis + rank if axis < 0 else axis for axis in axes if isinstance(axis, int)]
@@ -51,7 +51,7 @@ def sliced(site: ModelNode, rank: int) -> list[SlicedBounds] | None:
 
 
 class SliceWindow(NamedTuple):
-    """What the provider makes of the bounds along an axis: offset and size of the window in data, and the size of the output."""
+    """The provider's window along an axis: its offset and size in data, and the size of the output."""
 
     offset: int
     window: int
@@ -59,10 +59,10 @@ class SliceWindow(NamedTuple):
 
 
 def window(size: int, start: int, end: int, step: int) -> SliceWindow:
-    """The window of a slice along an axis of that size. Source: `SOURCES["ORT-HELPER"]`, SliceHelper."""
+    """Return the provider's window along an axis of `size` elements. Source: `SOURCES["ORT-HELPER"]`, SliceHelper."""
     start, end, step = (min(max(each, LOWEST), HIGHEST) for each in (start, end, step))
     first = start + size if LOWEST < start < 0 else start
-    behind = end + size if end < 0 and start > LOWEST else end  # the provider looks at the start here as well
+    behind = end + size if end < 0 and start > LOWEST else end  # the provider tests the start here too
     if step < 0:
         first, behind = (each + (each < HIGHEST) for each in (behind, first))
     first, behind = max(first, 0), min(behind, size)
@@ -70,20 +70,20 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
     return SliceWindow(first, length, -(-length // abs(step)))
 
 
-def output_sizes(site: ModelNode) -> Shape | None:
-    """The sizes that the provider computes for a node's output, as far as they follow; None where the rank does not."""
-    shapes = [value.type.shape for value in site.arrays.values()]
-    missing = len(shapes) < len(ARRAYS[site.node.op_type]) or None in shapes
-    return None if missing else _SIZES[site.node.op_type](site, *shapes)
+def output_sizes(node: ModelNode) -> Shape | None:
+    """Return the sizes that the provider computes for a node's output, None for an unknown one; None if the rank is unknown."""
+    shapes = [value.type.shape for value in node.arrays.values()]
+    missing = len(shapes) < len(ARRAYS[node.proto.op_type]) or None in shapes
+    return None if missing else _SIZES[node.proto.op_type](node, *shapes)
 
 
-def _gather(site: ModelNode, data: Shape, indices: Shape) -> Shape | None:
-    axis = _axis(site, data)
+def _gather(node: ModelNode, data: Shape, indices: Shape) -> Shape | None:
+    axis = _axis(node, data)
     return None if axis is None else data[:axis] + indices + data[axis + 1 :]
 
 
-def _axis(site: ModelNode, data: Shape) -> int | None:
-    axis = site.integers.get("axis", 0)
+def _axis(node: ModelNode, data: Shape) -> int | None:
+    axis = node.integers.get("axis", 0)
     axis += len(data) if axis < 0 else 0
     return axis if 0 <= axis < len(data) else None
 
@@ -92,26 +92,26 @@ def _gather_elements(_: ModelNode, __: Shape, indices: Shape) -> Shape | None:
     return indices
 
 
-def _gather_nd(site: ModelNode, data: Shape, indices: Shape) -> Shape | None:
-    batch, length = site.integers.get("batch_dims", 0), indices[-1] if indices else None
+def _gather_nd(node: ModelNode, data: Shape, indices: Shape) -> Shape | None:
+    batch, length = node.integers.get("batch_dims", 0), indices[-1] if indices else None
     if not isinstance(length, int) or not 0 <= batch < min(len(data), len(indices)) or batch + length > len(data):
         return None
     return data[:batch] + indices[batch:-1] + data[batch + length :]
 
 
-def _slice(site: ModelNode, data: Shape) -> Shape | None:
-    axes = sliced(site, len(data))
-    found: list[Size] = list(data) if axes is not None else [None] * len(data)
+def _slice(node: ModelNode, data: Shape) -> Shape | None:
+    axes = sliced(node, len(data))
+    shape: list[Size] = list(data) if axes is not None else [None] * len(data)
     for axis, start, end, step in axes or ():
         size = data[axis]
         numbers = isinstance(size, int) and isinstance(start, int) and isinstance(end, int) and isinstance(step, int) and step
-        found[axis] = window(size, start, end, step).size if numbers else None  # type: ignore[arg-type] # they are numbers
-    return tuple(found)
+        shape[axis] = window(size, start, end, step).size if numbers else None  # type: ignore[arg-type] # they are numbers
+    return tuple(shape)
 
 
 def _blocks(sizes: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Callable[[ModelNode, Shape], Shape | None]:
-    def computed(site: ModelNode, data: Shape) -> Shape | None:
-        numbers, block = PartialType(shape=data).numbers, site.integers.get("blocksize", 0)
+    def computed(node: ModelNode, data: Shape) -> Shape | None:
+        numbers, block = PartialType(shape=data).numbers, node.integers.get("blocksize", 0)
         return sizes(numbers, block) if numbers is not None and len(numbers) == 4 and block > 0 else None
 
     return computed

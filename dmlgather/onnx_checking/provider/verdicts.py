@@ -1,4 +1,4 @@
-"""What onnxruntime's DirectML provider does with each node of the family in a model: verdicts, findings and a summary."""
+"""Verdicts of onnxruntime's DirectML provider on each node of the family in a model, with findings and a summary."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TY
 from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, numbered, parts, place
 from dmlgather.onnx_checking.provider.rules import broken, stale
 from dmlgather.onnx_checking.reading.file import ModelFile
-from dmlgather.onnx_checking.verdicts import Judged
+from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import alternatives, printable
 
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
 
 MOST_SHOWN = 6
-"""Operators of a chain that are shown."""
+"""The most operators of a chain that are shown."""
 
 
 @dataclass(frozen=True)
 class Provided:
-    """What the provider does with a model. nodes: of the family, by place. findings: with their places."""
+    """The provider's verdicts on a model. `nodes`: those of the family, by place. `findings`: with their places."""
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]
@@ -40,101 +40,98 @@ class Provided:
 def provided(
     file: ModelFile,
     contents: ModelContents,
-    judged: Iterable[tuple[ModelNode, Judged]],
+    judgements: Iterable[tuple[ModelNode, Judgement]],
     level: FeatureLevel,
 ) -> Provided:
-    """What the provider does with a model at a feature level.
-
-    judged: the nodes of the family with their verdicts. A node that no run reaches, or that reads what is not defined, gets none
-    of the provider.
+    """Return the provider's verdicts on a model at a feature level. `judgements`: the nodes of the family with DirectML's
+    verdicts. The provider has no verdict on a node that no run reaches, or that reads an undefined name.
     """
     placed = place(file)
     cases = {
-        spot.key: ProviderCase(site, spot, level, each, contents.kept)
-        for site, each in judged
-        if site.unreached is None and not any(value.undefined for value in site.inputs)
-        for spot in [placed[site.graph, site.index]]
+        placement.key: ProviderCase(node, placement, level, judgement, contents.runtime_types)
+        for node, judgement in judgements
+        if node.unreached is None and not any(value.undefined for value in node.inputs)
+        for placement in [placed[node.graph, node.index]]
     }
     numbers = _parts(placed, cases)
     refused = next((each for each in contents.contradictions if each.refused), None)
     nodes: dict[str, ProviderNode] = {}
     findings: list[tuple[str, Finding]] = []
     for key, case in cases.items():
-        nodes[case.site.place], own = _verdict(case, numbers.get(key), refused)
-        findings += [(case.site.place, finding) for finding in own]
-    asking = (case for case in cases.values() if nodes[case.site.place].verdict is _V.ADAPTER)
+        nodes[case.node.place], node_findings = _verdict(case, numbers.get(key), refused)
+        findings += [(case.node.place, finding) for finding in node_findings]
+    asking = (case for case in cases.values() if nodes[case.node.place].verdict is _V.ADAPTER)
     converted = sum(case.asks_for_indices for case in asking)
-    places = {site.place for site in contents.sites}
-    findings += _others((each for each in contents.contradictions if each.place not in places), contents.kept, placed)
+    places = {node.place for node in contents.nodes}
+    findings += _others((each for each in contents.contradictions if each.place not in places), contents.runtime_types, placed)
     return Provided(nodes, findings, _summary(list(nodes.values()), converted))
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
-    """The number of the part of each node of the family that runs on DirectML. Nodes outside the family are taken to be fused
-    where their shapes are numbers.
+    """Return the part number of each node of the family on DirectML. A node outside the family is assumed to be fused if its
+    shapes are numbers.
     """
 
-    def fused(spot: PlacedNode) -> bool:
-        case = cases.get(spot.key)
-        return spot.may_be_fused if case is None else case.runs_on_device and not case.cut
+    def fused(node: PlacedNode) -> bool:
+        case = cases.get(node.key)
+        return node.may_be_fused if case is None else case.runs_on_device and not case.cut
 
     return numbered(parts(placed.values(), fused), [key for key, case in cases.items() if case.runs_on_device])
 
 
 def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None) -> tuple[ProviderNode, list[Finding]]:
-    """Return the verdict on a node, and the findings about it. part: the one that it belongs to on DirectML. refused: why
-    onnxruntime does not load the model.
+    """Return the verdict on a node, and the findings about it. `part`: its part on DirectML. `refused`: why onnxruntime does
+    not load the model.
     """
     if refused is not None:
         text = (
             f"the session cannot be created: of {printable(refused.tensor)!r} the model states another type than follows (EXP307)"
         )
-        return _said(_V.FAILS, text, _INFERRED, "[ORT-GRAPH]", codes=("EXP307",)), []
-    breaks_onnx = any(finding.code == "EXP101" for finding in case.judged.findings)
+        return _result(_V.FAILS, text, _INFERRED, "[ORT-GRAPH]", codes=("EXP307",)), []
+    breaks_onnx = any(finding.code == "EXP101" for finding in case.judgement.findings)
     if breaks_onnx and not case.since:
         return _refused_by_onnx(), []
-    certainty = _INFERRED if ":" in case.site.graph else _READ  # calls of functions are replaced by their nodes beforehand
+    certainty = _INFERRED if ":" in case.node.graph else _READ  # calls of functions are replaced by their nodes beforehand
     if case.placed.home is Home.FOLDED:
-        return _said(_V.FOLDED, "computed beforehand: all that it reads is constant", _INFERRED, "[ORT-FOLD]"), []
+        return _result(_V.FOLDED, "computed beforehand: all that it reads is constant", _INFERRED, "[ORT-FOLD]"), []
     if case.data_type is None:
-        return _said(_V.UNKNOWN, "unknown: the model does not give the type of data", certainty, "[ORT-REG]"), []
+        return _result(_V.UNKNOWN, "unknown: the model does not give the type of data", certainty, "[ORT-REG]"), []
     if not case.has_kernel:
         return _without_kernel(case)
     if case.placed.home is Home.CPU:
-        return _said(_V.SHAPE, f"CPU on purpose: {_chain(case.placed.chain)}", certainty, "[ORT-FALLBACK]"), []
-    wrong = broken(case)
-    findings = [finding for _, finding in wrong] + ([_lone_kernel(case)] if case.asked and not case.has_cpu_kernel else [])
+        return _result(_V.SHAPE, f"CPU on purpose: {_chain(case.placed.chain)}", certainty, "[ORT-FALLBACK]"), []
+    broken_rules = broken(case)
+    findings = [finding for _, finding in broken_rules] + ([_lone_kernel(case)] if case.asked and not case.has_cpu_kernel else [])
     codes = tuple(dict.fromkeys(finding.code for finding in findings))
-    if wrong:
-        rule, first = wrong[0]
+    if broken_rules:
+        rule, first = broken_rules[0]
         text = rule.text.format(failure=case.failure, codes=", ".join(codes))
         part = None if rule.verdict is _V.FAILS else part
-        return _said(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
+        return _result(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
     if breaks_onnx:
         return _refused_by_onnx(*codes), findings
-    way = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
+    placement = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
     if case.asked:
         other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
         remedy = "; with int32 indices, no adapter lacks a type" if case.asks_for_indices else ""
-        text = f"the adapter decides on {alternatives(case.asked)}: {way}; or {other}{remedy}"
-        return _said(_V.ADAPTER, text, certainty, "[ORT-EP]", part=part, codes=codes), findings
-    return _said(_V.SINGLE if case.cut else _V.FUSED, way, certainty, "[ORT-PARTITION]", part=part), findings
+        text = f"the adapter decides on {alternatives(case.asked)}: {placement}; or {other}{remedy}"
+        return _result(_V.ADAPTER, text, certainty, "[ORT-EP]", part=part, codes=codes), findings
+    return _result(_V.SINGLE if case.cut else _V.FUSED, placement, certainty, "[ORT-PARTITION]", part=part), findings
 
 
-def _said(verdict: ProviderVerdict, text: str, certainty: Certainty, source: str, **more: Any) -> ProviderNode:
+def _result(verdict: ProviderVerdict, text: str, certainty: Certainty, source: str, **more: Any) -> ProviderNode:
     return ProviderNode(verdict=verdict, text=text, certainty=certainty, source=source, **more)
 
 
 def _refused_by_onnx(*codes: str) -> ProviderNode:
-    return _said(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-GRAPH]", codes=("EXP101", *codes))
+    return _result(_V.FAILS, "ONNX refuses the node (EXP101)", _INFERRED, "[ORT-GRAPH]", codes=("EXP101", *codes))
 
 
 def _without_kernel(case: ProviderCase) -> tuple[ProviderNode, list[Finding]]:
-    """The verdict on a node that the provider has no kernel for."""
     version = f"{case.operator}-{case.since}"
     if case.has_cpu_kernel:
         what = f"type {case.data_type}" if case.since in case.kernel.since else version
-        return _said(_V.TYPE, f"CPU: the provider has no kernel for {what}", _READ, "[ORT-REG]"), []
+        return _result(_V.TYPE, f"CPU: the provider has no kernel for {what}", _READ, "[ORT-REG]"), []
     finding = CODES["ORT108"].finding(
         "data",
         expected=alternatives(DIRECTML_TYPES),
@@ -142,7 +139,7 @@ def _without_kernel(case: ProviderCase) -> tuple[ProviderNode, list[Finding]]:
         remedy="cast data before the node, and the result back behind it",
     )
     text = f"no kernel anywhere for {case.data_type}: the session cannot be created ({finding.code})"
-    return _said(_V.NO_KERNEL, text, _READ, "[ORT-REG]", codes=(finding.code,)), [finding]
+    return _result(_V.NO_KERNEL, text, _READ, "[ORT-REG]", codes=(finding.code,)), [finding]
 
 
 def _lone_kernel(case: ProviderCase) -> Finding:
@@ -160,39 +157,41 @@ def _chain(chain: Sequence[str]) -> str:
 
 
 def _others(
-    contradictions: Iterable[Contradiction], kept_types: Mapping[tuple[str, str], PartialType], placed: Mapping[Key, PlacedNode]
+    contradictions: Iterable[Contradiction],
+    runtime_types: Mapping[tuple[str, str], PartialType],
+    placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Findings about nodes outside the family whose results have other sizes in onnxruntime's graph than follow. It is not known
-    where these run. Where the graph has numbers for all inputs, the sizes fit to each other, and an earlier node fails.
+    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. Where these nodes
+    run is not known. If the graph has numbers for all inputs, the sizes match each other, and an earlier node fails.
     """
-    makers = {(each.key[0], name): each for each in placed.values() for name in each.node.output}
-    for each in contradictions:
-        maker = makers.get((each.graph, each.tensor))
-        if maker is None or maker.home is not Home.DEVICE or any(True for _ in subgraphs(maker.node)):
+    makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
+    for contradiction in contradictions:
+        maker = makers.get((contradiction.graph, contradiction.tensor))
+        if maker is None or maker.home is not Home.DEVICE or any(True for _ in subgraphs(maker.proto)):
             continue
-        inputs = zip(maker.node.input, maker.inputs, strict=True)
-        if all(kept_types.get((each.graph, name), known).numbers is not None for name, known in inputs if name):
+        inputs = zip(maker.proto.input, maker.inputs, strict=True)
+        if all(runtime_types.get((contradiction.graph, name), type_).numbers is not None for name, type_ in inputs if name):
             continue
-        failure = f"if DirectML runs {printable(each.operator)}, it ends with {NUMBER}"
-        for fault in stale(each.tensor, each.kept, each.follows, failure, failure):
-            yield each.place, CODES["ORT102"].finding(**fault._asdict())
+        failure = f"if DirectML runs {printable(contradiction.operator)}, it ends with {NUMBER}"
+        for fault in stale(contradiction.tensor, contradiction.runtime, contradiction.inferred, failure, failure):
+            yield contradiction.place, CODES["ORT102"].finding(**fault._asdict())
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
     """Return the counts. converted: nodes of ADAPTER that need nothing of the adapter with int32 indices."""
-    number = Counter(each.verdict for each in nodes)
+    count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
-    known = {
-        "directml": sum(number[each] for each in running),
-        "parts": len({each.part for each in nodes if each.part is not None}),
-        "either": number[_V.ADAPTER],
+    counts = {
+        "directml": sum(count_of[verdict] for verdict in running),
+        "parts": len({node.part for node in nodes if node.part is not None}),
+        "either": count_of[_V.ADAPTER],
         "converted": converted,
-        "cpu": number[_V.TYPE] + number[_V.SHAPE],
-        "shapes": number[_V.SHAPE],
-        "folded": number[_V.FOLDED],
-        "fails": number[_V.FAILS] + number[_V.NO_KERNEL],
-        "differs": number[_V.DIFFERS],
-        "unclear": number[_V.UNCLEAR],
-        "unknown": number[_V.UNKNOWN],
+        "cpu": count_of[_V.TYPE] + count_of[_V.SHAPE],
+        "shapes": count_of[_V.SHAPE],
+        "folded": count_of[_V.FOLDED],
+        "fails": count_of[_V.FAILS] + count_of[_V.NO_KERNEL],
+        "differs": count_of[_V.DIFFERS],
+        "unclear": count_of[_V.UNCLEAR],
+        "unknown": count_of[_V.UNKNOWN],
     }
-    return ProviderSummary.of(Provider.ONNXRUNTIME_DIRECTML, known)
+    return ProviderSummary.of(Provider.ONNXRUNTIME_DIRECTML, counts)

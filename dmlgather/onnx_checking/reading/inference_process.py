@@ -1,5 +1,5 @@
-"""ONNX's shape inference and its reference evaluator in a process of their own, with limits of time and memory: some models make
-them crash or grow. The process runs `inference_server.py`.
+"""ONNX's shape inference and its reference evaluator in a separate process, with limits of time and memory. Some models make
+them crash or use much memory. The process runs `inference_server.py`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TAKES = "ONNX's shape inference takes more than its limit of"
 
 
 class InferenceFailedError(Exception):
-    """Shapes could not be inferred. The message says why."""
+    """Raised if shapes could not be inferred. The message says why."""
 
 
 class InferenceLimitError(InferenceFailedError):
-    """Inference took more time or memory than it may, or crashed."""
+    """Raised if inference exceeded its limits of time or memory, or crashed."""
 
 
 @dataclass
 class InferenceLimits:
-    """What the shape inference of one model may still take. seconds: of a processor, for the model and all its functions; memory:
-    bytes, beyond what importing onnx takes.
+    """The time and memory that are left for the shape inference of one model. `seconds`: processor time, for the model and all
+    its functions. `memory`: bytes, in addition to those for importing onnx.
     """
 
     seconds: float
@@ -40,34 +40,32 @@ class InferenceLimits:
 
     def __post_init__(self) -> None:
         self.late = f"{TAKES} {self.seconds:.3g} seconds"
-        """What is said when the time is used up."""
+        """The message if the time is used up."""
 
     @property
     def used_up(self) -> bool:
-        """Whether no time is left."""
+        """Return True if no time is left."""
         return self.seconds <= 0
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """The limits for a file of that many bytes: 2 seconds and 128 MB per megabyte, and no less for a smaller file."""
+        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte, and as for 1 MB for a smaller file."""
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
-        """A serialised ModelProto with inferred shapes. strict: fail at a node whose shapes cannot be inferred; else pass over
-        it. propagate: also compute values that shapes depend on. What it takes is subtracted from `seconds`.
-
-        Raises InferenceFailedError for an error of ONNX's, and where the process could not be started; InferenceLimitError where
-        it crashed or passed a limit.
+        """Return a serialised ModelProto with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred,
+        instead of passing over it. `propagate`: also compute values that shapes depend on. The time is subtracted from
+        `seconds`. Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if
+        the process crashed or exceeded a limit.
         """
         return self._ask(_Request(GRAPH, model, strict, propagate))
 
     def ask_node(self, model: bytes, most: int) -> bytes:
-        """A serialised ModelProto with the types of the outputs of a model's only node as value_info. inputs of the node: graph
-        inputs, or initializers; where all are initializers, and no output has more than `most` elements, their values as
-        initializers too, as far as ONNX's reference evaluator knows the operator.
-
-        Errors, and what it takes, as for `infer_shapes`; InferenceFailedError also where the node is ill-formed.
+        """Return a serialised ModelProto with the types of the outputs of a model's only node as value_info. The node's inputs
+        are graph inputs or initializers. If all are initializers and no output has more than `most` elements, the answer also
+        has the outputs' values as initializers, if ONNX's reference evaluator knows the operator. Errors and time as for
+        `infer_shapes`; InferenceFailedError also for an ill-formed node.
         """
         return self._ask(_Request(NODE, model, most=most))
 
@@ -85,7 +83,7 @@ class InferenceLimits:
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked of the process, with the fields of REQUEST. model: serialised."""
+    """A request to the process, with the fields of REQUEST. `model`: serialised."""
 
     kind: bytes
     model: bytes
@@ -94,38 +92,37 @@ class _Request:
     most: int = 0
 
     def packed(self, limits: InferenceLimits) -> bytes:
-        """The bytes that the process reads."""
         options = (self.kind, self.strict, self.propagate, limits.seconds, limits.memory, self.most)
         return REQUEST.pack(*options, len(self.model)) + self.model
 
 
 class _InferenceProcess:
-    """A process that infers shapes and computes nodes until it is ended, or ends."""
+    """A process that infers shapes and computes nodes until it ends."""
 
     def __init__(self) -> None:
         self.owner, self._late = os.getpid(), False
         self._process = start_python(inference_server.__file__, errors=subprocess.DEVNULL)
         try:
-            self._process.stdout.read(1)  # type: ignore[union-attr] # piped; it has imported onnx, which counts for no model
-        except OSError:  # when it ends, the first request says so
+            self._process.stdout.read(1)  # type: ignore[union-attr] # piped; once onnx is imported
+        except OSError:  # it ended; the first request reports that
             pass
-        except BaseException:  # Ctrl-C: nobody else knows of it yet
+        except BaseException:  # Ctrl-C: nothing else can end it yet
             self.end()
             raise
 
     @property
     def usable(self) -> bool:
-        """Whether it runs, and belongs to this process and not to one that this process was forked from."""
+        """Return True if the process runs and was started by this process, not by one that this process was forked from."""
         return self.owner == os.getpid() and self._process.poll() is None
 
     def ask(self, request: _Request, limits: InferenceLimits) -> tuple[bytes, float]:
-        """The answer, and the seconds that it took."""
+        """Return the answer, and the seconds that it took."""
         if limits.used_up:
             raise InferenceLimitError(limits.late)
         limit = threading.Timer(WAIT * limits.seconds, self._end_late)
-        limit.daemon = True  # Ctrl-C may come before it is cancelled
+        limit.daemon = True  # Ctrl-C may prevent its cancellation
         try:
-            if request.kind == GRAPH or not TIMER_SIGNAL:  # for a node, the process's own timer will do, which costs less
+            if request.kind == GRAPH or not TIMER_SIGNAL:  # for a node, the process's own timer suffices, which costs less
                 limit.start()
             outcome, took, answer = self._answer(request.packed(limits))
         except (OSError, EOFError):
@@ -135,13 +132,13 @@ class _InferenceProcess:
                 limits.seconds = 0.0
                 raise InferenceLimitError(limits.late) from None
             raise InferenceLimitError(_crashed(code)) from None
-        except BaseException:  # Ctrl-C: what it answers later must not be read as the answer to another request
+        except BaseException:  # Ctrl-C: a late answer must not be read as that of another request
             self.end()
             raise
         finally:
             limit.cancel()
         if outcome == TOO_LARGE:
-            self.end()  # its memory is in pieces
+            self.end()  # its memory is fragmented
             raise InferenceLimitError(f"{TAKES} {limits.memory // MEGABYTE} MB of memory")
         if outcome == FAILED:
             raise InferenceFailedError(answer.decode())

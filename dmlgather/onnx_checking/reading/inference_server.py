@@ -1,5 +1,5 @@
-"""What a process of its own runs for a model: ONNX's shape inference, and ONNX's reference evaluator for single nodes. A model
-may make both crash, or grow.
+"""The separate process for a model: ONNX's shape inference, and ONNX's reference evaluator for single nodes. A model may make
+both crash or use much memory.
 
 The process runs this file as a script, which imports onnx and nothing of dmlgather. It serves one request after the other.
 """
@@ -17,35 +17,35 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_SHAPE = 65
-"""Sizes: one more than a shape may have that is looked at."""
+"""Sizes that are left in an inferred shape: one more than the limit, so that a reader sees that the limit is exceeded."""
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
-"""What is asked for, whether inference is strict and whether it propagates data, seconds and bytes of memory that it may take,
-the most elements of a value that is computed, and bytes of the model that follows. Then the outcome, seconds that it took, and
-the number of bytes that follow: a model, or the error's message in UTF-8.
+"""Headers. Request: kind, strict inference, data propagation, limits of seconds and of bytes of memory, most elements of a
+computed value, bytes of the model that follows. Answer: outcome, seconds taken, bytes that follow: a model, or the message of an
+error in UTF-8.
 """
 
 GRAPH, NODE = b"g", b"n"
-"""What is asked for: the shapes of all values of a model, or what is known of the outputs of its only node."""
+"""Kinds of requests: the shapes of all values of a model, or types and values of the outputs of its only node."""
 
 DONE, FAILED, TOO_LARGE = b"d", b"f", b"m"
 
 SELECTING = ("Compress", "NonZero", "Unique")
-"""The operators whose outputs have at most as many elements as their inputs have coordinates, although inference does not
-know how many.
+"""Operators whose outputs have at most as many elements as their inputs have coordinates, though inference does not know how
+many.
 """
 
 
 def serve() -> None:
-    """What the process runs: answer requests at standard input until it is closed. A byte says that it is ready."""
+    """Answer requests at standard input until it is closed. A first byte says that the process is ready."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not print into an answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not write into an answer
     warnings.simplefilter("ignore")
-    with suppress(ImportError):  # which each request will report
-        import onnx.shape_inference  # so that no request pays for it
+    with suppress(ImportError):  # each request will report it
+        import onnx.shape_inference  # no request pays for the import
     answers.write(b"r")
     answers.flush()
-    taken = _data_bytes()
+    data_bytes = _data_bytes()
     with suppress(EOFError):
         while True:
             kind, strict, propagate, seconds, memory, most, size = REQUEST.unpack(read(requests, REQUEST.size))
@@ -53,8 +53,8 @@ def serve() -> None:
             if kind == NODE and "onnx.reference" not in sys.modules:
                 with suppress(ImportError):
                     import onnx.reference  # noqa: F401
-                taken = _data_bytes()
-            _limit(seconds, None if taken is None else taken + memory)
+                data_bytes = _data_bytes()
+            _limit(seconds, None if data_bytes is None else data_bytes + memory)
             outcome, answer = _node(model, most) if kind == NODE else _graph(model, strict, propagate)
             _limit(0, None)
             answers.write(ANSWER.pack(outcome, time.process_time() - start, len(answer)) + answer)
@@ -62,7 +62,7 @@ def serve() -> None:
 
 
 def read(pipe: Any, size: int) -> bytes:
-    """The next bytes of a pipe. EOFError where it ends before."""
+    """Return the next bytes of a pipe. EOFError if it ends before."""
     data: bytes = pipe.read(size)
     if len(data) < size:
         raise EOFError
@@ -78,17 +78,17 @@ def _graph(model: bytes, strict: bool, propagate: bool) -> tuple[bytes, bytes]:
         _shorten(inferred.graph)
         try:
             return DONE, inferred.SerializeToString()
-        except EncodeError:  # how protobuf says that memory is out, or that the message is too long
+        except EncodeError:  # protobuf's error for lack of memory, or for too long a message
             return TOO_LARGE, b""
     except MemoryError:
         return TOO_LARGE, b""
-    except Exception as error:  # whatever it is, the parent says it
+    except Exception as error:  # the parent reports any error
         return FAILED, str(error).encode(errors="replace")
 
 
 def _node(text: bytes, most: int) -> tuple[bytes, bytes]:
-    """A model with the types of a node's outputs, and with their values as initializers where all inputs are initializers and the
-    outputs have at most `most` elements each.
+    """Return a model with the types of a node's outputs. It has their values too, as initializers, if all inputs are
+    initializers and each output has at most `most` elements.
     """
     try:
         from onnx import ModelProto, TensorProto, defs, helper, shape_inference
@@ -99,44 +99,44 @@ def _node(text: bytes, most: int) -> tuple[bytes, bytes]:
         types = {value.name: value.type for value in graph.input}
         types |= {name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims) for name, tensor in data.items()}
         schema = defs.get_schema(node.op_type, model.opset_import[0].version, "")
-        found = shape_inference.infer_node_outputs(
+        output_types = shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=list(model.opset_import), ir_version=model.ir_version
         )
         answer = ModelProto()
-        for name, kind in found.items():
-            answer.graph.value_info.add(name=name).type.CopyFrom(kind)
+        for name, type_ in output_types.items():
+            answer.graph.value_info.add(name=name).type.CopyFrom(type_)
         _shorten(answer.graph)
-        small = all(_elements(kind, most, node.op_type in SELECTING) <= most for kind in found.values())
-        if data.keys() >= {name for name in node.input if name} and small and len(found) == len(node.output):
-            for name, value in zip(node.output, _evaluated(model, found), strict=True):
+        small = all(_elements(type_, most, node.op_type in SELECTING) <= most for type_ in output_types.values())
+        if data.keys() >= {name for name in node.input if name} and small and len(output_types) == len(node.output):
+            for name, value in zip(node.output, _evaluated(model, output_types), strict=True):
                 tensor = value if isinstance(value, TensorProto) else _tensor(value, name)
                 if tensor is not None and math.prod(tensor.dims) <= most:
                     answer.graph.initializer.append(tensor)
         return DONE, answer.SerializeToString()
     except MemoryError:
         return TOO_LARGE, b""
-    except Exception as error:  # whatever it is, the parent says it
+    except Exception as error:  # the parent reports any error
         return FAILED, str(error).encode(errors="replace")
 
 
-def _elements(kind: Any, most: int, selects: bool) -> int:
-    """The elements of an output, or more than `most` where that is not known."""
-    tensor = kind.tensor_type
-    if kind.WhichOneof("value") != "tensor_type" or (not selects and not tensor.HasField("shape")):
+def _elements(type_: Any, most: int, selects: bool) -> int:
+    """Return the number of elements of an output, or more than `most` if it is not known."""
+    tensor = type_.tensor_type
+    if type_.WhichOneof("value") != "tensor_type" or (not selects and not tensor.HasField("shape")):
         return most + 1
     sizes = [dim.dim_value if dim.HasField("dim_value") else most * (not selects) + 1 for dim in tensor.shape.dim]
     return math.prod(sizes)
 
 
-def _evaluated(model: Any, found: Any) -> Any:
-    """The values of the node's outputs by ONNX's reference evaluator; none where it has no such operator."""
+def _evaluated(model: Any, output_types: Any) -> Any:
+    """Return the values of the node's outputs by ONNX's reference evaluator."""
     from onnx.reference import ReferenceEvaluator
 
     graph = model.graph
     del graph.input[:]
     del graph.output[:]
     for name in graph.node[0].output:
-        graph.output.add(name=name).type.CopyFrom(found[name])
+        graph.output.add(name=name).type.CopyFrom(output_types[name])
     return ReferenceEvaluator(model).run(None, {})
 
 
@@ -148,14 +148,14 @@ def _tensor(value: Any, name: str) -> Any:
 
 
 def _shorten(graph: Any) -> None:
-    """Leave at most LONGEST_SHAPE sizes in each inferred shape: what has more is not looked at, and takes memory."""
+    """Cut each inferred shape to LONGEST_SHAPE sizes. Longer shapes are not read, and take memory."""
     for value in graph.value_info:
         if len(value.type.tensor_type.shape.dim) > LONGEST_SHAPE:
             del value.type.tensor_type.shape.dim[LONGEST_SHAPE:]
 
 
 def _data_bytes() -> int | None:
-    """The memory that this process has for data, as RLIMIT_DATA counts it; None where the system is not Linux."""
+    """Return this process's bytes of data, as RLIMIT_DATA counts them; None on other systems than Linux."""
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 # imports less
         for line in status:
             if line.startswith("VmData:"):
@@ -164,8 +164,8 @@ def _data_bytes() -> int | None:
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    """End this process after so many seconds of a processor, if any, and allow it so many bytes of data; as many as there are for
-    None. Only Linux keeps the latter limit, and Windows neither: there the parent alone keeps the time.
+    """End this process after `seconds` of processor time, and limit its data to `memory` bytes; 0 and None: no limit. Only
+    Linux enforces the memory limit, and Windows neither; there the parent alone watches the time.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

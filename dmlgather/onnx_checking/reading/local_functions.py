@@ -1,4 +1,4 @@
-"""Local functions of a model: which call which, and what all calls of one have in common."""
+"""Local functions of a model: the call graph, and the common knowledge about all calls of a function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlgather.files import FileError
 from dmlgather.onnx.problems.operator_versions import DOMAINS
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, value_of_type
 from dmlgather.onnx.problems.subgraphs import all_nodes
-from dmlgather.onnx_checking.reading.statements import unstated
+from dmlgather.onnx_checking.reading.declarations import without_declarations
 from dmlgather.onnx_checking.sizes.values import Unknown, Value, is_known, same
 from dmlgather.wording import counted, printable
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 Key = tuple[str, str, str]
-"""What identifies a function: domain, name, overload."""
+"""The identity of a function: domain, name, overload."""
 
 MOST_NODES = 1_000_000
-"""The most nodes that a model may have once its calls are inlined. A function that calls another twice doubles its nodes."""
+"""The most nodes of a model after its calls are inlined. A function that calls another one twice doubles that one's nodes."""
 
 MOST_DEFAULTS = 16_000_000
 """The most bytes of default attributes that are copied into calls."""
 
 
 def function_name(key: Key) -> str:
-    """A function as places and messages name it: "domain:Name", with ":overload" where it has one."""
+    """Return a function's name in places and messages: "domain:Name", with ":overload" if it has one."""
     return printable(":".join(key if key[2] else key[:2]))
 
 
 class Functions(Mapping[Key, "FunctionProto"]):
-    """The local functions of a model, callers before those they call. FileError where they call each other in a circle."""
+    """The local functions of a model, callers first. FileError for a circle of calls."""
 
     def __init__(self, functions: Iterable[FunctionProto]) -> None:
         unordered = {_key(function.domain, function.name, function): function for function in functions}
@@ -51,7 +51,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
         except CycleError as error:
             circle = " by ".join(map(function_name, error.args[1]))
             raise FileError(f"has local functions that call each other in a circle: {circle}") from None
-        self._unstated: dict[Key, FunctionProto] = {}
+        self._without_declarations: dict[Key, FunctionProto] = {}
         self._size: dict[Key, int] = {}
         for key in reversed(self._functions):
             self._size[key] = self.inlined_size(unordered[key].node)
@@ -66,17 +66,17 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return len(self._functions)
 
     def called(self, node: NodeProto) -> Key | None:
-        """The function that a node calls, or None when it is an operator."""
+        """Return the function that a node calls; None for an operator."""
         key = _key(node.domain, node.op_type, node)
         return key if key in self._functions else None
 
     def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
-        """The number of nodes that these become once every call is inlined, with the calls; MOST_NODES + 1 where it is larger."""
-        every = list(all_nodes(nodes))
-        return min(len(every) + sum(self._size[key] for key in self._calls(every, nested=False)), MOST_NODES + 1)
+        """Return the number of nodes after all calls are inlined, calls included; MOST_NODES + 1 if it is larger."""
+        every_node = list(all_nodes(nodes))
+        return min(len(every_node) + sum(self._size[key] for key in self._calls(every_node, nested=False)), MOST_NODES + 1)
 
     def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
-        """The functions that these nodes call, and those that they call in turn."""
+        """Return the functions that these nodes call, directly or through other functions."""
         keys: dict[Key, None] = {}
         fresh = list(self._calls(nodes))
         while fresh:
@@ -84,26 +84,26 @@ class Functions(Mapping[Key, "FunctionProto"]):
             if key not in keys:
                 keys[key] = None
                 fresh += self._calls(self[key].node)
-        return [self.unstated(key) for key in keys]
+        return [self.without_declarations(key) for key in keys]
 
-    def unstated(self, key: Key) -> FunctionProto:
-        """A function as its calls see it: without what it states of its values."""
-        if key not in self._unstated:
-            self._unstated[key] = unstated(self[key])
-        return self._unstated[key]
+    def without_declarations(self, key: Key) -> FunctionProto:
+        """Return a function without the declared types of its values, which its callers do not see."""
+        if key not in self._without_declarations:
+            self._without_declarations[key] = without_declarations(self[key])
+        return self._without_declarations[key]
 
     def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
-        """Give every call in these nodes, and in the graphs inside them, the defaults of the attributes that it leaves out, while
-        all of them take no more than MOST_DEFAULTS bytes.
+        """Add the default attributes that calls leave out, in these nodes and in the graphs inside them. The defaults take at
+        most MOST_DEFAULTS bytes; calls beyond that stay as they are.
         """
-        left = MOST_DEFAULTS
+        bytes_left = MOST_DEFAULTS
         for node in all_nodes(nodes):
             key = self.called(node)
             if key is not None:
-                given = {attribute.name for attribute in node.attribute}
-                added = [default for default in self[key].attribute_proto if default.name not in given]
-                left -= sum(default.ByteSize() for default in added)
-                if left >= 0:
+                present = {attribute.name for attribute in node.attribute}
+                added = [default for default in self[key].attribute_proto if default.name not in present]
+                bytes_left -= sum(default.ByteSize() for default in added)
+                if bytes_left >= 0:
                     node.attribute.extend(added)
 
     def _calls(self, nodes: Iterable[NodeProto], nested: bool = True) -> Iterator[Key]:
@@ -114,11 +114,14 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Refuse a call with more inputs or outputs than the function has, beyond which some versions of ONNX read."""
+        """Raise FileError for a call with more inputs or outputs than the function has, beyond which some versions of ONNX
+        read.
+        """
         function = self._functions[key]
-        for what, given, has in (("input", node.input, function.input), ("output", node.output, function.output)):
-            if len(given) > len(has):
-                raise FileError(f"calls {function_name(key)} with {counted(len(given), what)}, but the function has {len(has)}")
+        for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):
+            if len(arguments) > len(parameters):
+                number = counted(len(arguments), kind)
+                raise FileError(f"calls {function_name(key)} with {number}, but the function has {len(parameters)}")
 
 
 def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
@@ -127,7 +130,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """What is known of a function's inputs and attributes. An attribute is None where calls differ in it."""
+    """The known types, values and attributes of a function's inputs. An attribute is None if calls differ in it."""
 
     types: tuple[PartialType, ...] = ()
     values: tuple[Value, ...] = ()
@@ -135,23 +138,23 @@ class FunctionCall:
 
     @classmethod
     def of(cls, node: NodeProto, types: Sequence[PartialType], values: Sequence[Value | None]) -> FunctionCall:
-        """Of the call by a node. types, values: of its inputs."""
+        """Return the call by a node. `types`, `values`: of its inputs."""
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
         return cls(tuple(types), tuple(Unknown("left out") if value is None else value for value in values), attributes)
 
     @property
     def sizes(self) -> set[str]:
-        """The names of sizes in the types."""
-        return {size for known in self.types for size in known.shape or () if isinstance(size, str)}
+        """Return the names of sizes in the types."""
+        return {size for type_ in self.types for size in type_.shape or () if isinstance(size, str)}
 
     @classmethod
     def unknown(cls, function: FunctionProto) -> FunctionCall:
-        """For a function that nothing calls."""
+        """Return an unknown call, for a function that nothing calls."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
 
     def joined(self, other: FunctionCall) -> FunctionCall:
-        """What holds for both calls."""
+        """Return the facts that hold for both calls."""
         types = zip_longest(self.types, other.types, fillvalue=NOTHING)
         values = zip_longest(self.values, other.values, fillvalue=Unknown("an input that not all calls give"))
         names = dict.fromkeys((*self.attributes, *other.attributes))
@@ -172,25 +175,24 @@ def _joined(one: Value, two: Value) -> Value:
 
 
 def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
-    """The nodes of a function as a graph, with what is known of a call."""
+    """Return the nodes of a function as a graph, with the types and values of a call."""
     from onnx import GraphProto, numpy_helper
 
     graph = GraphProto(name=function.name, node=_nodes_of(function, call.attributes))
     inputs = zip_longest(function.input, call.types, call.values)
-    for name, known, value in list(inputs)[: len(function.input)]:
+    for name, type_, value in list(inputs)[: len(function.input)]:
         if is_known(value) and value.dtype.kind in "iu":
             graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
         else:
-            graph.input.append(value_of_type(name, known or NOTHING))
+            graph.input.append(value_of_type(name, type_ or NOTHING))
     graph.output.extend(value_of_type(name, NOTHING) for name in function.output)
     graph.value_info.extend(getattr(function, "value_info", ()))  # ONNX 1.17 brought them
     return graph
 
 
 def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
-    """Copies of a function's nodes that have these attributes in the place of references to them.
-
-    A reference to an attribute that is None stays; one to an attribute that is not there is dropped.
+    """Return copies of a function's nodes with `attributes` in place of references to them. A reference to an attribute that is
+    None stays. A reference to a missing attribute is removed.
     """
     from onnx import GraphProto
 

@@ -1,8 +1,8 @@
 """Types and shapes of a graph by ONNX's shape inference, within limits.
 
-Inference can also compute the values of one-dimensional tensors, in case they are shapes (data propagation). It then takes about
-70 bytes per element, whether the model has the values or not. No shape has thousands of elements; so a model with which inference
-passes a limit is tried again, with the nodes that read such tensors kept from it.
+Inference can also compute the values of one-dimensional tensors, which may be shapes (data propagation). That takes about 70
+bytes per element, even if the model does not have the values. No shape has thousands of elements. So a model whose inference
+exceeds a limit is tried again, and the nodes that read such tensors are hidden from inference.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 Shape = Sequence[Size]
 
 HIDDEN = "dmlgather.hidden"
-"""The domain of nodes that inference is kept from: it has no operators."""
+"""The domain of hidden nodes. It has no operators, so inference passes over them."""
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
-    """The graph of a model with inferred shapes, and a remark on what inference left out because of a limit, else empty.
-
-    strict: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
+    """Return the graph of a model with inferred shapes, and a remark on shapes that are missing because of a limit; empty
+    without one. `strict`: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
@@ -37,40 +36,40 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
     return graph, remark
 
 
-def _copied(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Nothing for the sizes with names that ONNX gives a slice: it may have copied them from the data."""
+def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
+    """Return None for the sizes of a slice that have names: ONNX may have copied them from the data."""
     return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
-def _beyond(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """One less where ONNX gives a pooling that rounds sizes up a last window that begins behind the data; nothing where a size of
-    the data was cleared.
+def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
+    """Return one less for the sizes of a pooling that rounds up, if ONNX counts a last window that begins behind the data; None
+    for a size whose data size is unknown.
     """
-    ints = {each.name: list(each.ints) or [each.i] for each in node.attribute}
+    ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2
-    steps, before = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
-    if ints.get("ceil_mode") != [1] or len(result) != len(data) or len(steps) != rank or len(before) < rank:
+    steps, pads = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
+    if ints.get("ceil_mode") != [1] or len(result) != len(data) or len(steps) != rank or len(pads) < rank:
         return {}
-    axes = zip(range(2, len(data)), data[2:], result[2:], steps, before, strict=False)
+    axes = zip(range(2, len(data)), data[2:], result[2:], steps, pads, strict=False)
     return {
         axis: count - 1 if isinstance(size, int) else None
-        for axis, size, count, step, pad in axes
-        if isinstance(count, int) and (not isinstance(size, int) or (count - 1) * step >= size + pad)
+        for axis, size, count, step, padding in axes
+        if isinstance(count, int) and (not isinstance(size, int) or (count - 1) * step >= size + padding)
     }
 
 
 MISTAKEN = {
-    "Slice": (range(10, 11), _copied),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _beyond)),
+    "Slice": (range(10, 11), _slice_sizes),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _pooling_sizes)),
 }
-"""The operators for which ONNX infers wrong sizes, with the opsets, and rules that give the right ones by axes, from the node
-and the shapes of its first input and of an output.
+"""Operators with sizes that ONNX infers wrongly, with the opsets, and a rule for the right sizes by axis, from the node and the
+shapes of its first input and of an output.
 """
 
 
 def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
-    """The type that ONNX infers for an output of a node, mended. data: the type of its first input."""
-    opsets, rule = MISTAKEN.get(node.op_type, ((), _copied))
+    """Return the corrected type of a node's output. `data`: the type of the node's first input. `result`: ONNX's type."""
+    opsets, rule = MISTAKEN.get(node.op_type, ((), _slice_sizes))
     if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
         return result
     right = rule(node, data.shape or (), result.shape)
@@ -78,31 +77,31 @@ def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialTy
 
 
 def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
-    """Hide the nodes for which ONNX inferred wrong sizes, and state the others; whether there are any."""
-    opset, found = own_opset(model.opset_import), False
-    for graph, known in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
+    """Hide the nodes with wrongly inferred sizes, and declare the right ones; return True if there are any."""
+    opset, any_hidden = own_opset(model.opset_import), False
+    for graph, typed_graph in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
-        types = {value.name: value for value in _values(known)} if nodes else {}
+        types = {value.name: value for value in _values(typed_graph)} if nodes else {}
         for node in nodes:
             data = type_of_value(types[node.input[0]]) if node.input[0] in types else NOTHING
             values = [types[name] for name in node.output if name in types]
             right = [right_type(node, opset, data, type_of_value(value)).shape or () for value in values]
             wrong = [_clear_others(value, shape) for value, shape in zip(values, right, strict=True)]
             if any(wrong):
-                node.domain, found = HIDDEN, True
+                node.domain, any_hidden = HIDDEN, True
                 for value in values:
                     declared = [each for each in (*graph.output, *graph.value_info) if each.name == value.name]
                     for each in declared or [graph.value_info.add()]:
                         each.CopyFrom(value)
-    if found:
+    if any_hidden:
         model.opset_import.add(domain=HIDDEN, version=1)
-    return found
+    return any_hidden
 
 
 def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
-    """Clear the sizes of a value that are not those of a shape; whether there are any."""
-    known = type_of_value(value).shape or ()
-    wrong = [dim for dim, one, two in zip(value.type.tensor_type.shape.dim, known, shape, strict=False) if one != two]
+    """Clear the sizes of a value that differ from those of a shape; return True if there are any."""
+    own = type_of_value(value).shape or ()
+    wrong = [dim for dim, size, expected in zip(value.type.tensor_type.shape.dim, own, shape, strict=False) if size != expected]
     for dim in wrong:
         dim.Clear()
     return bool(wrong)
@@ -130,48 +129,48 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
     from onnx import ModelProto
 
     answer = limits.infer_shapes(model.SerializeToString(), strict=strict, propagate=propagate)
-    found: ModelProto = ModelProto.FromString(answer)
-    return found.graph
+    model_with_shapes: ModelProto = ModelProto.FromString(answer)
+    return model_with_shapes.graph
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Hide the nodes of a model that propagate data and read a tensor too large to be a shape; whether there are any. plain: the
-    graph as it is inferred without values; it has the types of what hidden nodes give.
+    """Hide the nodes that propagate data and read a tensor too large to be a shape; return True if there are any. `plain`: the
+    graph as inferred without values; the types of the hidden nodes' outputs come from it.
     """
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)
-    opset, found = own_opset(model.opset_import), False
+    opset, any_hidden = own_opset(model.opset_import), False
     for graph, typed in zip(graphs_in(model.graph), graphs_in(plain), strict=True):
-        given: set[str] = set()
+        hidden_outputs: set[str] = set()
         for node in graph.node:
             if not long.isdisjoint(node.input) and _propagates(node, opset):
-                node.domain, found = HIDDEN, True
-                given.update(node.output)
+                node.domain, any_hidden = HIDDEN, True
+                hidden_outputs.update(node.output)
         outputs = {value.name for value in graph.output}
-        types = {value.name: value for value in _values(typed) if value.name in given}
+        types = {value.name: value for value in _values(typed) if value.name in hidden_outputs}
         for value in (*graph.output, *graph.value_info):
             if value.name in types:
                 value.CopyFrom(types.pop(value.name))
         graph.value_info.extend(value for name, value in types.items() if name not in outputs)
-    if found:
+    if any_hidden:
         model.opset_import.add(domain=HIDDEN, version=1)
-    return found
+    return any_hidden
 
 
 def _show(graph: GraphProto) -> None:
-    for inside in graphs_in(graph):
-        for node in inside.node:
+    for inner in graphs_in(graph):
+        for node in inner.node:
             if node.domain == HIDDEN:
                 node.domain = ""
 
 
 def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph and all graphs in its nodes."""
+    """Yield the graph and all graphs in its nodes."""
     yield graph
     for node in graph.node:
-        for _, inside in subgraphs(node):
-            yield from graphs_in(inside)
+        for _, inner in subgraphs(node):
+            yield from graphs_in(inner)
 
 
 def _values(graph: GraphProto) -> Iterable[ValueInfoProto]:
@@ -184,7 +183,7 @@ def _is_long(value: ValueInfoProto) -> bool:
 
 
 def _propagates(node: NodeProto, opset: int) -> bool:
-    """Whether ONNX computes values by this node."""
+    """Return True if ONNX has a data propagation function for the node."""
     from onnx import defs
 
     try:

@@ -1,6 +1,4 @@
-"""What the sizes of a model are called: a symbol for each name in the model and for each size without one, and which sizes turned
-out to follow from others.
-"""
+"""Names of a model's sizes: symbols for names in the model and for unnamed sizes, and sizes that turned out to equal others."""
 
 from __future__ import annotations
 
@@ -19,176 +17,168 @@ if TYPE_CHECKING:
     from onnx import GraphProto
 
 UNNAMED = "?"
-"""What some exporters call every size that they do not know."""
+"""The name that some exporters give to every unknown size."""
 
 GENERATED = re.compile(r"unk__\d+")
-"""The names that ONNX's shape inference gives to sizes that it does not know."""
+"""Names that ONNX's shape inference gives to unknown sizes."""
 
 
 SAMPLES = ((1,), (2, 3, 5), (97, 89, 83), (4096, 1024, 3072))
-"""Values of symbols, of which one shows that a number is not what an expression gives for all sizes."""
+"""Values of symbols. One of them usually shows that a number is not the value of an expression for all sizes."""
 
 
 class ModelSizes:
-    """The names of a model's sizes. A name is one of `sizes`; a text, as a file has it, is read as a name once."""
+    """The sizes of a model. A name is a name in `sizes`; a text in the model becomes a name when it is first read."""
 
     def __init__(self) -> None:
         self.sizes = Sizes()
         self.origins: dict[str, str] = {}
-        """The input of the model that decides a symbol."""
+        """The model input that decides a symbol."""
         self.makers: dict[str, SizeMaker | None] = {}
-        """The first node that gives a symbol; None where an input states it."""
-        self._follows: dict[str, KnownSize] = {}
-        self._taken: set[str] = set()
-        self._symbols_so_far: set[str] = set()
-        self._open: set[str] = set()
-        self.stated: set[str] = set()
-        """Open symbols that the model has, so that shape inference asked no further."""
+        """The first node that makes a symbol; None if an input has it."""
+        self._resolutions: dict[str, KnownSize] = {}
+        self._used: set[str] = set()
+        self._symbol_names: set[str] = set()
+        self._provisional: set[str] = set()
+        self.declared: set[str] = set()
+        """Provisional symbols that the model declares. Shape inference does not look behind a declaration."""
 
-    def symbol(self, text: str, where: str = "", found: bool = False) -> str:
-        """A new symbol. where: what tells it from others of that text. found: whether it only stands for what is not known, so
-        that it may turn out to follow from other sizes.
+    def symbol(self, text: str, where: str = "", provisional: bool = False) -> str:
+        """Return a new symbol. `where`: distinguishes it from others of the same text. `provisional`: whether it stands for an
+        unknown size, which may turn out to equal other sizes.
         """
-        own, number = text, 1
-        while own in self._taken:
-            own = f"{text}@{where}" if number == 1 else f"{text}@{where}#{number}"
+        unique, number = text, 1
+        while unique in self._used:
+            unique = f"{text}@{where}" if number == 1 else f"{text}@{where}#{number}"
             number += 1
-        self._taken.add(own)
-        name = self.sizes.symbol(own)
-        self._symbols_so_far.add(name)
-        if found:
-            self._open.add(name)
+        self._used.add(unique)
+        name = self.sizes.symbol(unique)
+        self._symbol_names.add(name)
+        if provisional:
+            self._provisional.add(name)
         return name
 
-    def snapshot(self) -> SymbolsSoFar:
-        """The symbols that there are now."""
-        return SymbolsSoFar(self, frozenset(self._symbols_so_far))
+    def snapshot(self) -> SymbolSnapshot:
+        """Return the symbols that exist now."""
+        return SymbolSnapshot(self, frozenset(self._symbol_names))
 
     def note_origin(self, shape: Iterable[Size] | None, tensor: str) -> None:
-        """Keep that an input of the model decides the sizes in a shape of which no other one was said to."""
+        """Record a model input as the origin of the symbols in a shape that have no origin yet."""
         for size in shape or ():
-            if isinstance(size, str):
-                for symbol in self.sizes.symbols(size) - self.origins.keys():
-                    self.origins[symbol] = tensor
+            for symbol in self.sizes.symbols(size) - self.origins.keys():
+                self.origins[symbol] = tensor
 
     def decided_by(self, *sizes: object) -> str | None:
-        """An input of the model that decides one of the sizes."""
-        symbols = (symbol for size in sizes if isinstance(size, str) for symbol in sorted(self.sizes.symbols(size)))
+        """Return a model input that decides one of the sizes; None if none is known."""
+        symbols = (symbol for size in sizes for symbol in sorted(self.sizes.symbols(size)))
         return next((self.origins[symbol] for symbol in symbols if symbol in self.origins), None)
 
     def unknown(self, reason: str, *sizes: object) -> Unknown:
-        """Return what is not known for a reason that these sizes have."""
-        symbols = [symbol for size in sizes if isinstance(size, str) for symbol in self.sizes.symbols(size)]
+        """Return an Unknown for a reason about these sizes."""
+        symbols = [symbol for size in sizes for symbol in self.sizes.symbols(size)]
         from_data = any(maker is not None and maker.from_data for maker in map(self.makers.get, symbols))
         return Unknown(reason, self.decided_by(*sizes), of_sizes=not from_data)
 
     def is_open(self, size: Size) -> bool:
-        """Whether a size may turn out to follow from others."""
-        return size is None or (size in self._open and size not in self._follows)
+        """Return True if a size is unknown, or may turn out to equal others."""
+        return size is None or (size in self._provisional and size not in self._resolutions)
 
     def resolved(self, size: Size) -> Size:
-        """The size that this one turned out to be, or itself."""
-        while isinstance(size, str) and size in self._follows:
-            size = self._follows[size]
+        """Return the size that this one turned out to equal, or the size itself."""
+        while isinstance(size, str) and size in self._resolutions:
+            size = self._resolutions[size]
         return size
 
-    def joined(self, known: Size, better: Size) -> Size:
-        """What is known of a size by two descriptions of it. A symbol that stood for what was not known is that from then on."""
-        known, better = self.resolved(known), self.resolved(better)
-        if better is None or known == better or isinstance(known, int):
-            return known
-        if self.is_open(known):
-            if isinstance(known, str) and known not in self._symbols(better):
-                self._follows[known] = better
+    def joined(self, size: Size, better: Size) -> Size:
+        """Return the better of two descriptions of one size. A provisional symbol then equals the better one from now on."""
+        size, better = self.resolved(size), self.resolved(better)
+        if better is None or size == better or isinstance(size, int):
+            return size
+        if self.is_open(size):
+            if isinstance(size, str) and size not in self.sizes.symbols(better):
+                self._resolutions[size] = better
             return better
-        return better if isinstance(better, int) else known
+        return better if isinstance(better, int) else size
 
-    def may_be(self, stated: Size, follows: Size) -> bool:
-        """Whether a stated size may be one that follows, whatever the sizes of the inputs are."""
-        stated, follows = self.resolved(stated), self.resolved(follows)
-        if not isinstance(stated, int) or follows is None or stated == follows:
+    def may_be(self, declared: Size, inferred: Size) -> bool:
+        """Return True if a declared size may equal an inferred one for all sizes of the inputs."""
+        declared, inferred = self.resolved(declared), self.resolved(inferred)
+        if not isinstance(declared, int) or inferred is None or declared == inferred:
             return True
-        if isinstance(follows, int):
+        if isinstance(inferred, int):
             return False
-        if any(map(self.is_open, self._symbols(follows))):
-            return self.sizes.compare(follows, "=", stated) is not False
-        return all(self._at(follows, sample) in (None, stated) for sample in SAMPLES)
+        if any(map(self.is_open, self.sizes.symbols(inferred))):
+            return self.sizes.compare(inferred, "=", declared) is not False
+        return all(self._at(inferred, sample) in (None, declared) for sample in SAMPLES)
 
     def _at(self, size: KnownSize, sample: Sequence[int]) -> int | None:
-        """The value of a size where its symbols are the numbers of a sample, in turn; None where it has none."""
+        """Return the value of a size for the numbers of a sample, in turn for its symbols; None if it has no value."""
         try:
-            return self.sizes.at(size, dict(zip(sorted(self._symbols(size)), cycle(sample), strict=False)))
+            return self.sizes.at(size, dict(zip(sorted(self.sizes.symbols(size)), cycle(sample), strict=False)))
         except ZeroDivisionError:
             return None
 
-    def _symbols(self, size: KnownSize) -> frozenset[str]:
-        return self.sizes.symbols(size) if isinstance(size, str) else frozenset()
-
 
 @dataclass(frozen=True)
-class SymbolsSoFar:
-    """Symbols before a graph inside a node is visited."""
+class SymbolSnapshot:
+    """The symbols before a graph inside a node is visited."""
 
     names: ModelSizes
     symbols: frozenset[str]
 
-    def outside(self, known: PartialType) -> PartialType:
-        """The type without the sizes that have symbols of the graph inside."""
-        return known.each_size(lambda size: size if self._is_outside(size) else None)
-
-    def _is_outside(self, size: Size) -> bool:
-        return not isinstance(size, str) or self.names.sizes.symbols(size) <= self.symbols
+    def outside(self, type_: PartialType) -> PartialType:
+        """Return the type without sizes that have symbols of the graph inside."""
+        return type_.each_size(lambda size: size if self.names.sizes.symbols(size) <= self.symbols else None)
 
 
 class GraphNames:
-    """How the sizes in a graph are read.
-
-    path: of the graph. given: the names in its inputs' types that are names already, because its types come from calls.
+    """Reads the sizes in a graph. `path`: of the graph. `known_names`: names in the inputs' types that are names in `names`
+    already, because the types come from calls.
     """
 
-    def __init__(self, names: ModelSizes, path: str, given: Iterable[str] = ()) -> None:
+    def __init__(self, names: ModelSizes, path: str, known_names: Iterable[str] = ()) -> None:
         self.names, self.path = names, path
-        self._read = {name: name for name in given}
+        self._read = {name: name for name in known_names}
 
     def inside(self, path: str) -> GraphNames:
-        """How the sizes in a graph inside it are read when it runs. The names of inputs' sizes are the same there; those that are
-        only stated of results may be used again by each branch and iteration for its own.
+        """Return a reader for a graph inside this one. The names of the inputs' sizes are the same there. Declared names of
+        results are not, because each branch and iteration may use them for sizes of its own.
         """
         inner = GraphNames(self.names, path)
-        inner._read = {text: name for text, name in self._read.items() if name not in self.names.stated}
+        inner._read = {text: name for text, name in self._read.items() if name not in self.names.declared}
         return inner
 
-    def read(self, declared: PartialType, found: bool = True) -> PartialType:
-        """A type as the file has it, with names for its sizes. found: whether it is not the type of an input, so that its sizes
-        follow from others. A size that is called "?" counts as unnamed.
+    def read(self, declared: PartialType, provisional: bool = True) -> PartialType:
+        """Return a type of the file with names for its sizes. `provisional`: whether the sizes follow from others; those of an
+        input do not. A size named "?" counts as unnamed.
         """
-        return declared.each_size(lambda size: self._name(size, found) if isinstance(size, str) else size)
+        return declared.each_size(lambda size: self._name(size, provisional) if isinstance(size, str) else size)
 
-    def _name(self, text: str, found: bool) -> str | None:
+    def _name(self, text: str, provisional: bool) -> str | None:
         if text == UNNAMED:
             return None
         if text not in self._read:
-            self._read[text] = self.names.symbol(text, self.path, found)
-            if found and not GENERATED.fullmatch(text):
-                self.names.stated.add(self._read[text])
+            self._read[text] = self.names.symbol(text, self.path, provisional)
+            if provisional and not GENERATED.fullmatch(text):
+                self.names.declared.add(self._read[text])
         return self._read[text]
 
-    def named(self, tensor: str, known: PartialType) -> PartialType:
-        """The type with a symbol for each size that has no name, "tensor[1]", and with what sizes turned out to be."""
-        if known.shape is None or all(isinstance(size, int) for size in known.shape):
-            return known
+    def named(self, tensor: str, type_: PartialType) -> PartialType:
+        """Return the type with a symbol for each unnamed size, "tensor[1]", and with resolved sizes."""
+        if type_.shape is None or all(isinstance(size, int) for size in type_.shape):
+            return type_
         sizes = [
-            self.names.symbol(f"{tensor}[{axis}]", self.path or "outer", found=True)
+            self.names.symbol(f"{tensor}[{axis}]", self.path or "outer", provisional=True)
             if size is None
             else self.names.resolved(size)
-            for axis, size in enumerate(known.shape)
+            for axis, size in enumerate(type_.shape)
         ]
-        return known.sized(sizes)
+        return type_.sized(sizes)
 
 
 def name_sizes(graph: GraphProto) -> None:
-    """Name the sizes without a name in the types of a model's inputs, so that shape inference knows where they are found again;
-    "?" is the name of none.
+    """Name the unnamed sizes in the types of a model's inputs, so that shape inference propagates them. Sizes named "?" lose
+    that name.
     """
     for value in (*graph.value_info, *graph.output, *graph.input):
         for dim in value.type.tensor_type.shape.dim:

@@ -1,1 +1,1 @@
-"""Sizes that a model leaves open: expressions of symbols, conditions on them, and numbers that meet these."""
+"""Unknown sizes of a model: expressions of symbols, conditions on them, and numbers that meet the conditions."""

@@ -1,4 +1,4 @@
-"""Conditions on the sizes of a model: "N >= 66", "1 <= seq <= 512", "past + seq >= 1"; those of several nodes as one list."""
+"""Conditions on the sizes of a model, and their conjunctions: "N >= 66", "1 <= seq <= 512", "past + seq >= 1"."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from dmlgather.onnx_checking.sizes.expressions import WORD, KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.ranges import ANY, FARTHEST, Range
 from dmlgather.wording import printable
 
-# How conditions on sums of sizes are written: "past + seq >= 7".
-
 
 def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
-    """A sum with its negative terms last: "past + seq - 2*total"."""
+    """Return a sum as text, with its negative terms last: "past + seq - 2*total"."""
     signed = [
         f"{'-' if factor < 0 else '+'} {_term(sizes, name, abs(factor))}"
         for name, factor in sorted(terms.items(), key=lambda term: term[1] < 0)
@@ -25,16 +23,16 @@ def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
     return " ".join(signed).removeprefix("+ ")
 
 
-def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], more: int) -> str:
-    """The condition that a sum and `more` are at least 0, without negative terms: "past + seq >= total + 1"."""
+def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], offset: int) -> str:
+    """Return the condition that the sum is at least 0, as text without negative terms: "past + seq >= total + 1"."""
     left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
     right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
     if not left:
-        return f"{' + '.join(right)} <= {more}"
-    if more > 0 and right:
-        left.append(str(more))
-    elif more < 0 or not right:
-        right.append(str(-more))
+        return f"{' + '.join(right)} <= {offset}"
+    if offset > 0 and right:
+        left.append(str(offset))
+    elif offset < 0 or not right:
+        right.append(str(-offset))
     return f"{' + '.join(left)} >= {' + '.join(right)}"
 
 
@@ -44,27 +42,26 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
 
 
 MOST_ROUNDS = 32
-"""How often a limit of a symbol is carried over to the others by inequalities."""
+"""The most passes that carry limits of symbols over to other symbols."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """That `left` is at least `right` + `more`."""
+    """The inequality `left` >= `right` + `offset`."""
 
     left: KnownSize
     right: KnownSize
-    more: int
+    offset: int
 
 
 Atom = bool | tuple[str, Range] | AtLeast | None
-"""A part of a condition: whether it holds for all sizes; the range of a symbol; or what is neither. None: it is too long."""
+"""A part of a condition: True or False for all sizes, the range of a symbol, an inequality, or None if it is too long."""
 
 
 class Conditions:
-    """Conditions that hold together.
-
-    ranges: of the symbols, in the order in which they were met. inequalities: what no range states. never: whether they are
-    known to contradict each other. unstated: whether a condition is too long to be stated.
+    """A conjunction of conditions. `ranges`: of the symbols, in the order in which they were met. `inequalities`: conditions
+    that are no ranges. `never`: whether they are known to contradict each other. `unstated`: whether a condition is too long to
+    be stated.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -75,57 +72,58 @@ class Conditions:
         self.unstated = False
 
     def joined(self, *others: Conditions) -> Conditions:
-        """These conditions and others, of the same sizes."""
-        all_of_them = Conditions(self.sizes)
-        for each in (self, *others):
-            all_of_them.never |= each.never
-            all_of_them.unstated |= each.unstated
-            all_of_them.inequalities |= each.inequalities
-            for symbol, found in each.ranges.items():
-                all_of_them._add((symbol, found))
-        return all_of_them
+        """Return the conjunction of these conditions and others on the same sizes."""
+        conjunction = Conditions(self.sizes)
+        for other in (self, *others):
+            conjunction.never |= other.never
+            conjunction.unstated |= other.unstated
+            conjunction.inequalities |= other.inequalities
+            for symbol, allowed in other.ranges.items():
+                conjunction._add((symbol, allowed))
+        return conjunction
 
-    def require(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int = 0) -> None:
-        """Add the condition that the sum of `left` is at least the sum of `right` and `more`."""
-        for atom in self._atoms(left, right, more):
+    def require(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> None:
+        """Add the condition sum(left) >= sum(right) + offset."""
+        for atom in self._atoms(left, right, offset):
             self._add(atom)
 
-    def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int = 0) -> bool | None:
-        """Whether the sum of `left` is at least the sum of `right` and `more`, for all sizes under the conditions or for none;
-        None where it depends, or is not known.
+    def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> bool | None:
+        """Return whether sum(left) >= sum(right) + offset, for all sizes under the conditions or for none; None if that depends
+        on the sizes, or is not known.
         """
-        answers = {self._answer(atom) for atom in self._atoms(left, right, more)}
+        answers = {self._answer(atom) for atom in self._atoms(left, right, offset)}
         return False if False in answers else None if None in answers else True
 
     def solved(self) -> Conditions:
-        """The same conditions, each inequality simplified under the ranges of all."""
-        found = self
+        """Return equivalent conditions, with each inequality simplified under the ranges."""
+        conditions = self
         for _ in range(MOST_ROUNDS):
-            again = Conditions(self.sizes)
-            again.ranges, again.never, again.unstated = dict(found.ranges), found.never, found.unstated
-            for each in found.inequalities:
-                for atom in again._simplified(each):
-                    again._add(atom)
-            if again.ranges == found.ranges:
+            simplified = Conditions(self.sizes)
+            simplified.ranges = dict(conditions.ranges)
+            simplified.never, simplified.unstated = conditions.never, conditions.unstated
+            for inequality in conditions.inequalities:
+                for atom in simplified._simplified(inequality):
+                    simplified._add(atom)
+            if simplified.ranges == conditions.ranges:
                 break
-            found = again
-        return again
+            conditions = simplified
+        return simplified
 
     def stated(self) -> tuple[SizeCondition, ...]:
-        """The conditions for a report, without those that follow from the ranges."""
+        """Return the conditions for a report, without inequalities that follow from the ranges."""
         ranges = [
-            _of_range(symbol, known)
-            for symbol, known in self.ranges.items()
-            if known.low or (known.high is not None and known.high < ELEMENT_LIMIT)
+            _of_range(symbol, allowed)
+            for symbol, allowed in self.ranges.items()
+            if allowed.low or (allowed.high is not None and allowed.high < ELEMENT_LIMIT)
         ]
         return (*ranges, *(self._stated(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:
-        """The ranges of the symbols that follow from all conditions together; None where they are contradictory."""
+        """Return the ranges of the symbols that follow from all conditions together; None if they are contradictory."""
         if self.never:
             return None
         ranges = dict(self.ranges)
-        sums = [known for each in self.inequalities if (known := self._difference(each)) is not None]
+        sums = [sum_ for inequality in self.inequalities if (sum_ := self._difference(inequality)) is not None]
         for _ in range(MOST_ROUNDS):
             before = dict(ranges)
             for factors, constant in sums:
@@ -135,14 +133,14 @@ class Conditions:
                         ranges[symbol] = ranges.get(symbol, ANY).both(_range(factor, constant + int(sum(most))))
             if ranges == before:
                 break
-        return None if any(known.empty for known in ranges.values()) else ranges
+        return None if any(allowed.empty for allowed in ranges.values()) else ranges
 
-    def _atoms(self, left: Iterable[KnownSize], right: Iterable[KnownSize], more: int) -> Iterator[Atom]:
+    def _atoms(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int) -> Iterator[Atom]:
         (one, less), (two, extra) = self._sum(left), self._sum(right)
-        yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, more + extra - less))
+        yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, offset + extra - less))
 
     def _sum(self, terms: Iterable[KnownSize]) -> tuple[KnownSize | None, int]:
-        """The sum of the terms with names, None where it is too long, and that of the numbers."""
+        """Return the sum of the terms with names, None if it is too long, and the sum of the numbers."""
         total: KnownSize | None = 0
         numbers = 0
         for term in terms:
@@ -152,128 +150,128 @@ class Conditions:
                 total = self.sizes.compute("add", total, term) if total else term
         return (0, numbers + total) if isinstance(total, int) else (total, numbers)
 
-    def _simplified(self, each: AtLeast) -> Iterator[Atom]:
-        """A condition as ranges of symbols, as far as that can be."""
-        known = self._difference(each)
-        if known is not None and len(known[0]) < 2:
-            yield _atom(*known)
+    def _simplified(self, inequality: AtLeast) -> Iterator[Atom]:
+        """Yield the parts of an inequality, as ranges of symbols where possible."""
+        linear = self._difference(inequality)
+        if linear is not None and len(linear[0]) < 2:
+            yield _atom(*linear)
             return
-        if abs(each.more) > FARTHEST:
-            yield each.more < 0
+        if abs(inequality.offset) > FARTHEST:
+            yield inequality.offset < 0
             return
-        if (solved := self._solved(each)) is not None:
+        if (solved := self._solved(inequality)) is not None:
             yield solved
             return
         parts = self.sizes.parts
-        all_of = list(product(parts(each.left, "minimum"), parts(each.right, "maximum")))
-        any_of = list(product(parts(each.left, "maximum"), parts(each.right, "minimum")))
+        all_of = list(product(parts(inequality.left, "minimum"), parts(inequality.right, "maximum")))
+        any_of = list(product(parts(inequality.left, "maximum"), parts(inequality.right, "minimum")))
         if len(all_of) > 1:
             for left, right in all_of:
-                yield from self._simplified(AtLeast(left, right, each.more))
-        elif (each.right, each.more) == (0, 1) and self._are_factors(factors := parts(each.left, "multiply")):
+                yield from self._simplified(AtLeast(left, right, inequality.offset))
+        elif (inequality.right, inequality.offset) == (0, 1) and self._are_factors(factors := parts(inequality.left, "multiply")):
             for factor in factors:
                 yield from self._simplified(AtLeast(factor, 0, 1))
         elif len(any_of) > 1:
-            yield from self._alternatives(each, [AtLeast(left, right, each.more) for left, right in any_of])
+            yield from self._alternatives(inequality, [AtLeast(left, right, inequality.offset) for left, right in any_of])
         else:
-            yield each
+            yield inequality
 
     def _are_factors(self, sizes: tuple[KnownSize, ...]) -> bool:
-        """Whether sizes are several, and never negative."""
+        """Return True if there are several sizes, and none is ever negative."""
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
-    def _alternatives(self, each: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """A condition that holds where one of others holds."""
-        possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.more) is not False]
+    def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
+        """Yield the parts of the disjunction of inequalities. `inequality`: the one that is equivalent to it."""
+        possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
         else:
-            yield each if possible else False
+            yield inequality if possible else False
 
-    def _solved(self, each: AtLeast) -> Atom:
-        """The range of a condition of which the ranges leave one symbol open; None for others, and where it is no range."""
-        symbols = self.sizes.symbols(each.left) | self.sizes.symbols(each.right)
-        known = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
-        left = [symbol for symbol in symbols if known[symbol].low != known[symbol].high]
-        if len(left) != 1 or any(one.empty for one in known.values()):
+    def _solved(self, inequality: AtLeast) -> Atom:
+        """Return an inequality as the range of its only symbol with several sizes; None if it has other ones, or is no range."""
+        symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
+        ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
+        open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]
+        if len(open_symbols) != 1 or any(allowed.empty for allowed in ranges.values()):
             return None
-        found = self.sizes.where_at_least(each.left, each.right, each.more, left[0], known)
-        return (left[0], found) if isinstance(found, Range) else found
+        solution = self.sizes.where_at_least(inequality.left, inequality.right, inequality.offset, open_symbols[0], ranges)
+        return (open_symbols[0], solution) if isinstance(solution, Range) else solution
 
-    def met(self, each: AtLeast, values: Mapping[str, int]) -> bool:
-        """Whether a condition holds for values of its symbols. ZeroDivisionError where a size has none there."""
-        return self.sizes.at(each.left, values) - self.sizes.at(each.right, values) >= each.more
+    def met(self, inequality: AtLeast, values: Mapping[str, int]) -> bool:
+        """Return True if an inequality holds for values of its symbols. ZeroDivisionError if a size has no value for them."""
+        return self.sizes.at(inequality.left, values) - self.sizes.at(inequality.right, values) >= inequality.offset
 
-    def _difference(self, each: AtLeast) -> tuple[dict[str, int], int] | None:
-        """Factors and constant of the sum that is at least 0; None where there is none."""
-        left, right = self.sizes.linear(each.left), self.sizes.linear(each.right)
+    def _difference(self, inequality: AtLeast) -> tuple[dict[str, int], int] | None:
+        """Return the factors and the constant of left - right - offset, which is at least 0; None if it is not linear."""
+        left, right = self.sizes.linear(inequality.left), self.sizes.linear(inequality.right)
         if left is None or right is None:
             return None
         factors = {symbol: left[0].get(symbol, 0) - right[0].get(symbol, 0) for symbol in (left[0] | right[0])}
-        return {symbol: factor for symbol, factor in factors.items() if factor}, left[1] - right[1] - each.more
+        return {symbol: factor for symbol, factor in factors.items() if factor}, left[1] - right[1] - inequality.offset
 
     def _answer(self, atom: Atom) -> bool | None:
         if isinstance(atom, AtLeast):
-            return True if any(self._implies(each, atom) for each in self.inequalities) else self._by_ranges(atom)
+            return True if any(self._implies(inequality, atom) for inequality in self.inequalities) else self._by_ranges(atom)
         if not isinstance(atom, tuple):
             return atom
-        known = self.ranges.get(atom[0], ANY)
-        both = known.both(atom[1])
-        return False if both.empty else True if both == known else None
+        allowed = self.ranges.get(atom[0], ANY)
+        both = allowed.both(atom[1])
+        return False if both.empty else True if both == allowed else None
 
     def _implies(self, one: AtLeast, other: AtLeast) -> bool:
-        """Whether a condition is another one, or states more of the same sizes."""
-        known, asked = self._difference(one), self._difference(other)
-        if known is None or asked is None:
-            return one.left == other.left and one.right == other.right and one.more >= other.more
-        return known[0] == asked[0] and known[1] <= asked[1]
+        """Return True if one inequality implies another on the same sizes."""
+        sum_, other_sum = self._difference(one), self._difference(other)
+        if sum_ is None or other_sum is None:
+            return one.left == other.left and one.right == other.right and one.offset >= other.offset
+        return sum_[0] == other_sum[0] and sum_[1] <= other_sum[1]
 
-    def _by_ranges(self, each: AtLeast) -> bool | None:
-        """Whether a condition holds for all sizes in the ranges, or for none of them."""
-        if any(known.empty for known in self.ranges.values()):
+    def _by_ranges(self, inequality: AtLeast) -> bool | None:
+        """Return whether an inequality holds for all sizes in the ranges, or for none; None if that depends, or is not known."""
+        if any(allowed.empty for allowed in self.ranges.values()):
             return None
-        least, most = self.sizes.bounding(each.left, each.right, each.more)(self.ranges).ends(self.ranges)
+        least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.offset)(self.ranges).ends(self.ranges)
         if least >= 0 or most < 0:
             return least >= 0
-        right = self.sizes.compute("add", each.right, each.more)
-        return None if right is None else self.sizes.compare(each.left, ">=", right)
+        right = self.sizes.compute("add", inequality.right, inequality.offset)
+        return None if right is None else self.sizes.compare(inequality.left, ">=", right)
 
     def _add(self, atom: Atom) -> None:
         answer = self._answer(atom)
         if isinstance(atom, tuple):
             self.ranges[atom[0]] = self.ranges.get(atom[0], ANY).both(atom[1])
         elif isinstance(atom, AtLeast) and answer is None:
-            kept = {each: None for each in self.inequalities if not self._implies(atom, each)}
+            kept = {inequality: None for inequality in self.inequalities if not self._implies(atom, inequality)}
             self.inequalities = kept | {atom: None}
         self.never |= answer is False
         self.unstated |= atom is None
 
-    def _stated(self, each: AtLeast) -> SizeCondition:
-        parts: dict[KnownSize, int] = {each.left: 1, each.right: -1}
-        constant, known = -each.more, self._difference(each)
-        if known is not None:
-            parts, constant = dict(known[0].items()), known[1]
+    def _stated(self, inequality: AtLeast) -> SizeCondition:
+        parts: dict[KnownSize, int] = {inequality.left: 1, inequality.right: -1}
+        constant, linear = -inequality.offset, self._difference(inequality)
+        if linear is not None:
+            parts, constant = dict(linear[0].items()), linear[1]
         divisor = math.gcd(*parts.values())
         terms = {name: factor // divisor for name, factor in parts.items() if name}
-        more = constant // divisor
-        below = known is not None and all(factor < 0 for factor in terms.values())  # a sum of sizes that is limited above
-        ends = {"at_least": 0, "at_most": more} if below else {"at_least": -more, "at_most": None}
+        rest = constant // divisor
+        below = linear is not None and all(factor < 0 for factor in terms.values())  # a sum of sizes that is limited above
+        limits = {"at_least": 0, "at_most": rest} if below else {"at_least": -rest, "at_most": None}
         factors = {name: -factor if below else factor for name, factor in terms.items()}
         return SizeCondition(
-            text=printable(text_of(self.sizes, terms, more)),
+            text=printable(text_of(self.sizes, terms, rest)),
             size=sum_of(self.sizes, factors),
-            **ends,
-            symbols=tuple(sorted(self.sizes.symbols(each.left) | self.sizes.symbols(each.right))),
-            terms=None if known is None else {str(name): factor for name, factor in factors.items()},
+            **limits,
+            symbols=tuple(sorted(self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right))),
+            terms=None if linear is None else {str(name): factor for name, factor in factors.items()},
         )
 
 
-def _of_range(symbol: str, known: Range) -> SizeCondition:
-    most = known.high if known.high is not None and known.high < ELEMENT_LIMIT else None
+def _of_range(symbol: str, allowed: Range) -> SizeCondition:
+    most = allowed.high if allowed.high is not None and allowed.high < ELEMENT_LIMIT else None
     return SizeCondition(
-        text=printable(known.condition(symbol)),
+        text=printable(allowed.condition(symbol)),
         size=symbol,
-        at_least=known.low,
+        at_least=allowed.low,
         at_most=most,
         symbols=(symbol,),
         terms={symbol: 1},
@@ -281,48 +279,49 @@ def _of_range(symbol: str, known: Range) -> SizeCondition:
 
 
 def _atom(factors: Mapping[str, int], constant: int) -> Atom:
-    """The condition that a sum is at least 0, of at most one symbol."""
+    """Return the condition that a sum of at most one symbol and a constant is at least 0."""
     if not factors:
         return constant >= 0
     ((symbol, factor),) = factors.items()
-    found = _range(factor, constant)
-    return True if found == ANY else False if found.empty else (symbol, found)
+    allowed = _range(factor, constant)
+    return True if allowed == ANY else False if allowed.empty else (symbol, allowed)
 
 
 def _range(factor: int, constant: int) -> Range:
-    """The sizes that, times the factor, with the constant, are at least 0."""
+    """Return the range of sizes for which factor * size + constant >= 0."""
+    # 2 * size - 7 >= 0: size >= 4, which is -(-7 // 2). -2 * size + 7 >= 0: size <= 3, which is 7 // 2.
     return Range(max(0, -(constant // factor))) if factor > 0 else Range(0, constant // -factor)
 
 
-def most_of(factor: int, known: Range) -> float | int:
-    """The most that a symbol of that range, times the factor, can be."""
+def most_of(factor: int, allowed: Range) -> float | int:
+    """Return the largest value of factor * symbol for a symbol in that range."""
     if factor < 0:
-        return factor * known.low
-    return math.inf if known.high is None else factor * known.high
+        return factor * allowed.low
+    return math.inf if allowed.high is None else factor * allowed.high
 
 
 def strongest(conditions: Iterable[SizeCondition]) -> list[SizeCondition]:
-    """Conditions that hold together, of the nodes of one model: one for each size, and none that follows from the others."""
-    found: dict[str, SizeCondition] = {}
-    for each in conditions:
-        found[each.size] = _both(found.setdefault(each.size, each), each)
-    return [each for each in found.values() if len(each.terms or ()) < 2 or not _follows(each, found)]
+    """Return the conjunction of the conditions of several nodes: one for each size, and none that follows from the others."""
+    by_size: dict[str, SizeCondition] = {}
+    for condition in conditions:
+        by_size[condition.size] = _both(by_size.setdefault(condition.size, condition), condition)
+    return [condition for condition in by_size.values() if len(condition.terms or ()) < 2 or not _follows(condition, by_size)]
 
 
 def _both(one: SizeCondition, other: SizeCondition) -> SizeCondition:
-    """Two conditions on one size as one."""
+    """Return the conjunction of two conditions on one size."""
     both = Range(one.at_least, one.at_most).both(Range(other.at_least, other.at_most))
-    for each in (one, other):
-        if (each.at_least, each.at_most) == (both.low, both.high):
-            return each
-    ends = {"at_least": both.low, "at_most": both.high}
-    return one.model_copy(update={**ends, "text": printable(both.condition(one.size))})
+    for condition in (one, other):
+        if (condition.at_least, condition.at_most) == (both.low, both.high):
+            return condition
+    limits = {"at_least": both.low, "at_most": both.high}
+    return one.model_copy(update={**limits, "text": printable(both.condition(one.size))})
 
 
-def _follows(each: SizeCondition, known: Mapping[str, SizeCondition]) -> bool:
-    """Whether a condition on a sum follows from those on its symbols."""
+def _follows(condition: SizeCondition, by_size: Mapping[str, SizeCondition]) -> bool:
+    """Return True if a condition on a sum follows from those on its symbols."""
     least = 0.0
-    for symbol, factor in (each.terms or {}).items():
-        of = known.get(symbol)
-        least -= most_of(-factor, ANY if of is None else Range(of.at_least, of.at_most))
-    return each.at_most is None and least >= each.at_least
+    for symbol, factor in (condition.terms or {}).items():
+        limit = by_size.get(symbol)
+        least -= most_of(-factor, ANY if limit is None else Range(limit.at_least, limit.at_most))
+    return condition.at_most is None and least >= condition.at_least

@@ -1,8 +1,7 @@
-"""Sizes that are not known before a model runs, as expressions of its symbols: "seq", "seq + 1", "floor(seq/2)"; arrays of sizes.
+"""Unknown sizes as expressions of a model's symbols, and arrays of sizes: "seq", "seq + 1", "floor(seq/2)".
 
-A size is an integer, or the name of an expression. The expressions are sympy's; only this module and `ranges` see them.
-An array of numbers is any array of NumPy's. One with names is an array of objects, each an int or a str; moving its elements is
-left to NumPy.
+A size is an integer, or the name of an expression. The expressions are sympy's; only this module and `ranges` see them. An
+array of sizes with names is an array of objects, each an int or a str. NumPy moves its elements.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlgather.onnx_checking.sizes.ranges import Bounding, LinearBounds, Range, bounding, largest_value, where_not_negative
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
-    """The factor of each symbol, and the constant; None where an expression is no such sum."""
+    """Return the factor of each symbol, and the constant; None for an expression that is no linear sum."""
     factors: dict[str, int] = {}
     constant = 0
     for factor, term in (term.as_coeff_Mul() for term in (expression.args if expression.is_Add else (expression,))):
@@ -38,16 +37,17 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
     return factors, constant
 
 
+@lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """What computes an expression for values of its symbols; sympy takes a hundred times as long."""
+    """Return a function that computes an expression for values of its symbols. sympy takes a hundred times as long."""
     if expression.is_Symbol:
         return operator.itemgetter(str(expression.name))
     if expression.is_Rational:
         number = int(expression) if expression.is_Integer else Fraction(int(expression.p), int(expression.q))
         return lambda _: number
     compute = _VALUES[type(expression).__name__]
-    operands = [value_of(each) for each in expression.args]
-    return lambda values: compute(*(each(values) for each in operands))
+    operands = [value_of(operand) for operand in expression.args]
+    return lambda values: compute(*(operand(values) for operand in operands))
 
 
 _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
@@ -61,17 +61,17 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
     "floor": math.floor,
     "ceiling": math.ceil,
 }
-"""The functions of the expressions."""
+"""The functions that occur in expressions."""
 
 
 KnownSize = int | str
-"""A size, or an integer that is computed from sizes: a number, or the name of an expression."""
+"""A size, or another integer computed from sizes: a number, or the name of an expression."""
 
 MOST_OPERATIONS = 40
-"""Operations in an expression; what has more counts as not known, because comparing expressions takes time."""
+"""The most operations of an expression. A longer one counts as unknown, because comparing expressions takes time."""
 
 MOST_PARTS = 8
-"""Sizes of which a minimum or maximum is taken; each is compared with each."""
+"""The most operands of a minimum or maximum. sympy compares each with each."""
 
 LARGEST = 2**63 - 1
 
@@ -79,13 +79,13 @@ SHORT = 64
 """The largest denominator of a number with which floating point multiplies sizes without rounding."""
 
 WORD = re.compile(r"[^\W\d][\w.\[\]]*")
-"""Names of symbols that stand in an expression as they are; others are quoted."""
+"""Names of symbols that are not quoted in an expression."""
 
 QUOTIENTS = ("divide", "floor_divide", "truncate_divide", "floor_modulo", "truncate_modulo")
-"""The operations whose second operand must not be 0."""
+"""Operations whose second operand must not be 0."""
 
 OPERATIONS = (*QUOTIENTS, "add", "subtract", "multiply", "minimum", "maximum", "negate", "absolute", "floor", "ceil", "truncate")
-"""What `Sizes.compute` knows."""
+"""The operations of `Sizes.compute`."""
 
 RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -94,7 +94,7 @@ RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-"""What `Sizes.compare` knows."""
+"""The relations of `Sizes.compare`."""
 
 
 class Sizes:
@@ -105,13 +105,11 @@ class Sizes:
         self._taken: set[str] = set()
         self._named: dict[str, Expr] = {}
         self._names: dict[Expr, str] = {}
-        self._values: dict[str, Callable[[Mapping[str, int]], int | Fraction]] = {}
-        self._computed: dict[tuple[Any, ...], KnownSize | None] = {}
         self._boundings: dict[tuple[KnownSize, KnownSize, int], Bounding] = {}
         self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
 
     def symbol(self, text: str) -> str:
-        """The name of the symbol that a model calls `text`: the same, unless an expression has that name already."""
+        """Return the name of the symbol that a model calls `text`. It is `text`, unless an expression has that name."""
         if text not in self._symbols:
             name = text
             while name in self._named or name in self._taken:
@@ -121,24 +119,20 @@ class Sizes:
         return self._symbols[text]
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
-        """The result of one of OPERATIONS; None where it is no expression that holds for all sizes, or one that is too long.
-
-        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is where it is used
-        for sizes: of its result, only halves, quarters and so on are computed with, and the others only rounded.
+        """Return the result of one of OPERATIONS; None if it is no expression that holds for all sizes, or a too long one.
+        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the
+        quotients that models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
         """
-        key = (operation, *operands)
-        if key not in self._computed:
-            result = self._compute(operation, *map(self._expression, operands))
-            self._computed[key] = None if result is None else self._name(result)
-        return self._computed[key]
+        result = self._compute(operation, *map(self._expression, operands))
+        return None if result is None else self._name(result)
 
     def number(self, operation: str, *numbers: KnownSize | Fraction) -> Fraction | None:
-        """As `compute`, of numbers alone, of which some are no integers."""
+        """Return the result of `compute` for numbers that need not be integers; None if it is not rational."""
         result = self._compute(operation, *map(self._expression, numbers))
         return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
-        """Whether one of RELATIONS holds for all sizes, or for none of them; None where it depends, or is not known."""
+        """Return whether one of RELATIONS holds for all sizes, or for none; None if that depends, or is not known."""
         if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)
@@ -150,62 +144,60 @@ class Sizes:
         answers = {RELATIONS[relation](sign, 0) for sign, possible in signs.items() if possible}
         return answers.pop() if len(answers) == 1 else None
 
-    def symbols(self, size: KnownSize) -> frozenset[str]:
-        """The names of the symbols in a size, by which it is decided."""
+    def symbols(self, size: object) -> frozenset[str]:
+        """Return the names of the symbols in a size; none for numbers and other objects."""
         if isinstance(size, str) and size in self._named:
             return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
-        return frozenset() if isinstance(size, int) else frozenset({size})
+        return frozenset({size}) if isinstance(size, str) else frozenset()
 
     def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
-        """The size for values of its symbols. ZeroDivisionError where it has none there."""
+        """Return the size for values of its symbols. ZeroDivisionError if it has no value for them."""
         if isinstance(size, int):
             return size
         if size not in self._named:
             return values[size]
-        if size not in self._values:
-            self._values[size] = value_of(self._named[size])
-        result = self._values[size](values)
+        result = value_of(self._named[size])(values)
         if result.denominator != 1:
             raise ZeroDivisionError(f"{size} has no value for {dict(values)}")
         return int(result)
 
     def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
-        """The factor of each symbol, and the constant; None where the size is no such sum."""
+        """Return the factor of each symbol, and the constant; None for a size that is no linear sum."""
         if isinstance(size, int):
             return {}, size
         return linear_of(self._named[size]) if size in self._named else ({size: 1}, 0)
 
     def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
-        """The sizes of which this one is the minimum, maximum or product; itself alone where it is none."""
+        """Return the operands, if the size is a minimum, maximum or product; else the size alone."""
         kind = {"minimum": "Min", "maximum": "Max", "multiply": "Mul"}[operation]
         if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
             return (size,)
         parts = tuple(part for each in self._named[size].args if (part := self._name(each)) is not None)
         return parts if len(parts) == len(self._named[size].args) else (size,)
 
-    def bounding(self, left: KnownSize, right: KnownSize = 0, more: int = 0) -> Bounding:
-        """What bounds `left` less `right` and `more`."""
-        key = (left, right, more)
+    def bounding(self, left: KnownSize, right: KnownSize = 0, offset: int = 0) -> Bounding:
+        """Return a function that bounds left - right - offset."""
+        key = (left, right, offset)
         if key not in self._boundings:
-            one, two = self.linear(left), self.linear(right)
-            if one is None or two is None:
-                self._boundings[key] = bounding(self._expression(left) - self._expression(right) - more)
+            left_sum, right_sum = self.linear(left), self.linear(right)
+            if left_sum is None or right_sum is None:
+                self._boundings[key] = bounding(self._expression(left) - self._expression(right) - offset)
             else:  # without sympy, which takes half a second to import
-                total = _exactly(one).plus(_exactly(two).times(-1)).plus(LinearBounds(-more, -more))
+                total = _exactly(left_sum).plus(_exactly(right_sum).times(-1)).plus(LinearBounds(-offset, -offset))
                 self._boundings[key] = lambda _: total
         return self._boundings[key]
 
     def where_at_least(
-        self, left: KnownSize, right: KnownSize, more: int, symbol: str, ranges: Mapping[str, Range]
+        self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
-        """Where `left` is at least `right` and `more`. symbol, ranges, result: as of `where_not_negative`."""
-        key = (left, right, more, symbol, *ranges.items())
+        """Return the sizes of `symbol` for which left >= right + offset. `ranges`, result: as for `where_not_negative`."""
+        key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:
-            self._solved[key] = where_not_negative(self.bounding(left, right, more), symbol, ranges)
+            self._solved[key] = where_not_negative(self.bounding(left, right, offset), symbol, ranges)
         return self._solved[key]
 
     def most(self, size: KnownSize) -> int | None:
-        """As `largest_value`."""
+        """Return an upper bound of the size, as `largest_value`."""
         return largest_value(self.bounding(size), self.symbols(size))
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
@@ -238,19 +230,19 @@ class Sizes:
 
 
 def _exactly(linear: tuple[dict[str, int], int]) -> LinearBounds:
-    """The bounds of a sum of symbols and a constant."""
+    """Return the bounds of a linear sum, whose `low` and `high` are its constant."""
     factors, constant = linear
     return LinearBounds(constant, constant, factors)
 
 
 def _parts(value: Any) -> int:
-    """How many sizes a minimum or maximum has; 1 for another size."""
+    """Return the number of operands of a minimum or maximum; 1 for another size."""
     return len(value.args) if isinstance(value, _sympy().Min | _sympy().Max) else 1
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
-    """A quotient or what remains of it. None for a divisor with symbols that do not cancel: sympy 1.14 takes such quotients to be
-    at least any number. A divisor that is a size is not 0: where it is, the model fails.
+    """Return a quotient or remainder. None if the divisor has symbols that do not cancel: sympy 1.14 assumes that such a
+    quotient has no upper limit. A divisor that is a size is not 0, or the model fails.
     """
     if right.is_zero or not (left.is_integer and right.is_integer):
         return None
@@ -267,7 +259,7 @@ def _quotient(operation: str, left: Any, right: Any) -> Any | None:
 
 
 def _truncate(sympy: Any, value: Any) -> Any:
-    """The whole part: of a number that is not negative, and of one that is not positive; one of them is 0."""
+    """Return the number rounded towards 0: the sum of max(0, floor) and min(0, ceiling), without one that is known to be 0."""
     least, most = bounding(value)({}).ends({})
     positive = sympy.floor(value) if least >= 0 else sympy.Max(0, sympy.floor(value)) if most >= 1 else 0
     negative = sympy.ceiling(value) if most <= 0 else sympy.Min(0, sympy.ceiling(value)) if least <= -1 else 0
@@ -289,19 +281,19 @@ _SIMPLE: Mapping[str, Callable[..., Any]] = {
 
 
 def _exact(value: Any) -> bool:
-    """Whether floating point computes with such numbers without rounding, as far as sizes go: halves, quarters and so on."""
+    """Return True if floating point computes with these numbers without rounding, for realistic sizes: halves, quarters, …"""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
 
 
 def _is_short(number: Any) -> bool:
-    """Whether the product of a number and a size takes few bits: 1/2, 3/4, 100; not the nearest float to 0.7."""
+    """Return True if the product of a number and a size needs few bits: 1/2, 3/4, 100; not the nearest float to 0.7."""
     return bool(number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2)
 
 
 def _finite(value: Any) -> bool:
-    """Whether an expression has no infinity, and no number beyond 64 bits."""
+    """Return True if an expression has no infinity, and no number beyond 64 bits."""
     return all(
         number.is_Rational and abs(number.p) <= LARGEST and number.q <= LARGEST for number in value.atoms(_sympy().Number)
     ) and (not value.has(_sympy().zoo))
@@ -309,7 +301,7 @@ def _finite(value: Any) -> bool:
 
 @cache
 def _sympy() -> Any:
-    """sympy, which takes half a second to import. ModuleNotFoundError says what installs it."""
+    """Import sympy, which takes half a second. ModuleNotFoundError says how to install it."""
     try:
         import sympy
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Ranges of sizes, what an expression can be where its symbols are in ranges, and where it is not negative."""
+"""Ranges of sizes, bounds of an expression whose symbols are in ranges, and where an expression is not negative."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import Any
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 
 FARTHEST = 1 << 40
-"""No symbol is looked at beyond it: DirectML describes no size that is larger than 2^32 - 1."""
+"""The largest value of a symbol that is considered. DirectML describes no size larger than 2^32 - 1."""
 
 MOST_INTERVALS = 400
-"""In how many intervals of a symbol an expression is looked at."""
+"""The most intervals of a symbol that are examined."""
 
 MOST_HALVED = 64
-"""Longer intervals, unless they are far from 0, are divided near to 0, as most numbers in expressions are small."""
+"""Intervals up to this length, and those far from 0, are halved. Others are divided near 0: most numbers are small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Sizes from `low` on, up to `high` where that is not None."""
+    """Sizes from `low` to `high`, both included. `high` is None if there is no upper limit."""
 
     low: int
     high: int | None = None
 
     def both(self, other: Range) -> Range:
-        """The sizes in both ranges; `low` exceeds `high` where there are none."""
+        """Return the intersection of two ranges. `low` exceeds `high` if it is empty."""
         highs = [high for high in (self.high, other.high) if high is not None]
         return Range(max(self.low, other.low), min(highs, default=None))
 
     @property
     def empty(self) -> bool:
-        """Whether the range has no size."""
+        """Return True if the range has no size."""
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """The condition that a size is in the range: "N >= 1". Sizes that DirectML cannot describe are not spoken of."""
+        """Return the condition that a size is in the range: "N >= 1". Limits beyond DirectML's largest size are left out."""
         if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:
@@ -53,55 +53,55 @@ ANY = Range(0)
 Number = int | Fraction
 
 Ranges = Mapping[str, Range]
-"""The ranges of symbols, none of them empty; that of others is ANY."""
+"""The ranges of symbols, none of them empty. A missing symbol has the range ANY."""
 
 NO_RANGES: Ranges = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """Numbers between a sum of symbols plus `low` and the same sum plus `high`. factors: of the symbols, none of them 0."""
+    """Bounds of a number: a sum of symbols plus `low`, and plus `high`. `factors`: of the symbols, none of them 0."""
 
     low: Number
     high: Number
     factors: Mapping[str, Number] = field(default_factory=dict)
 
     def plus(self, other: LinearBounds) -> LinearBounds:
-        """The sum."""
+        """Return the bounds of a sum."""
         factors = dict(self.factors)
         for symbol, factor in other.factors.items():
             factors[symbol] = factors.get(symbol, 0) + factor
         return LinearBounds(self.low + other.low, self.high + other.high, {name: each for name, each in factors.items() if each})
 
     def times(self, factor: Number) -> LinearBounds:
-        """The product with a number other than 0."""
+        """Return the bounds of the product with a number other than 0."""
         low, high = sorted((self.low * factor, self.high * factor))
         return LinearBounds(low, high, {name: each * factor for name, each in self.factors.items()})
 
     def ends(self, ranges: Ranges) -> tuple[Number, Number]:
-        """The least and the most that the numbers can be."""
+        """Return the minimum and the maximum of the number for symbols in these ranges."""
         low, high = self.low, self.high
         for symbol, factor in self.factors.items():
-            known = ranges.get(symbol, ANY)
-            of_both = (factor * known.low, factor * _last(known))
-            low, high = low + min(of_both), high + max(of_both)
+            allowed = ranges.get(symbol, ANY)
+            products = (factor * allowed.low, factor * _last(allowed))
+            low, high = low + min(products), high + max(products)
         return low, high
 
     def constant(self, ranges: Ranges) -> LinearBounds:
-        """The same numbers between two numbers."""
+        """Return bounds without symbols."""
         return LinearBounds(*self.ends(ranges))
 
 
-def _last(known: Range) -> int:
-    return FARTHEST if known.high is None else min(known.high, FARTHEST)
+def _last(allowed: Range) -> int:
+    return FARTHEST if allowed.high is None else min(allowed.high, FARTHEST)
 
 
 Bounding = Callable[[Ranges], LinearBounds]
-"""What bounds an expression where its symbols are in ranges."""
+"""A function from the ranges of symbols to the bounds of an expression."""
 
 
 def bounding(expression: Any) -> Bounding:
-    """What bounds an expression of sympy."""
+    """Return a function that bounds an expression of sympy."""
     if expression.is_Symbol:
         symbol = LinearBounds(0, 0, {str(expression.name): 1})
         return lambda _: symbol
@@ -121,19 +121,19 @@ def _sum(one: LinearBounds, two: LinearBounds, _: Ranges) -> LinearBounds:
     return one.plus(two)
 
 
-def _product(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
-    (least, most), (low, high) = one.ends(ranges), two.ends(ranges)
+def _product(first: LinearBounds, second: LinearBounds, ranges: Ranges) -> LinearBounds:
+    (least, most), (low, high) = first.ends(ranges), second.ends(ranges)
     if least == most or low == high:
-        number, other = (least, two) if least == most else (low, one)
-        return other.times(number) if number else LinearBounds(0, 0)
+        number, variable = (least, second) if least == most else (low, first)
+        return variable.times(number) if number else LinearBounds(0, 0)
     corners = (least * low, least * high, most * low, most * high)
     return LinearBounds(min(corners), max(corners))
 
 
 def _power(base: LinearBounds, exponent: LinearBounds, ranges: Ranges) -> LinearBounds:
-    times = int(exponent.low)
-    assert times > 0, "sizes are divided by numbers alone"
-    return reduce(lambda one, two: _product(one, two, ranges), [base] * times)
+    count = int(exponent.low)
+    assert count > 0, "sizes are divided by numbers alone"
+    return reduce(lambda one, two: _product(one, two, ranges), [base] * count)
 
 
 def _least(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
@@ -149,32 +149,40 @@ def _most(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
     return _least(one.times(-1), two.times(-1), ranges).times(-1)
 
 
-def _floor(of: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Of a whole number of each symbol, the number is rounded alone; else what rounding takes away is less than 1."""
-    if all(factor.denominator == 1 for factor in of.factors.values()):
-        return LinearBounds(math.floor(of.low), math.floor(of.high), of.factors)
-    low, high = map(math.floor, of.ends(ranges))
+def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
+    """Return the bounds of a number rounded down. With integer factors, only the constants are rounded: floor(N + 5/2) is N +
+    2. Otherwise rounding takes away less than 1. Bounds without symbols are used if they are as close.
+    """
+    if all(factor.denominator == 1 for factor in operand.factors.values()):
+        return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)
+    low, high = map(math.floor, operand.ends(ranges))
     most_less = (
-        1 if of.low != of.high else 1 - Fraction(1, math.lcm(*(each.denominator for each in (of.low, *of.factors.values()))))
+        1
+        if operand.low != operand.high
+        else 1 - Fraction(1, math.lcm(*(each.denominator for each in (operand.low, *operand.factors.values()))))
     )
-    return LinearBounds(low, high) if high - low <= most_less else LinearBounds(of.low - most_less, of.high, of.factors)
+    return (
+        LinearBounds(low, high)
+        if high - low <= most_less
+        else LinearBounds(operand.low - most_less, operand.high, operand.factors)
+    )
 
 
-def _ceiling(of: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _floor(of.times(-1), ranges).times(-1)
+def _ceiling(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
+    return _floor(operand.times(-1), ranges).times(-1)
 
 
-def _absolute(of: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _most(of, of.times(-1), ranges)
+def _absolute(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
+    return _most(operand, operand.times(-1), ranges)
 
 
-def _modulo(of: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """What remains of an integer has the sign of the divisor, and is less than it."""
+def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
+    """Return the bounds of a remainder. It has the divisor's sign, and is closer to 0 than the divisor."""
     low, high = divisor.ends(ranges)
     if low == high and low:
-        whole = _floor(of.times(Fraction(1) / low), ranges).constant(ranges)
+        whole = _floor(operand.times(Fraction(1) / low), ranges).constant(ranges)
         if whole.low == whole.high:
-            return of.plus(LinearBounds(-whole.low * low, -whole.low * low))
+            return operand.plus(LinearBounds(-whole.low * low, -whole.low * low))
     return LinearBounds(min(low + 1, 0), max(high - 1, 0))
 
 
@@ -188,34 +196,35 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
     "Max": _most,
     "Mod": _modulo,
 }
-"""The functions of the expressions, with the operands that each takes at a time."""
+"""The functions that occur in expressions, by their number of operands."""
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
-    """Where an expression is not negative: for a range of a symbol, or for all or none in its range. None where that is no range,
-    or not found. ranges: of its symbols; those of the others have one size each.
+    """Return the range of a symbol for which an expression is not negative, or a bool if that holds for all of the symbol's
+    range or for none. None if it is no range, or not found. `ranges`: of the expression's symbols; the other symbols have one
+    size each.
     """
-    found: list[Range] = []
-    for known, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
+    accepted: list[Range] = []
+    for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
         if least < 0 <= most:
             return None
-        if least >= 0 and found and found[-1].high == known.low - 1:
-            found[-1] = Range(found[-1].low, known.high)
+        if least >= 0 and accepted and accepted[-1].high == interval.low - 1:
+            accepted[-1] = Range(accepted[-1].low, interval.high)
         elif least >= 0:
-            found.append(known)
-        if len(found) > 1:
+            accepted.append(interval)
+        if len(accepted) > 1:
             return None
-    if not found:
+    if not accepted:
         return False
-    (one,), within = found, ranges.get(symbol, ANY)
-    if (one.low, one.high) == (within.low, _last(within)):
+    (range_,), whole = accepted, ranges.get(symbol, ANY)
+    if (range_.low, range_.high) == (whole.low, _last(whole)):
         return True
-    return Range(one.low, None if one.high == FARTHEST else one.high)
+    return Range(range_.low, None if range_.high == FARTHEST else range_.high)
 
 
 def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
-    """A number that an expression does not exceed: the most that it can be, if it has one symbol and no remainders. None where it
-    may be more than any size that DirectML can describe.
+    """Return an upper bound of an expression; None if it may exceed every size of DirectML. It is the maximum, if the
+    expression has one symbol and no remainders.
     """
     most = bound({}).ends({})[1]
     if len(symbols) == 1:
@@ -235,18 +244,18 @@ def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
 def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
-    """Intervals that make up the range of a symbol, in order, with the least and the most that an expression can be there.
-    is_open: whether an interval with these ends is divided, if it can be; after many were, no more are.
+    """Yield intervals that make up the range of a symbol, in order, with the minimum and the maximum of an expression there.
+    `is_open`: from these two, whether the interval is divided if possible. After MOST_INTERVALS, none is divided.
     """
-    within = ranges.get(symbol, ANY)
-    pending, looked_at = [(within.low, _last(within))], 0
+    whole = ranges.get(symbol, ANY)
+    pending, count = [(whole.low, _last(whole))], 0
     while pending:
         low, high = pending.pop()
-        looked_at += 1
-        here = {**ranges, symbol: (known := Range(low, high))}
+        count += 1
+        here = {**ranges, symbol: (interval := Range(low, high))}
         ends = bound(here).ends(here)
-        if low < high and looked_at < MOST_INTERVALS and is_open(*ends):
+        if low < high and count < MOST_INTERVALS and is_open(*ends):
             middle = math.isqrt((low + 1) * (high + 1)) - 1 if high > 4 * low + MOST_HALVED else (low + high) // 2
             pending += [(middle + 1, high), (low, middle)]
         else:
-            yield known, ends
+            yield interval, ends

@@ -1,4 +1,4 @@
-"""Find values of symbols, the smallest first, that meet constraints on sizes."""
+"""Search for values of symbols, the smallest first, that meet constraints on sizes."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.ranges import ANY, Range
 
 MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
-"""How often a search, and all searches together, look for values of one more symbol."""
+"""The most steps of one search, and of all searches together. A step chooses the value of one more symbol."""
 
 MOST_ROOTS = 300
-"""Roots of crossings that are computed for one node; the others are not tried."""
+"""The most roots of crossings that are computed for one node. Further roots are not tried."""
 
 SMALL = (0, 2, 7)
-"""What is added to the smallest value of a symbol that has none yet."""
+"""Added to the minimum of a symbol that has no value yet."""
 
 Values = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the sum of `left` crosses the sum of `right` and `more`."""
+    """The place where sum(left) crosses sum(right) + offset."""
 
     left: tuple[KnownSize, ...]
     right: tuple[KnownSize, ...]
-    more: int = 0
+    offset: int = 0
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
-        """Those of both sides."""
+        """Return the symbols of both sides."""
         return frozenset(chain.from_iterable(map(sizes.symbols, (*self.left, *self.right))))
 
     def is_sum(self, sizes: Sizes) -> bool:
-        """Whether both sides are sums of symbols."""
-        return all(sizes.linear(each) is not None for each in (*self.left, *self.right))
+        """Return True if both sides are linear sums of symbols."""
+        return all(sizes.linear(size) is not None for size in (*self.left, *self.right))
 
     def difference(self, sizes: Sizes, values: Values) -> int:
-        """How much the left side is more than the right. ZeroDivisionError where a size has no value."""
-        left, right = (sum(sizes.at(each, values) for each in side) for side in (self.left, self.right))
-        return left - right - self.more
+        """Return sum(left) - sum(right) - offset. ZeroDivisionError if a size has no value."""
+        left, right = (sum(sizes.at(size, values) for size in side) for side in (self.left, self.right))
+        return left - right - self.offset
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """What values of symbols must meet. met: a ZeroDivisionError counts as no. crossings: near them, that may change."""
+    """A constraint on values of symbols. `met`: a ZeroDivisionError counts as no. `crossings`: places where `met` may change."""
 
     symbols: frozenset[str]
     met: Callable[[Values], bool]
     crossings: tuple[Crossing, ...] = ()
 
     def by(self, values: Values) -> bool:
-        """Whether the values meet it."""
+        """Return True if the values meet the constraint."""
         try:
             return self.met(values)
         except ZeroDivisionError:
@@ -61,27 +61,27 @@ class Constraint:
 
 
 def constraints_of(conditions: Conditions) -> list[Constraint]:
-    """The constraints beside the ranges of symbols."""
+    """Return the constraints of the inequalities, which are not in the ranges of symbols."""
     sizes = conditions.sizes
     return [
         Constraint(
-            sizes.symbols(each.left) | sizes.symbols(each.right),
-            lambda values, each=each: conditions.met(each, values),  # type: ignore[misc] # mypy knows no default of a lambda
-            (Crossing((each.left,), (each.right,), each.more),),
+            sizes.symbols(inequality.left) | sizes.symbols(inequality.right),
+            lambda values, each=inequality: conditions.met(each, values),  # type: ignore[misc] # mypy knows no default of a lambda
+            (Crossing((inequality.left,), (inequality.right,), inequality.offset),),
         )
-        for each in conditions.inequalities
+        for inequality in conditions.inequalities
     ]
 
 
 DENSE = 20
-"""So many of the smallest values of a symbol are tried where a crossing is not one of sums of sizes."""
+"""The number of smallest values of a symbol that are tried if a crossing is not linear."""
 
 
 class SizeSearch:
     """A search for values of symbols in given ranges."""
 
     def __init__(self, sizes: Sizes, symbols: Sequence[str], ranges: Mapping[str, Range], farthest: int) -> None:
-        """farthest: the largest value that is tried."""
+        """`farthest`: the largest value to try."""
         self.sizes, self.symbols = sizes, symbols
         self.ranges = {symbol: ranges.get(symbol, ANY).both(Range(0, farthest)) for symbol in symbols}
         self._steps = 0
@@ -90,24 +90,26 @@ class SizeSearch:
 
     @property
     def lows(self) -> dict[str, int]:
-        """The least value of each symbol."""
-        return {symbol: known.low for symbol, known in self.ranges.items()}
+        """Return the minimum of each symbol."""
+        return {symbol: allowed.low for symbol, allowed in self.ranges.items()}
 
     def first(self, constraints: Sequence[Constraint]) -> dict[str, int] | None:
-        """The first values, in the order of the symbols, that meet all constraints; None where none are found."""
+        """Return the first values, in the order of the symbols, that meet all constraints; None if none are found."""
         values: dict[str, int] = {}
         if not all(constraint.by(values) for constraint in constraints if not constraint.symbols):
             return None
         for group in _groups(self.symbols, [constraint.symbols for constraint in constraints]):
-            found = self._of_group(group, [constraint for constraint in constraints if constraint.symbols & set(group)])
-            if found is None:
+            group_values = self._of_group(group, [constraint for constraint in constraints if constraint.symbols & set(group)])
+            if group_values is None:
                 return None
-            values |= found
+            values |= group_values
         return {symbol: values[symbol] for symbol in self.symbols}
 
     def _of_group(self, group: Sequence[str], constraints: Sequence[Constraint]) -> dict[str, int] | None:
         values: dict[str, int] = {}
-        due = [[each for each in constraints if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)]
+        ready = [
+            [each for each in constraints if symbol in each.symbols <= {*group[: at + 1]}] for at, symbol in enumerate(group)
+        ]
         crossings = {symbol: [at for each in constraints if symbol in each.symbols for at in each.crossings] for symbol in group}
         steps = 0
 
@@ -121,7 +123,7 @@ class SizeSearch:
                 return False
             for candidate in self._candidates(group[at], values, dict.fromkeys(crossings[group[at]])):
                 values[group[at]] = candidate
-                if all(each.by(values) for each in due[at]) and extend(at + 1):
+                if all(constraint.by(values) for constraint in ready[at]) and extend(at + 1):
                     return True
                 del values[group[at]]
             return False
@@ -129,26 +131,26 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """The values of a symbol near its crossings. Others that have no value yet are taken for small ones."""
-        known = self.ranges[symbol]
+        """Return values of a symbol near its crossings. Symbols without a value yet get small ones for that."""
+        allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3
-        near = set(range(known.low, known.low + dense))
+        near = set(range(allowed.low, allowed.low + dense))
         for crossing in crossings:
-            others = self._others(crossing, symbol)
-            for more in (0,) if all(each in values for each in others) else SMALL:
-                root = self._root(crossing, symbol, {each: values.get(each, self.ranges[each].low + more) for each in others})
+            other_symbols = self._others(crossing, symbol)
+            for offset in (0,) if all(other in values for other in other_symbols) else SMALL:
+                others = {other: values.get(other, self.ranges[other].low + offset) for other in other_symbols}
+                root = self._root(crossing, symbol, others)
                 near |= set() if root is None else {root - 1, root, root + 1, root + 2}
-        return sorted(each for each in near if known.low <= each and (known.high is None or each <= known.high))
+        return sorted(value for value in near if allowed.low <= value and (allowed.high is None or value <= allowed.high))
 
     def _others(self, crossing: Crossing, symbol: str) -> tuple[str, ...]:
-        """The other symbols of a crossing."""
         if (crossing, symbol) not in self._symbols:
             self._symbols[crossing, symbol] = tuple(each for each in crossing.symbols(self.sizes) if each != symbol)
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """The last value of a symbol before the sides of a crossing are equal, or where they are; None where they never are."""
+        """Return the symbol's value at which both sides of a crossing are equal, rounded down; None if they never are."""
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:
@@ -178,12 +180,13 @@ class SizeSearch:
         return low
 
 
-def _groups(symbols: Sequence[str], together: Iterable[frozenset[str]]) -> Iterator[list[str]]:
-    """The symbols in groups: those that stand in one set are in one group."""
+def _groups(symbols: Sequence[str], sets: Iterable[frozenset[str]]) -> Iterator[list[str]]:
+    """Yield the symbols in groups. Symbols of one set are in one group."""
     group = {symbol: {symbol} for symbol in symbols}
-    for each in together:
-        joined = set().union(*(group[symbol] for symbol in each))
+    for together in sets:
+        joined = set().union(*(group[symbol] for symbol in together))
         group |= dict.fromkeys(joined, joined)
     for symbol in symbols:
-        if symbol == next(each for each in symbols if each in group[symbol]):
-            yield [each for each in symbols if each in group[symbol]]
+        members = [each for each in symbols if each in group[symbol]]
+        if symbol == members[0]:
+            yield members

@@ -1,4 +1,4 @@
-"""Axes of a slice whose size and bounds need not be known: when something is left of them, and which sizes make a difference."""
+"""Axes of a slice with unknown sizes and bounds: when they have elements, and which sizes make a difference to DirectML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Valu
 
 @dataclass(frozen=True)
 class SlicedAxis:
-    """One axis of a slice, as `window` takes it. step: a number other than 0."""
+    """One axis of a slice, as `window` takes it. `step`: a number other than 0."""
 
     size: KnownSize
     start: KnownSize
@@ -23,15 +23,15 @@ class SlicedAxis:
     step: int
 
     def at(self, sizes: Sizes, values: Values) -> Window:
-        """What is taken, for values of the symbols. ZeroDivisionError where a size has no value."""
+        """Return the window for values of the symbols. ZeroDivisionError if a size has no value."""
         return window(sizes.at(self.size, values), sizes.at(self.start, values), sizes.at(self.end, values), self.step)
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
-        """The symbols of the size and the bounds."""
+        """Return the symbols of the size and the bounds."""
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """What makes a difference to DirectML: a second element, as the step matters then; elements that are left out; both."""
+        """Yield constraints that make a difference to DirectML: several elements (the step matters), elements left out, both."""
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 
@@ -42,32 +42,31 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Where a bound passes the size or the other bound, or there is room for another step."""
+        """Yield the crossings of a bound with the size or the other bound, also by one step."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
-        for more in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
-            yield Crossing(size, start, more)
-            yield Crossing(size, end, more)
-            yield Crossing(size, (), more)
-            yield Crossing(start, (), more)
-            yield Crossing(end, (), more)
-            yield Crossing(size + start, (), more)
-            yield Crossing(size + end, (), more)
-            yield Crossing(start, end, more)
-            yield Crossing(size + start, end, more)
-            yield Crossing(size + end, start, more)
+        for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
+            yield Crossing(size, start, offset)
+            yield Crossing(size, end, offset)
+            yield Crossing(size, (), offset)
+            yield Crossing(start, (), offset)
+            yield Crossing(end, (), offset)
+            yield Crossing(size + start, (), offset)
+            yield Crossing(size + end, (), offset)
+            yield Crossing(start, end, offset)
+            yield Crossing(size + start, end, offset)
+            yield Crossing(size + end, start, offset)
 
 
-def nonempty(axis: SlicedAxis, given: Conditions, within: bool = True) -> Iterator[Conditions]:
-    """The given conditions with those under which the axis leaves something, for each combination of signs of its bounds.
-
-    given: with the condition that the size is at least 1. within: whether bounds that are no numbers must lie within the size,
-    so that they are not clamped; those that cannot are clamped all the same.
+def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
+    """Yield the conditions under which the slice has elements along the axis, one set for each combination of the bounds'
+    signs. `common`: conditions for all sets, which must include that the size is at least 1. `within`: require bounds that are
+    no numbers to lie within the axis, so that they are not clamped. A bound that cannot lie within is clamped anyway.
     """
-    known = [given.holds((bound,), ()) for bound in (axis.start, axis.end)]
-    signs = [(True, False) if sign is None else (sign,) for sign in known]
-    for from_front, to_front in product(*signs):
-        conditions = given.joined()
+    not_negative = [common.holds((bound,), ()) for bound in (axis.start, axis.end)]
+    candidates = [(True, False) if sign is None else (sign,) for sign in not_negative]
+    for from_front, to_front in product(*candidates):
+        conditions = common.joined()
         for bound, positive in ((axis.start, from_front), (axis.end, to_front)):
             conditions.require(*(((bound,), ()) if positive else ((), (bound,), 1)))
         (_forwards if axis.step > 0 else _backwards)(axis, conditions, from_front, to_front)
@@ -77,7 +76,7 @@ def nonempty(axis: SlicedAxis, given: Conditions, within: bool = True) -> Iterat
 
 
 def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """For positive steps. from_front, to_front: whether start and end are not negative."""
+    """Add the conditions for a positive step. `from_front`, `to_front`: whether start and end are not negative."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(size, start, 1)
@@ -93,7 +92,7 @@ def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fro
 
 
 def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """For negative steps, as `_forwards`."""
+    """Add the conditions for a negative step. Parameters as for `_forwards`."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(start, end, 1)
@@ -110,12 +109,12 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
 
 
 def _keep_within(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require of bounds that are no numbers that they lie within the size, unless they cannot."""
+    """Require bounds that are no numbers to lie within the axis, unless they cannot."""
     backwards = int(axis.step < 0)
-    for bound, positive, before in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
+    for bound, positive, before_front in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
         if isinstance(bound, str):
-            within = ((axis.size,), (bound,), backwards) if positive else ((axis.size, bound), (), -before)
-            with_it = conditions.joined()
-            with_it.require(*within)
-            if with_it.tightened() is not None:
+            within = ((axis.size,), (bound,), backwards) if positive else ((axis.size, bound), (), -before_front)
+            restricted = conditions.joined()
+            restricted.require(*within)
+            if restricted.tightened() is not None:
                 conditions.require(*within)

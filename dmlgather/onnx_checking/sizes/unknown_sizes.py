@@ -1,4 +1,4 @@
-"""Sizes to judge a node with where its model does not give them, and the conditions under which the verdict holds."""
+"""Trial values for the unknown sizes of a node, and the conditions under which the verdict holds."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Size
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
-"""A shape whose unknown sizes have names: sizes of the model, or "data[0]" where it has no name for one."""
+"""A shape whose unknown sizes have names: those of the model, or "data[0]" for a size without one."""
 
 MOST_UNIT = 64
-"""Up to this unit, a multiple of it is surely found."""
+"""For units up to this one, a multiple is always found."""
 
 MOST_COMBINATIONS = 16
-"""Combinations of the signs of bounds that are looked at."""
+"""The most combinations of signs of bounds that are tried."""
 
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """What is known of the sizes of a node.
-
-    shapes: of the inputs, by role. axes: those that are sliced. orders: pairs of sizes of which the operator requires that the
-    first is at most the second. units: what sizes must be multiples of. least: what sizes must be at least because of constant
-    indices.
+    """The sizes of a node, and the constraints on them. `shapes`: of the inputs, by role. `axes`: the sliced axes. `orders`:
+    pairs of sizes; the operator requires that the first is at most the second. `units`: the number of which a size must be a
+    multiple. `least`: the minimum of a size, because of constant indices.
     """
 
     sizes: Sizes
@@ -42,31 +40,30 @@ class NodeSizes:
 
     @property
     def dimensions(self) -> list[KnownSize]:
-        """The sizes of all shapes, each once."""
+        """Return the sizes of all shapes, each once."""
         return list(dict.fromkeys(chain.from_iterable(self.shapes.values())))
 
     @property
     def bounds(self) -> list[KnownSize]:
-        """The bounds of all axes."""
+        """Return the bounds of all axes."""
         return [bound for axis in self.axes for bound in (axis.start, axis.end)]
 
     @property
     def symbols(self) -> list[str]:
-        """The symbols in sizes and bounds, in the order in which they are met."""
-        known = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
-        return list(dict.fromkeys(chain.from_iterable(known)))
+        """Return the symbols in sizes and bounds, in order of first occurrence."""
+        symbols = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
+        return list(dict.fromkeys(chain.from_iterable(symbols)))
 
     def concrete(self, shape: Named, values: Values) -> tuple[int, ...]:
-        """A shape with numbers for its names."""
+        """Return a shape with numbers for its names."""
         return tuple(self.sizes.at(size, values) for size in shape)
 
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Values of a node's symbols to judge it with, ordinary ones first.
-
-    provided: the conditions that they meet, under which no tensor is empty. possible: whether such values exist; if not, the only
-    trial shows why. None where none were found, although there may be some.
+    """Values of a node's symbols to judge the node with, ordinary ones first. `provided`: the conditions that they meet, under
+    which no tensor is empty. `possible`: whether there are values of this kind. If False, the only trial shows why. None if
+    none were found, although there may be some.
     """
 
     values: list[dict[str, int]]
@@ -75,29 +72,28 @@ class TrialSizes:
 
 
 def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
-    """The shape of an input with a name for each size that has none."""
+    """Return the shape of an input with a name for each unnamed size."""
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
-def trial_sizes(node: NodeSizes, cut: bool = False) -> TrialSizes:
-    """Values that show all that DirectML may make of a node: ordinary ones, those that make differences that the ordinary ones do
-    not make, and the smallest.
-
-    cut: whether bounds that depend on sizes may lie outside their axes, where they are cut off. Otherwise they may only if they
-    have to.
+def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
+    """Return values that show everything that DirectML may do with a node: ordinary ones, values that make a difference to
+    DirectML, and the smallest. `clamped`: bounds that depend on sizes may lie outside their axes, where they are clamped.
+    Otherwise they may only if they have to.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
-    for within in (False,) if cut else (True, False):
+    for within in (False,) if clamped else (True, False):
         combinations = _sign_combinations(node, nonempty_inputs, within)
-        for each in combinations:
-            search = _Search(node, each.joined(rules))
+        for conditions in combinations:
+            search = _Search(node, conditions.joined(rules))
             smallest = search.first()
             if smallest is not None:
-                possible = None if each.unstated or search.may_miss(smallest) else True
-                return TrialSizes([*search.different(), smallest], each.solved(), possible)
-    never = len(combinations) < MOST_COMBINATIONS and all(each.joined(rules).tightened() is None for each in combinations)
-    for each in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
-        shown = _Search(node, each).first()
+                possible = None if conditions.unstated or search.may_miss(smallest) else True
+                return TrialSizes([*search.different(), smallest], conditions.solved(), possible)
+    tightened = (conditions.joined(rules).tightened() for conditions in combinations)
+    never = len(combinations) < MOST_COMBINATIONS and all(ranges is None for ranges in tightened)
+    for conditions in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
+        shown = _Search(node, conditions).first()
         if shown is not None:
             return TrialSizes([shown], Conditions(node.sizes), False if never else None)
     return TrialSizes([], Conditions(node.sizes), None)
@@ -111,7 +107,7 @@ def _nonempty_inputs(node: NodeSizes) -> Conditions:
 
 
 def _any_sizes(node: NodeSizes) -> Conditions:
-    """That sizes are sizes, and such that DirectML can describe them."""
+    """Return the conditions that sizes are not negative, and not too large for DirectML."""
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
         if isinstance(size, str):
@@ -121,7 +117,7 @@ def _any_sizes(node: NodeSizes) -> Conditions:
 
 
 def _rules(node: NodeSizes) -> Conditions:
-    """What the operator requires of the sizes of its inputs."""
+    """Return the operator's conditions on the sizes of its inputs."""
     rules = _any_sizes(node)
     for small, large in node.orders:
         rules.require((large,), (small,))
@@ -129,15 +125,17 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """The conditions under which no tensor is empty, for each combination of the signs of bounds. within: as `nonempty`."""
+    """Return the conditions for nonempty tensors, one set for each combination of the bounds' signs. `within`: as for
+    `nonempty`.
+    """
     combinations = [nonempty_inputs]
     for axis in node.axes:
-        combinations = [each for given in combinations for each in nonempty(axis, given, within)][:MOST_COMBINATIONS]
+        combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
     return combinations
 
 
 class _Search:
-    """A search for values under conditions, all of which have tensors that DirectML can describe."""
+    """A search for values that meet conditions and do not make a tensor too large for DirectML."""
 
     def __init__(self, node: NodeSizes, conditions: Conditions) -> None:
         ranges = conditions.tightened()
@@ -146,39 +144,41 @@ class _Search:
         self.constraints = [*constraints_of(conditions), *self._values(), *self._units()]
 
     def first(self, *more: Constraint) -> dict[str, int] | None:
-        """The first values that meet these constraints as well."""
+        """Return the first values that also meet these constraints."""
         return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Values that together meet each constraint that can be met: the first as many as possible, and so on."""
-        found: list[dict[str, int]] = []
+        """Return trials that together meet every constraint that a trial can meet. The first trial meets as many as possible,
+        the second as many as possible of the rest, and so on.
+        """
+        trials: list[dict[str, int]] = []
         wanted = [*self._several(), *chain.from_iterable(axis.constraints(self.node.sizes) for axis in self.node.axes)]
         smallest = self.first()
-        wanted += [each for each in self._single() if smallest is None or not each.by(smallest)]
-        wanted = [each for each in wanted if each.symbols and self._small(self.first(each))]
-        for one in wanted:
-            if any(one.by(values) for values in found):
+        wanted += [candidate for candidate in self._single() if smallest is None or not candidate.by(smallest)]
+        wanted = [candidate for candidate in wanted if candidate.symbols and self._small(self.first(candidate))]
+        for constraint in wanted:
+            if any(constraint.by(values) for values in trials):
                 continue
-            met: list[Constraint] = []
+            together: list[Constraint] = []
             best: dict[str, int] = {}
-            for each in (one, *wanted):
-                values = best if best and each.by(best) else self.first(*met, each)
+            for candidate in (constraint, *wanted):
+                values = best if best and candidate.by(best) else self.first(*together, candidate)
                 if values is not None and self._small(values):
-                    met, best = [*met, each], values
-            found += [best] if best else []
-        return found
+                    together, best = [*together, candidate], values
+            trials += [best] if best else []
+        return trials
 
     def may_miss(self, smallest: Values) -> bool:
-        """Whether the smallest values that were found are too large for DirectML, and smaller ones may exist."""
-        return not self._small(smallest) and any(smallest[each] > low for each, low in self.search.lows.items())
+        """Return True if the smallest values found are too large for DirectML, but smaller ones may exist."""
+        return not self._small(smallest) and any(smallest[symbol] > low for symbol, low in self.search.lows.items())
 
     def _several(self) -> Iterator[Constraint]:
-        """More than one element, or block, in each dimension."""
+        """Yield the constraints that a dimension has more than one element, or block."""
         for size in self.node.dimensions:
             yield self._at_least(size, 2 * self.node.units.get(size, 1))
 
     def _single(self) -> Iterator[Constraint]:
-        """One element, or block, in each dimension, which the smallest values of symbols need not give."""
+        """Yield the constraints that a dimension has one element, or block. The smallest values of symbols need not meet them."""
         sizes = self.node.sizes
         for size in self.node.dimensions:
             unit = self.node.units.get(size, 1)
@@ -194,21 +194,22 @@ class _Search:
         for size, unit in self.node.units.items():
             symbols = sizes.symbols(size)
             crossings = [Crossing((size,), (), times * unit) for times in (1, 2, 3)]
-            # Of as many values as the unit has, one makes any multiple of a symbol a multiple of the unit.
+            # Among `unit` consecutive values of a symbol, one makes every multiple of the symbol a multiple of the unit.
+            # Each crossing at `value` tries the values from value - 1 to value + 2, so every third suffices.
             crossings += [
-                Crossing((symbol,), (), more) for symbol in sorted(symbols) for more in range(1, min(unit, MOST_UNIT) + 1, 3)
+                Crossing((symbol,), (), value) for symbol in sorted(symbols) for value in range(1, min(unit, MOST_UNIT) + 1, 3)
             ]
             yield Constraint(symbols, partial(_is_multiple, sizes, size, unit), tuple(crossings))
 
     def _values(self) -> Iterator[Constraint]:
-        """Each size has a value: nothing is divided by 0."""
+        """Yield the constraints that a size has a value: nothing is divided by 0."""
         sizes = self.node.sizes
         for size in (*self.node.dimensions, *self.node.bounds):
             if sizes.linear(size) is None:
                 yield Constraint(sizes.symbols(size), partial(_has_value, sizes, size))
 
     def _small(self, values: Values | None) -> bool:
-        """Whether no input has more elements than DirectML can describe."""
+        """Return True if no input has more elements than DirectML can describe."""
         return values is not None and all(
             math.prod(self.node.concrete(shape, values)) <= ELEMENT_LIMIT for shape in self.node.shapes.values()
         )

@@ -1,1 +1,1 @@
-"""OpenVINO: Gather, GatherElements, GatherND, Slice and StridedSlice in their versions."""
+"""Problems of OpenVINO: Gather, GatherElements, GatherND, Slice and StridedSlice in all versions."""

@@ -1,4 +1,4 @@
-"""From OpenVINO's operations to DirectML: the descriptors, or why there are none, and where the two differ."""
+"""Export of OpenVINO's problems to DirectML, and the indices for which the two differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.exporter import (
     Descriptors,
     Exporter,
-    Unlike,
+    IndexDifferences,
     gather_elements_form,
     gather_nd_form,
     needed_by_tuples,
@@ -35,10 +35,10 @@ def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
 
 
 def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
-    """GATHER_ELEMENTS on {batch, lead, axis, trail}, with the indices repeated along lead and trail by strides of 0."""
-    first, axis = problem.batch_dims, problem.axis
-    batch, lead, trail = map(prod, (data.sizes[:first], data.sizes[first:axis], data.sizes[axis + 1 :]))
-    count = prod(indices.sizes[first:])
+    """Return GATHER_ELEMENTS on {batch, lead, axis, trail}, with indices that strides of 0 repeat along lead and trail."""
+    batch_dims, axis = problem.batch_dims, problem.axis
+    batch, lead, trail = map(prod, (data.sizes[:batch_dims], data.sizes[batch_dims:axis], data.sizes[axis + 1 :]))
+    count = prod(indices.sizes[batch_dims:])
     repeated = (Dim(batch, count), Dim(lead, 0), Dim(count, 1), Dim(trail, 0))
     return descriptors.gather_elements(
         View.packed(data.name, data.data_type, (batch, lead, data.sizes[axis], trail)),
@@ -49,13 +49,12 @@ def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, 
     )
 
 
-def _unlike(problem: Problem, _: None) -> Unlike | None:
-    """Only Gather has differences: the others look nothing up, or have no elements for an index out of range."""
-    if not isinstance(problem, OpenVINOGather):
+def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
+    if not isinstance(problem, OpenVINOGather):  # in other operations, an index out of range is an error
         return None
     signed, size = problem.indices.dtype.kind == "i", problem.data.shape[problem.axis]
     zeros = f"zeros in {problem}"
-    return Unlike(
+    return IndexDifferences(
         "indices",
         f"{0 if not signed or problem.version < 8 else -size} to {size - 1}",
         zeros,
@@ -75,5 +74,5 @@ EXPORTER = Exporter(
     },
     lambda problem: f"OpenVINO {problem}",
     needed_by_tuples,
-    unlike=_unlike,
+    index_differences=_index_differences,
 )

@@ -15,11 +15,11 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True)
 class OpenVINOGather(OpenVINOProblem):
-    """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…], 0 where the index is out of range.
+    """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 for an index out of range.
 
-    data: of rank r >= 1. indices: of any rank q, of any integer type. axis: -r … r-1, or an array of one such integer, stored as
-    0 … r-1. batch_dims: -q … axis, a negative one counts from q, stored as 0 … axis; 0 in version 1. version: in 8 negative
-    indices count from the end, in 1 and 7 they are out of range.
+    `data`: of rank r >= 1. `indices`: of any rank q and any integer type. `axis`: -r … r-1, or an array of one integer; stored as
+    0 … r-1. `batch_dims`: -q … axis; q is added to a negative number; stored as 0 … axis; 0 in version 1. `version`: negative
+    indices count from the end in 8, and are out of range in 1 and 7.
     """
 
     data: TensorType
@@ -54,17 +54,14 @@ class OpenVINOGather(OpenVINOProblem):
 
     @property
     def wraps(self) -> bool:
-        """From version 8 on."""
         return self.version == 8
 
     @property
     def fill(self) -> bytes:
-        """Zero, in every type."""
         return bytes(self.data.dtype.itemsize)
 
     @property
     def output(self) -> TensorType:
-        """data[:axis] ++ indices[batch_dims:] ++ data[axis+1:]."""
         sizes = self.data.shape
         moved = self.indices.shape[self.batch_dims :]
         return TensorType(sizes[: self.axis] + moved + sizes[self.axis + 1 :], self.data.dtype)
@@ -81,8 +78,8 @@ class OpenVINOGather(OpenVINOProblem):
 class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error.
 
-    data: of rank r >= 1. indices: of type i32 or i64, with data's sizes off the axis; the output has their shape. Negative ones
-    count from the end. axis: -r … r-1, stored as 0 … r-1.
+    `data`: of rank r >= 1. `indices`: of type i32 or i64, with data's sizes except along the axis; negative indices count from
+    the end. `axis`: -r … r-1, stored as 0 … r-1.
     """
 
     data: TensorType
@@ -102,11 +99,11 @@ class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…]; an index out of range is an error.
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
 
-    data: of rank r >= 1. indices: of rank q >= 1, of any integer type, its last dimension the tuples' components, at most
-    r - batch_dims of them; none copies the whole of data for each tuple. Negative ones count from the end. batch_dims:
-    0 … min(q, r) - 1 leading dimensions of equal sizes. version: in 5, the output has one dimension in the place of b….
+    `data`: of rank r >= 1. `indices`: of rank q >= 1 and any integer type; its last dimension has a tuple's components, at most
+    r - batch_dims. An empty tuple copies all of data behind b…. Negative indices count from the end. `batch_dims`:
+    0 … min(q, r) - 1 leading dimensions of equal sizes. `version`: 5 merges the output's dimensions b… into one.
     """
 
     data: TensorType
@@ -124,16 +121,15 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
     @property
     def merges_batches(self) -> bool:
-        """Whether the output has one dimension for several of the batch."""
+        """True if the output has one dimension for several batch dimensions."""
         return self.version == 5 and self.batch_dims > 1
 
     @property
     def output(self) -> TensorType:
-        """As in every GatherND; the sizes b… are multiplied in version 5."""
-        found = super().output
+        output = super().output
         if not self.merges_batches:
-            return found
-        return TensorType((prod(found.shape[: self.batch_dims]), *found.shape[self.batch_dims :]), found.dtype)
+            return output
+        return TensorType((prod(output.shape[: self.batch_dims]), *output.shape[self.batch_dims :]), output.dtype)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, output = layouts
@@ -143,9 +139,9 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
 
 def axis_of(values: Any) -> int:
-    """The axis, from an integer or a host array of one integer with at most one dimension.
+    """Return the axis as int. `values`: an integer, or a host array of one integer, of rank 0 or 1.
 
-    TypeError for another type, ValueError for another number of elements or dimensions.
+    Raises TypeError for another type, ValueError for another number of elements or dimensions.
     """
     if not hasattr(values, "dtype"):
         return whole("axis", values)

@@ -1,4 +1,4 @@
-"""What each version of OpenVINO's operations takes: inputs, attributes and data types. Literal data; code only looks up."""
+"""The versions of OpenVINO's operations, with their inputs, attributes and data types, as a table."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ TYPES = ElementTypes(
         "string": "object",
     }
 )
-"""OpenVINO's element types of whole bytes, and its strings: name in OpenVINO -> name in NumPy."""
+"""OpenVINO's element types of whole bytes, and strings, with NumPy's names."""
 
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-"""What indices, axes and bounds may be."""
+"""Types of indices, axes and bounds."""
 
 
 NEWEST_OPSET = 16
-"""The newest operation set that the table was written against."""
+"""The newest operation set in the table."""
 
 
 class AttributeForm(NamedTuple):
-    """What an attribute holds. many: a list of integers, else one integer. required: whether a layer must have it."""
+    """Form of an attribute. `many`: a list of integers, else one integer. `required`: a layer must have the attribute."""
 
     many: bool
     required: bool
@@ -52,10 +52,10 @@ class AttributeForm(NamedTuple):
 class OperationVersion:
     """One version of an operation.
 
-    since: the operation set that brought it. inputs: in the order of a layer's ports. required: how many of them, from the
-    first on, a layer must have. bounds: those whose elements decide the output's shape or the axis, so that DirectML needs them
-    as constants. index_types: of all inputs but data, which have any type. attributes: those that mean something. scalars:
-    whether data may be a scalar.
+    `since`: its first operation set. `inputs`: in the order of a layer's ports. `required`: the number of inputs, from the first
+    on, that a layer must have. `bounds`: the inputs that determine the output's shape or the axis; DirectML needs them as
+    constants. `index_types`: allowed for all inputs but data, which may have any type. `attributes`: the attributes with an
+    effect. `scalars`: data may be a scalar.
     """
 
     operation: str
@@ -69,7 +69,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The inputs of which only type and shape are needed: data, and indices where there are any."""
+        """The inputs of which only type and shape are needed: data, and indices if there are any."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:
@@ -105,34 +105,32 @@ _ROWS = (
 VERSIONS = {
     name: {row.since: row for row in _ROWS if row.operation == name} for name in dict.fromkeys(row.operation for row in _ROWS)
 }
-"""By operation and number, oldest first. Source: the operations' pages in OpenVINO's documentation."""
+"""Versions by operation and number, oldest first. Source: the operations' pages in OpenVINO's documentation."""
 
 
 def version_in(operation: str, opset: int) -> OperationVersion:
-    """The version of an operation ("Gather") in an operation set: the newest at or below it. ValueError before the first."""
+    """Return an operation's newest version at or below an operation set. Raises ValueError if the operation is newer."""
     versions = VERSIONS[operation]
-    taken = [number for number in versions if number <= opset]
-    if not taken:
+    available = [number for number in versions if number <= opset]
+    if not available:
         raise ValueError(f"opset{opset} has no {operation}, which came with opset{min(versions)}")
-    return versions[max(taken)]
+    return versions[max(available)]
 
 
 class OpenVINOProblem(Problem):
-    """A call of one of OpenVINO's operations, in one of its versions."""
+    """A call of an OpenVINO operation in one of its versions."""
 
     version: int
 
     def _check_tensors(self) -> None:
-        """ValueError for a version that the operation does not have, and for a scalar `data` where the version takes none;
-        TypeError unless data and indices have types that it takes.
-        """
+        """Raise ValueError for an unknown version, and for a scalar `data` unless allowed; TypeError for other types."""
         versions = VERSIONS[self.name]
         if self.version not in versions or isinstance(self.version, bool | float):
             raise ValueError(f"version is {self.version!r}, expected {alternatives(versions)}")
         version = versions[self.version]
         for name in self.inputs:
-            taken = tuple(TYPES.names) if name == "data" else version.index_types
-            TYPES.check(self, name, getattr(self, name).dtype, taken)
+            allowed = tuple(TYPES.names) if name == "data" else version.index_types
+            TYPES.check(self, name, getattr(self, name).dtype, allowed)
         if not version.scalars:
             check_data_rank(self, self.data)
 

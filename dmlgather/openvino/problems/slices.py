@@ -13,34 +13,34 @@ from dmlgather.openvino.problems.operation_versions import INTEGERS, TYPES, Open
 from dmlgather.wording import counted
 
 MOST = 2**64 - 1
-"""The greatest bound: bounds may be u64."""
+"""The largest bound: bounds may have type u64."""
 
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-"""The masks of StridedSlice, in the order of its constructor."""
+"""The masks of StridedSlice, in the order of the constructor's arguments."""
 
 
 class BoundedProblem(OpenVINOProblem, WindowProblem):
-    """A slice whose bounds are sequences of integers, or host arrays of any integer types."""
+    """Slices with bounds that are sequences of integers, or host arrays of any integer types."""
 
-    def _bounds(self, **given: Any) -> None:
-        """Store each as a tuple of Python integers. TypeError for other types; ValueError for other dimensions or lengths."""
-        first = next(iter(given))
-        for name, values in given.items():
-            kind = TYPES.name_of(values.dtype) if hasattr(values, "dtype") else None
-            if kind is not None and kind not in INTEGERS:
-                raise TypeError(f"{name} has type {kind}, but {self} takes {', '.join(INTEGERS)}")
+    def _set_bounds(self, **bounds: Any) -> None:
+        """Store bounds as tuples of int. Raise TypeError for other types; ValueError for other ranks or unequal lengths."""
+        first = next(iter(bounds))
+        for name, values in bounds.items():
+            element_type = TYPES.name_of(values.dtype) if hasattr(values, "dtype") else None
+            if element_type is not None and element_type not in INTEGERS:
+                raise TypeError(f"{name} has type {element_type}, but {self} takes {', '.join(INTEGERS)}")
             object.__setattr__(self, name, integers(self, name, values, MOST))
-            count, own = len(getattr(self, first)), len(getattr(self, name))
-            if own != count:
-                raise ValueError(f"{first} has {counted(count, 'entry')} and {name} {own}: expected equally many")
+            expected, count = len(getattr(self, first)), len(getattr(self, name))
+            if count != expected:
+                raise ValueError(f"{first} has {counted(expected, 'entry')} and {name} {count}: expected equally many")
 
 
 @dataclass(frozen=True)
 class OpenVINOSlice(BoundedProblem):
-    """output[c] = data[start + step · c], per dimension.
+    """output[c] = data[start + step · c] in each dimension.
 
-    data: of rank r >= 1. start, stop, step, axes: equally many integers, at most r. step: not 0. axes: default 0, 1, …; -r … r-1,
-    each once, stored as 0 … r-1.
+    `data`: of rank r >= 1. `start`, `stop`, `step`, `axes`: of equal length, at most r. `step`: not 0. `axes`: default 0, 1, …;
+    -r … r-1, without repetition, stored as 0 … r-1.
     """
 
     data: TensorType
@@ -55,7 +55,7 @@ class OpenVINOSlice(BoundedProblem):
     def __post_init__(self) -> None:
         self._check_tensors()
         axes = range(len(self.start)) if self.axes is None else self.axes
-        self._bounds(start=self.start, stop=self.stop, step=self.step, axes=axes)
+        self._set_bounds(start=self.start, stop=self.stop, step=self.step, axes=axes)
         if len(self.start) > self.data.rank:
             raise ValueError(
                 f"start has {counted(len(self.start), 'entry')}, but data has rank {self.data.rank}: at most one per axis"
@@ -74,8 +74,10 @@ class OpenVINOSlice(BoundedProblem):
 
 
 class Entry(NamedTuple):
-    """What StridedSlice does at one place: with dimension `axis` of data, None for a new one; by its bounds number `number`, None
-    for a dimension that is taken whole. shrinks: whether it takes one element and drops the dimension.
+    """One step of StridedSlice.
+
+    `axis`: the dimension of data; None for a new dimension. `number`: the entry of the bounds; None for a dimension that is not
+    sliced. `shrinks`: take one element and remove the dimension.
     """
 
     axis: int | None
@@ -84,44 +86,39 @@ class Entry(NamedTuple):
 
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
-    """What StridedSlice does with data of that rank, in order. new, shrink, ellipsis: its masks, with one mark for each entry of
-    begin. ValueError for more entries than dimensions, and for several ellipses.
+    """Yield the steps of StridedSlice for data of a rank, in order.
+
+    `new`, `shrink`, `ellipsis`: the masks, each as long as begin. Raises ValueError for more entries than dimensions, and for
+    several ellipses.
     """
     if sum(map(bool, ellipsis)) > 1:
         raise ValueError(f"ellipsis_mask is {tuple(ellipsis)}, but StridedSlice takes at most one ellipsis")
-    marks = tuple(zip(ellipsis, new, shrink, strict=True))
-    bounded = sum(not (whole or fresh) for whole, fresh, _ in marks)
+    masks = tuple(zip(ellipsis, new, shrink, strict=True))
+    bounded = sum(not (is_ellipsis or is_new) for is_ellipsis, is_new, _ in masks)
     if bounded > rank:
         raise ValueError(
             f"begin has {counted(bounded, 'entry')} for dimensions of data, but data has rank {rank}: at most one per "
             "dimension, besides those of new_axis_mask and ellipsis_mask"
         )
     axis = 0
-    for number, (whole, fresh, drops) in enumerate(marks):
-        if whole:
-            yield from (Entry(each, None) for each in range(axis, axis + rank - bounded))
+    for number, (is_ellipsis, is_new, shrinks) in enumerate(masks):
+        if is_ellipsis:
+            yield from (Entry(dimension, None) for dimension in range(axis, axis + rank - bounded))
             axis += rank - bounded
-        elif fresh:
+        elif is_new:
             yield Entry(None, None)
         else:
-            yield Entry(axis, number, bool(drops))
+            yield Entry(axis, number, bool(shrinks))
             axis += 1
-    yield from (Entry(each, None) for each in range(axis, rank))
+    yield from (Entry(dimension, None) for dimension in range(axis, rank))
 
 
 @dataclass(frozen=True)
 class OpenVINOStridedSlice(BoundedProblem):
-    """output = data[begin[0] : end[0] : strides[0], begin[1] : end[1] : strides[1], …], changed by masks.
+    """output = data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …], changed by masks.
 
-    data: of any rank. begin, end, strides: equally many integers; strides: default 1, …. Entry k is for the next dimension of
-    data, unless a mask has a 1 at k. Of several, the first of these counts:
-
-    - ellipsis_mask: the entry stands for all dimensions that no other entry is for, which are taken whole. At most one entry.
-    - new_axis_mask: for a new dimension of size 1.
-    - shrink_axis_mask: for the element begin[k], which must exist; the dimension is dropped.
-    - begin_mask, end_mask: from the first element on, up to the last element, in the direction of the stride.
-
-    Masks are zeros and ones, stored with as many entries as begin: what a mask lacks is zeros, what it has more is ignored.
+    `data`: of any rank. `begin`, `end`, `strides`: of equal length; strides are 1 by default. The masks are described at
+    `dmlgather.openvino.strided_slice`; they are stored with the length of `begin`.
     """
 
     data: TensorType
@@ -140,31 +137,31 @@ class OpenVINOStridedSlice(BoundedProblem):
     def __post_init__(self) -> None:
         self._check_tensors()
         strides = (1,) * len(self.begin) if self.strides is None else self.strides
-        self._bounds(begin=self.begin, end=self.end, strides=strides)
+        self._set_bounds(begin=self.begin, end=self.end, strides=strides)
         for name in MASKS:
             object.__setattr__(self, name, self._mask(name))
-        assert self._taken is not None  # it checks the entries
+        assert self._windows_and_axes is not None  # computing it checks the entries
 
     def _mask(self, name: str) -> tuple[int, ...]:
-        given = integers(self, name, getattr(self, name))
-        if not {0, 1}.issuperset(given):
-            raise ValueError(f"{name} is {given}, but a mask has zeros and ones")
-        if name == "ellipsis_mask" and sum(given) > 1:
-            raise ValueError(f"ellipsis_mask is {given}, but {self} takes at most one ellipsis")
+        mask = integers(self, name, getattr(self, name))
+        if not {0, 1}.issuperset(mask):
+            raise ValueError(f"{name} is {mask}, but a mask has zeros and ones")
+        if name == "ellipsis_mask" and sum(mask) > 1:
+            raise ValueError(f"ellipsis_mask is {mask}, but {self} takes at most one ellipsis")
         count = len(self.begin)
-        return (*given[:count], *(0,) * (count - len(given)))
+        return (*mask[:count], *(0,) * (count - len(mask)))
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        return self._taken[0]
+        return self._windows_and_axes[0]
 
     @property
     def output_axes(self) -> tuple[int | None, ...]:
-        return self._taken[1]
+        return self._windows_and_axes[1]
 
     @cached_property
-    def _taken(self) -> tuple[tuple[Window, ...], tuple[int | None, ...]]:
-        """`windows` and `output_axes`, entry by entry. ValueError for an entry that data does not allow."""
+    def _windows_and_axes(self) -> tuple[tuple[Window, ...], tuple[int | None, ...]]:
+        """`windows` and `output_axes`. Raises ValueError for an entry that data does not allow."""
         windows, axes = list[Window](), list[int | None]()
         for entry in entries(self.data.rank, self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask):
             if entry.shrinks:
@@ -177,7 +174,7 @@ class OpenVINOStridedSlice(BoundedProblem):
         return tuple(windows), tuple(axes)
 
     def _element(self, k: int | None, axis: int | None) -> Window:
-        """begin[k] of dimension `axis`, whatever begin_mask says: so do TensorFlow and OpenVINO's evaluate."""
+        """Return the window of element begin[k]. begin_mask is ignored, as in TensorFlow and OpenVINO's evaluate."""
         assert k is not None
         assert axis is not None
         size, position = self.data.shape[axis], self.begin[k]
@@ -194,5 +191,6 @@ class OpenVINOStridedSlice(BoundedProblem):
         start, end, stride = self.begin[k], self.end[k], self.strides[k]
         if not stride:
             raise ValueError(f"strides is {self.strides}, but a stride cannot be 0: strides[{k}] must be 1 or more, or negative")
-        first, behind = (0, size) if stride > 0 else (size - 1, -size - 1)  # the latter counted from the end
-        return window(size, first if self.begin_mask[k] else start, behind if self.end_mask[k] else end, stride)
+        # A masked end in front of the first element is -size - 1: `window` adds size to negative bounds.
+        first, after_last = (0, size) if stride > 0 else (size - 1, -size - 1)
+        return window(size, first if self.begin_mask[k] else start, after_last if self.end_mask[k] else end, stride)

@@ -1,1 +1,1 @@
-"""PyTorch: index_select, gather and its other gathers, and its views, with PyTorch's rules and errors."""
+"""Problems of PyTorch: gathers, index expressions, views and roll, with PyTorch's rules and errors."""

@@ -1,4 +1,4 @@
-"""From PyTorch's operators to DirectML: the descriptors, or why there are none, and where the two differ."""
+"""Export of PyTorch's problems to DirectML, and the indices for which the two differ."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dmlgather.dialects import descriptors
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing
 from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.dialects.exporter import Descriptors, Exporter, Unlike, index_bounds, views
+from dmlgather.dialects.exporter import Descriptors, Exporter, IndexDifferences, index_bounds, views
 from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.view_forms import VIEW_FORMS, indexing_form, needed_by_indexing
-from dmlgather.directml import DepthSpaceOrder, FeatureLevel, Report
+from dmlgather.directml import DepthSpaceOrder, FeatureLevel, OperatorDesc, Report
 from dmlgather.torch.problems.gathers import (
     TorchEmbedding,
     TorchGather,
@@ -27,7 +27,7 @@ from dmlgather.torch.problems.views import PixelProblem, PixelShuffle, PixelUnsh
 from dmlgather.torch.problems.windows import Rolling
 
 ONE = Dim(1, 0)
-"""What a tensor without dimensions has instead."""
+"""The dimension in a View of a tensor of rank 0."""
 
 
 def _index_select(problem: TorchIndexSelect, level: FeatureLevel) -> Descriptors:
@@ -48,7 +48,7 @@ def _gather(problem: TorchGather, level: FeatureLevel) -> Descriptors:
 
 
 def _elements(data: View, indices: View, output: View, dim: int, level: FeatureLevel) -> Descriptors:
-    """One element per index, where data may have the dimensions of its type behind those of the indices."""
+    """Return GATHER_ELEMENTS. Indices are repeated along the data type's extra dimensions."""
     parts = (Dim(part.size, 0) for part in data.dims[indices.rank :])
     return descriptors.gather_elements(data, replace(indices, dims=(*indices.dims, *parts)), output, dim, level)
 
@@ -69,28 +69,30 @@ def _unshuffle(problem: PixelUnshuffle, level: FeatureLevel) -> Descriptors:
 
 
 def _one_batch(problem: PixelProblem) -> Iterator[View]:
-    """Both tensors with one dimension before channels, rows and columns."""
-    behind = problem.data.rank - 3
+    """Yield the views of data and output, with all dimensions before channels, rows and columns merged into one."""
+    batch_dims = problem.data.rank - 3
     for view in views(problem):
-        yield View.packed(view.name, view.data_type, (prod(view.sizes[:behind]), *view.sizes[behind:]))
+        yield View.packed(view.name, view.data_type, (prod(view.sizes[:batch_dims]), *view.sizes[batch_dims:]))
 
 
-def _unlike(problem: Problem | Rolling, _: None) -> Unlike | None:
-    """The indices for which the descriptors give elements, and PyTorch an error or other elements."""
+def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences | None:
+    """Return the indices that raise an error in PyTorch, while DirectML reads an element."""
     if isinstance(problem, AdvancedIndexing):
         index, outside = "indices", "an IndexError"
     elif isinstance(problem, TorchGatherProblem):
-        index, error = problem.called[1], problem.bad_index.__name__
+        index, error = problem.pytorch_names[1], problem.bad_index.__name__
         outside = f"{'an' if error.startswith('I') else 'a'} {error}"
     else:
         return None
-    mend = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    remedy = "compare the indices with these bounds before they are bound, unless all are known to be in range"
     sizes = [problem.data.shape[axis] if problem.data.rank else 1 for axis in problem.lookup_axes]
     if not any(sizes):
         return None
     outside = f"{outside} in PyTorch"
     bounds = index_bounds(filter(None, sizes), problem.wraps)
-    return Unlike(index, bounds, outside, mend, None if problem.wraps else outside, "compare them with 0 with the others")
+    return IndexDifferences(
+        index, bounds, outside, remedy, None if problem.wraps else outside, "compare them with 0 with the others"
+    )
 
 
 EXPORTER = Exporter(
@@ -106,12 +108,12 @@ EXPORTER = Exporter(
     },
     lambda problem: f"PyTorch {problem.name}",
     needed_by_indexing,
-    unlike=_unlike,
+    index_differences=_index_differences,
 )
 
 
-def with_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
-    """Why there is no descriptor for indices that count modulo a size."""
+def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
+    """Return the report that indices modulo a size have no descriptor."""
     size = problem.data.shape[problem.dim]
     finding = CODES["EXP106"].finding(
         "indices",
@@ -123,13 +125,13 @@ def with_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
 
 
 def express(work: Problem | Rolling, level: FeatureLevel) -> Descriptors | Report:
-    """The descriptors for what a call does, or why there are none."""
+    """Return the descriptors of a problem or of roll, or a report of why there are none."""
     if isinstance(work, Problem):
         return EXPORTER.express(work, level)
-    found: list[Descriptors] = []
+    result: list[OperatorDesc] = []
     for problem in work.chain():
         descs = EXPORTER.express(problem, level)
         if isinstance(descs, Report):
             return descs.model_copy(update={"subject": "PyTorch roll"})
-        found.append(descs)
-    return tuple(desc for descs in found for desc in descs)
+        result += descs
+    return tuple(result)

@@ -1,4 +1,7 @@
-"""index_select, gather, take, take_along_dim and embedding: rules and lowering. Source: PyTorch's documentation and behaviour."""
+"""index_select, gather, take, take_along_dim, embedding and x[…]: rules and lowering.
+
+Source: PyTorch's documentation and behaviour.
+"""
 
 from __future__ import annotations
 
@@ -18,33 +21,33 @@ INDEX_TYPES = ("int32", "int64")
 
 
 class TorchGatherProblem(Problem):
-    """A call with an input and an index, where an index out of range is an error."""
+    """Base of the gathers: problems with data and indices. An index out of range is an error."""
 
     indices: TensorType
 
     inputs = ("data", "indices")
     out_of_bounds = OutOfBounds.RAISE
-    called: ClassVar[tuple[str, str]] = ("input", "index")
-    """What PyTorch calls the inputs."""
+    pytorch_names: ClassVar[tuple[str, str]] = ("input", "index")
+    """PyTorch's names of data and indices."""
     index_types: ClassVar[Sequence[str]] = INDEX_TYPES
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        return self.called
+        return self.pytorch_names
 
     @property
     def bad_index(self) -> type[Exception]:
-        """The error for an index out of range, as PyTorch raises it on the CPU."""
+        """PyTorch's exception for an index out of range, on the CPU."""
         return IndexError
 
     def _check_types(self) -> None:
-        data, index = self.called
+        data, index = self.pytorch_names
         check_data(self.name, data, self.data)
         check_index(self.name, index, self.indices, self.index_types)
 
 
 def at_least_1d(layout: Layout) -> Layout:
-    """The layout, where it has no dimensions with one of size 1, as PyTorch takes such a tensor."""
+    """Return the layout; for rank 0, with one dimension of size 1."""
     return layout if layout.sizes else replace(layout, sizes=(1,), strides=(1,))
 
 
@@ -52,8 +55,8 @@ def at_least_1d(layout: Layout) -> Layout:
 class TorchIndexSelect(TorchGatherProblem):
     """output[lead…, i, trail…] = data[lead…, indices[i], trail…].
 
-    data: of any rank; without dimensions, it takes one index and the output has none either. indices: of rank 0 or 1, int32 or
-    int64; negative ones are out of range. dim: stored from the front.
+    `data`: of any rank. For rank 0, there must be one index, and the output has rank 0. `indices`: of rank 0 or 1, int32 or
+    int64; negative indices are out of range. `dim`: stored as 0 or more.
     """
 
     data: TensorType
@@ -78,13 +81,12 @@ class TorchIndexSelect(TorchGatherProblem):
 
     @property
     def bad_index(self) -> type[Exception]:
-        """PyTorch checks in several places. Two of them raise another error."""
-        elsewhere = self.data.rank > 1 and (self.dim == 1 or 0 in self.data.shape)
-        return RuntimeError if elsewhere else IndexError
+        # PyTorch checks indices at several places in its code; two of them raise RuntimeError.
+        is_runtime_error = self.data.rank > 1 and (self.dim == 1 or 0 in self.data.shape)
+        return RuntimeError if is_runtime_error else IndexError
 
     @property
     def output(self) -> TensorType:
-        """Data's sizes, with the number of indices at dim."""
         sizes = self.data.shape
         return TensorType((*sizes[: self.dim], self._count, *sizes[self.dim + 1 :]) if sizes else (), self.data.dtype)
 
@@ -101,10 +103,10 @@ class TorchIndexSelect(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchGather(TorchGatherProblem):
-    """output[c…] = data[c… with the coordinate along dim replaced by indices[c…]].
+    """output[c] = data[c with c[dim] replaced by indices[c]].
 
-    data, indices: of the same rank, where none counts as one; off dim, indices are no larger than data. Indices without elements
-    may have any shape. int32 or int64; negative ones are out of range. dim: stored from the front.
+    `data`, `indices`: of equal rank; rank 0 counts as rank 1. `indices`: int32 or int64, with at most data's sizes along other
+    dimensions than dim; any shape if it has no elements; negative indices are out of range. `dim`: stored as 0 or more.
     """
 
     data: TensorType
@@ -123,21 +125,19 @@ class TorchGather(TorchGatherProblem):
                 f"index has {self.indices.rank} dimensions and input {self.data.rank}, but gather takes equal numbers: "
                 "reshape or expand index"
             )
-        for axis, (size, own) in enumerate(zip(self.indices.shape, self.data.shape, strict=False)):
-            if axis != self.dim and size > own:
+        for axis, (size, most) in enumerate(zip(self.indices.shape, self.data.shape, strict=False)):
+            if axis != self.dim and size > most:
                 raise RuntimeError(
-                    f"index has size {size} in dimension {axis}, where input has {own}, but off dim ({self.dim}) gather takes at "
-                    f"most input's size: crop index to {own} there"
+                    f"index has size {size} in dimension {axis}, where input has {most}, but off dim ({self.dim}) gather takes "
+                    f"at most input's size: crop index to {most} there"
                 )
 
     @property
     def bad_index(self) -> type[Exception]:
-        """PyTorch raises no IndexError here."""
         return RuntimeError
 
     @property
     def output(self) -> TensorType:
-        """The sizes of indices."""
         return TensorType(self.indices.shape, self.data.dtype)
 
     @property
@@ -147,16 +147,17 @@ class TorchGather(TorchGatherProblem):
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, output = layouts
         data = at_least_1d(data)
-        fits = len(output.sizes) == len(data.sizes)  # else there is no element
-        steps = [0 if axis == self.dim else step for axis, step in enumerate(data.strides)] if fits else [0] * len(output.sizes)
-        return gathering(self, [data, indices, output], steps if output.sizes else (), indices.strides)
+        steps = [0] * len(output.sizes)
+        if len(output.sizes) == len(data.sizes):  # other ranks occur only without elements, or for rank 0
+            steps = [0 if axis == self.dim else step for axis, step in enumerate(data.strides)]
+        return gathering(self, [data, indices, output], steps, indices.strides)
 
 
 @dataclass(frozen=True)
 class TorchTake(TorchGatherProblem):
-    """output[i…] = data[indices[i…]], of data with one dimension: torch.take flattens its input.
+    """output[i…] = data[indices[i…]]. `data`: of rank 1, as torch.take flattens its input.
 
-    indices: of any rank, int64; negative ones count from the end.
+    `indices`: int64, of any rank; negative indices count from the end.
     """
 
     data: TensorType
@@ -176,7 +177,6 @@ class TorchTake(TorchGatherProblem):
 
     @property
     def output(self) -> TensorType:
-        """The sizes of indices."""
         return TensorType(self.indices.shape, self.data.dtype)
 
     @property
@@ -189,12 +189,12 @@ class TorchTake(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchTakeAlongDim(TorchGatherProblem):
-    """output[c…] = data[c… with the coordinate along dim replaced by indices[c…]], both broadcast to each other off dim.
+    """output[c] = data[c with c[dim] replaced by indices[c]], with data and indices broadcast along the other dimensions.
 
-    data, indices: of the same rank, 1 or more. int64; negative ones count from the end. dim: stored from the front.
+    `data`, `indices`: of equal rank, 1 or more. `indices`: int64; negative indices count from the end. `dim`: stored as 0 or
+    more.
 
-    torch.take_along_dim takes indices modulo the size along dim, so that none is out of range. No plan says that: this is what it
-    does with the remainders.
+    torch.take_along_dim takes indices modulo the size of dim. Plans have no remainders; the caller of this problem computes them.
     """
 
     data: TensorType
@@ -202,7 +202,7 @@ class TorchTakeAlongDim(TorchGatherProblem):
     dim: int
 
     name = "take_along_dim"
-    called = ("input", "indices")
+    pytorch_names = ("input", "indices")
     index_types = ("int64",)
 
     def __post_init__(self) -> None:
@@ -213,10 +213,10 @@ class TorchTakeAlongDim(TorchGatherProblem):
                 "reshape indices"
             )
         object.__setattr__(self, "dim", dim_of("dim", self.dim, self.data.rank, scalar=False))
-        for axis, (size, own) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
-            if axis != self.dim and size != own and 1 not in (size, own):
+        for axis, (size, data_size) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
+            if axis != self.dim and size != data_size and 1 not in (size, data_size):
                 raise RuntimeError(
-                    f"indices has size {size} in dimension {axis} and input {own}, but off dim ({self.dim}) they must be "
+                    f"indices has size {size} in dimension {axis} and input {data_size}, but off dim ({self.dim}) they must be "
                     "equal, or 1"
                 )
 
@@ -226,12 +226,10 @@ class TorchTakeAlongDim(TorchGatherProblem):
 
     @property
     def bad_index(self) -> type[Exception]:
-        """As gather's, which PyTorch makes of it."""
-        return RuntimeError
+        return RuntimeError  # PyTorch calls gather
 
     @property
     def output(self) -> TensorType:
-        """The sizes of both, broadcast; along dim, that of indices."""
         sizes = list(np.broadcast_shapes(self._off_dim(self.data), self._off_dim(self.indices)))
         sizes[self.dim] = self.indices.shape[self.dim]
         return TensorType(tuple(sizes), self.data.dtype)
@@ -245,12 +243,12 @@ class TorchTakeAlongDim(TorchGatherProblem):
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, _ = layouts
-        steps = [0 if axis == self.dim else step for axis, step in enumerate(broadcast(data))]
-        return gathering(self, layouts, steps, broadcast(indices))
+        steps = [0 if axis == self.dim else step for axis, step in enumerate(broadcast_strides(data))]
+        return gathering(self, layouts, steps, broadcast_strides(indices))
 
 
-def broadcast(layout: Layout) -> list[int]:
-    """The strides of a tensor whose dimensions of size 1 are repeated as often as is asked for."""
+def broadcast_strides(layout: Layout) -> list[int]:
+    """Return the strides for a broadcast: 0 for dimensions of size 1."""
     return [0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True)]
 
 
@@ -258,14 +256,14 @@ def broadcast(layout: Layout) -> list[int]:
 class TorchEmbedding(TorchGatherProblem):
     """output[i…, column] = data[indices[i…], column].
 
-    data: the weight, of rank 2. indices: of any rank, int32 or int64; negative ones are out of range.
+    `data`: PyTorch's weight, of rank 2. `indices`: int32 or int64, of any rank; negative indices are out of range.
     """
 
     data: TensorType
     indices: TensorType
 
     name = "embedding"
-    called = ("weight", "input")
+    pytorch_names = ("weight", "input")
 
     def __post_init__(self) -> None:
         if self.data.rank != 2:
@@ -274,12 +272,10 @@ class TorchEmbedding(TorchGatherProblem):
 
     @property
     def bad_index(self) -> type[Exception]:
-        """As index_select's along the first dimension, which PyTorch makes of it."""
-        return RuntimeError if 0 in self.data.shape else IndexError
+        return RuntimeError if 0 in self.data.shape else IndexError  # PyTorch calls index_select with dim 0
 
     @property
     def output(self) -> TensorType:
-        """The sizes of indices, and the columns."""
         return TensorType((*self.indices.shape, self.data.shape[1]), self.data.dtype)
 
     @property
@@ -290,12 +286,9 @@ class TorchEmbedding(TorchGatherProblem):
         return gather(self, layouts, 0, 0)
 
 
-# x[…] of a tensor: PyTorch's index expressions as problems.
-
-
 @dataclass(frozen=True)
 class TorchIndexing(AdvancedIndexing):
-    """An index expression with index tensors, in which PyTorch looks at no index where the output has no elements."""
+    """An index expression with index tensors. PyTorch does not check the indices if the output has no elements."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -303,15 +296,14 @@ class TorchIndexing(AdvancedIndexing):
 
     @property
     def out_of_bounds(self) -> OutOfBounds:  # type: ignore[override] # it follows from the output
-        """An error; without an output, nothing."""
         return OutOfBounds.PROMISE if 0 in self.output.shape else OutOfBounds.RAISE
 
 
 def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIndexing:
-    """The problem data[entries], as `indexing`, by PyTorch's rules.
+    """Return the problem of data[entries] by PyTorch's rules; see `indexing`.
 
-    An ellipsis parts no neighbours where it stands for nothing, and integers do not count as index tensors. Raises IndexError for
-    an index of a dimension of size 0; ValueError for a step below 1.
+    An ellipsis that covers no dimension does not separate index tensors, and integers do not count as index tensors. Raises
+    IndexError for indices into a dimension of size 0; ValueError for a step below 1.
     """
     check_data("Tensor.__getitem__", "input", data)
     for number, entry in enumerate(entries):
@@ -327,13 +319,13 @@ def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIn
 
 
 def _without_ellipses(rank: int, entries: Sequence[Entry]) -> list[Entry]:
-    """The entries with slices in the place of the first ellipsis; another one, at the end, stands for nothing."""
-    taken = sum(len(entry.shape) if isinstance(entry, Mask) else entry is not None and entry is not ... for entry in entries)
-    found: list[Entry] = []
+    """Return the entries with slices instead of ellipses. The first ellipsis covers all remaining dimensions."""
+    indexed = sum(len(entry.shape) if isinstance(entry, Mask) else entry is not None and entry is not ... for entry in entries)
+    result: list[Entry] = []
     for entry in entries:
-        if entry is ... and taken <= rank:
-            found += [slice(None)] * (rank - taken)
-            taken = rank
+        if entry is ... and indexed <= rank:
+            result += [slice(None)] * (rank - indexed)
+            indexed = rank
         else:
-            found.append(entry)
-    return found
+            result.append(entry)
+    return result

@@ -1,4 +1,4 @@
-"""From PyTorch's arguments to views: permute, transpose, expand, unfold, diagonal, as_strided; pixel_shuffle, pixel_unshuffle."""
+"""PyTorch's permute, transpose, expand, unfold, diagonal and as_strided as views; pixel_shuffle and pixel_unshuffle."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dmlgather.wording import counted
 
 
 class PixelProblem(Problem):
-    """What both have: blocks of elements move between channels, rows and columns, the last three dimensions."""
+    """Base of the pixel shuffles: blocks of elements move between channels, rows and columns, the last three dimensions."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
 
     def _check(self, argument: str, value: Any) -> int:
-        """The factor. RuntimeError below 1 and for less than three dimensions, ValueError where its square is too large."""
+        """Return the factor. Raise RuntimeError for a factor below 1 or a rank below 3, ValueError for a factor too large."""
         factor = integer(argument, value)
         check_data(self.name, "input", self.data)
         if self.data.rank < 3:
@@ -41,7 +41,7 @@ class PixelProblem(Problem):
 
 @dataclass(frozen=True)
 class PixelShuffle(PixelProblem):
-    """output[…, c, h · r + i, w · r + j] = data[…, (c, i, j), h, w], r being the upscale factor."""
+    """output[…, c, h · r + i, w · r + j] = data[…, (c, i, j), h, w], with r = upscale_factor."""
 
     data: TensorType
     upscale_factor: int
@@ -55,7 +55,6 @@ class PixelShuffle(PixelProblem):
 
     @property
     def output(self) -> TensorType:
-        """[…, channels / r², rows · r, columns · r]."""
         *batch, channels, rows, columns = self.data.shape
         factor = self.upscale_factor
         return TensorType((*batch, channels // factor**2, rows * factor, columns * factor), self.data.dtype)
@@ -68,7 +67,7 @@ class PixelShuffle(PixelProblem):
 
 @dataclass(frozen=True)
 class PixelUnshuffle(PixelProblem):
-    """output[…, (c, i, j), h, w] = data[…, c, h · r + i, w · r + j], r being the downscale factor."""
+    """output[…, (c, i, j), h, w] = data[…, c, h · r + i, w · r + j], with r = downscale_factor."""
 
     data: TensorType
     downscale_factor: int
@@ -83,7 +82,6 @@ class PixelUnshuffle(PixelProblem):
 
     @property
     def output(self) -> TensorType:
-        """[…, channels · r², rows / r, columns / r]."""
         *batch, channels, rows, columns = self.data.shape
         factor = self.downscale_factor
         return TensorType((*batch, channels * factor**2, rows // factor, columns // factor), self.data.dtype)
@@ -95,7 +93,7 @@ class PixelUnshuffle(PixelProblem):
 
 
 def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout]:
-    """Both tensors with the dimensions …, channel, row in the block, column in the block, row of blocks, column of blocks."""
+    """Return both layouts with the dimensions […, channel, row in block, column in block, block row, block column]."""
     rank = len(depth.sizes)
     channel, row, column = range(rank - 3, rank)
     channels, rows, columns = space.sizes[channel], depth.sizes[row], depth.sizes[column]
@@ -104,22 +102,19 @@ def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout
     return depth.split(channel, (channels, factor, factor)), split.permuted(order)
 
 
-# permute, transpose, expand, unfold, diagonal and as_strided: from PyTorch's arguments to the views that all dialects share.
-
-
 def permute(data: TensorType, dims: Any) -> TransposeView:
-    """The dimensions in another order. RuntimeError unless each is named once, IndexError for another one."""
+    """Return torch.permute. Raises RuntimeError if `dims` is not a permutation, IndexError for a dimension out of range."""
     check_data("permute", "input", data)
-    given = integers("dims", dims)
-    if len(given) != data.rank:
+    order = integers("dims", dims)
+    if len(order) != data.rank:
         raise RuntimeError(
-            f"dims is {given}, with {counted(len(given), 'dimension')}, but input has {data.rank}: expected each once"
+            f"dims is {order}, with {counted(len(order), 'dimension')}, but input has {data.rank}: expected each once"
         )
-    return TransposeView(data, dims_of("dims", given, data.rank))
+    return TransposeView(data, dims_of("dims", order, data.rank))
 
 
 def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
-    """Two dimensions exchanged. IndexError for another one."""
+    """Return torch.transpose. Raises IndexError for a dimension out of range."""
     check_data("transpose", "input", data)
     first, second = dim_of("dim0", dim0, data.rank), dim_of("dim1", dim1, data.rank)
     order = list(range(data.rank))
@@ -129,59 +124,64 @@ def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
 
 
 def expand(data: TensorType, size: Any) -> ExpandView:
-    """Dimensions of size 1 repeated, and new ones in front. -1 leaves a size as it is. RuntimeError for sizes that do not fit."""
+    """Return torch.Tensor.expand. A size of -1 keeps data's size. Raises RuntimeError for sizes that do not fit."""
     check_data("expand", "input", data)
-    given = integers("size", size)
-    new = len(given) - data.rank
+    requested = integers("size", size)
+    new = len(requested) - data.rank
     if new < 0:
         raise RuntimeError(
-            f"size is {given}, with {counted(len(given), 'dimension')}, but input has {data.rank}: expected as many, or more"
+            f"size is {requested}, with {counted(len(requested), 'dimension')}, but input has {data.rank}: expected as many, "
+            "or more"
         )
-    sizes = list(given)
-    for axis, wanted in enumerate(given):
+    sizes = list(requested)
+    for axis, count in enumerate(requested):
         if axis < new:
-            if wanted < 0:
-                raise RuntimeError(f"size[{axis}] is {wanted}, but it is of a new dimension: expected 0 or more")
+            if count < 0:
+                raise RuntimeError(f"size[{axis}] is {count}, but it is of a new dimension: expected 0 or more")
             continue
-        own = data.shape[axis - new]
-        if wanted == -1:
-            sizes[axis] = own
-        elif wanted != own and (own != 1 or wanted < 0):
+        data_size = data.shape[axis - new]
+        if count == -1:
+            sizes[axis] = data_size
+        elif count != data_size and (data_size != 1 or count < 0):
             raise RuntimeError(
-                f"size[{axis}] is {wanted}, but dimension {axis - new} of input has size {own}: expected that size or -1"
-                + (", or 0 or more" if own == 1 else "")
+                f"size[{axis}] is {count}, but dimension {axis - new} of input has size {data_size}: expected that size or -1"
+                + (", or 0 or more" if data_size == 1 else "")
             )
     return ExpandView(data, tuple(sizes))
 
 
 def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedView:
-    """Windows of `size` elements along a dimension, `step` apart; the elements of a window are a new last dimension.
+    """Return torch.Tensor.unfold: windows of `size` elements along a dimension, `step` apart, in a new last dimension.
 
-    RuntimeError for a size above the dimension's or below 0, and for a step below 1; IndexError for another dimension.
+    Raises RuntimeError for a size below 0 or above the dimension's, and for a step below 1; IndexError for a dimension out of
+    range.
     """
     check_data("unfold", "input", data)
-    axis, count, apart = dim_of("dimension", dimension, data.rank), integer("size", size), integer("step", step)
+    axis, count, distance = dim_of("dimension", dimension, data.rank), integer("size", size), integer("step", step)
     if count < 0:
         raise RuntimeError(f"size is {count}, expected 0 or more")
-    own = data.shape[axis] if data.rank else 1
-    if count > own:
-        raise RuntimeError(f"size is {count}, but dimension {axis} has size {own}: expected at most that")
-    if apart < 1:
-        raise RuntimeError(f"step is {apart}, expected 1 or more")
+    data_size = data.shape[axis] if data.rank else 1
+    if count > data_size:
+        raise RuntimeError(f"size is {count}, but dimension {axis} has size {data_size}: expected at most that")
+    if distance < 1:
+        raise RuntimeError(f"step is {distance}, expected 1 or more")
     if not data.rank:
         return StridedView(data, (count,), (1,))
     sizes, strides = list(data.shape), list(packed_strides(data.shape))
-    windows = (own - count) // apart + 1
-    between = strides[axis] * apart if windows > 1 else 0  # a step that is not made may be wider than an address
+    windows = (data_size - count) // distance + 1
+    window_stride = strides[axis] * distance if windows > 1 else 0  # unused for one window; it may exceed 64 bits
     return StridedView(
-        data, (*sizes[:axis], windows, *sizes[axis + 1 :], count), (*strides[:axis], between, *strides[axis + 1 :], strides[axis])
+        data,
+        (*sizes[:axis], windows, *sizes[axis + 1 :], count),
+        (*strides[:axis], window_stride, *strides[axis + 1 :], strides[axis]),
     )
 
 
 def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> StridedView:
-    """The diagonal of two dimensions, as a new last one. offset: above the main one, or below where it is negative.
+    """Return torch.diagonal: the diagonal of two dimensions, as a new last dimension.
 
-    IndexError for another dimension, RuntimeError where both are one.
+    `offset`: above the main diagonal, or below it if negative. Raises IndexError for a dimension out of range, RuntimeError for
+    equal dimensions.
     """
     check_data("diagonal", "input", data)
     shift = integer("offset", offset)
@@ -202,8 +202,9 @@ def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) ->
 
 
 def as_strided(data: TensorType, size: Any, stride: Any, storage_offset: Any = 0) -> StridedView:
-    """Elements storage_offset + i · stride of data, which is packed: a tensor's storage. RuntimeError for strides below 0, for
-    sizes or an offset below 0, and for elements outside.
+    """Return torch.as_strided. `data`: the storage, packed.
+
+    Raises RuntimeError for sizes, strides or an offset below 0, and for elements outside the storage.
     """
     check_data("as_strided", "input", data)
     sizes, strides, start = integers("size", size), integers("stride", stride), integer("storage_offset", storage_offset)

@@ -1,4 +1,4 @@
-"""PyTorch's windows: narrow, select, slice, split, chunk, tensor_split, flip; and roll, which is several."""
+"""PyTorch's narrow, select, slice, split, chunk, tensor_split and flip as slices; roll as several slices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dmlgather.torch.problems.arguments import MOST, check_data, dim_of, dims_of
 from dmlgather.wording import counted
 
 MOST_SECTIONS = 2**31 - 1
-"""The parts that tensor_split makes at most: no memory holds more."""
+"""Limit of the parts of tensor_split, so that their list fits into memory."""
 
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
-    """Element `index` of dimension `dim`, which the output does not have. IndexError for another dimension or index."""
+    """Return torch.select. Raises IndexError for a dimension or index out of range."""
     check_data("select", "input", data)
     if not data.rank:
         raise IndexError("input has no dimensions, but select takes one away: reshape it to (1,)")
@@ -34,14 +34,12 @@ def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
         raise IndexError(
             f"index is {position}, which is out of range for dimension {axis} of size {size}: valid indices are {valid}"
         )
-    kept = tuple(each for each in range(data.rank) if each != axis)
-    return BasicIndexing(data, _along(data, axis, Window(position % size, 1, 1)), kept)
+    kept = tuple(dimension for dimension in range(data.rank) if dimension != axis)
+    return BasicIndexing(data, _windows(data, axis, Window(position % size, 1, 1)), kept)
 
 
 def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
-    """`length` elements of dimension `dim` from `start` on. RuntimeError for a length that does not fit, IndexError for another
-    dimension or start.
-    """
+    """Return torch.narrow. Raises RuntimeError for a length that does not fit, IndexError for a dim or start out of range."""
     check_data("narrow", "input", data)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but narrow takes a part of one: reshape it to (1,)")
@@ -58,42 +56,42 @@ def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
             f"start {first} and length {count} end behind dimension {axis}, which has size {size}: expected a length of at most "
             f"{size - first}"
         )
-    return SliceView(data, _along(data, axis, Window(first, count, 1)))
+    return SliceView(data, _windows(data, axis, Window(first, count, 1)))
 
 
 def _start(value: Any) -> int:
-    """A start, which may be a tensor. RuntimeError, as PyTorch, for a tensor that is no integer."""
+    """Return narrow's start, an integer or a tensor. Raise RuntimeError, like PyTorch, for another tensor."""
     if hasattr(value, "shape") and not is_integer(value):
         raise RuntimeError(f"start is {value!r}, expected an integer or a tensor of one, without dimensions")
     return integer("start", value)
 
 
 def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> SliceView:
-    """data[start:end:step] along `dim`, with start and end clamped. RuntimeError for a step below 1."""
+    """Return data[start:end:step] along `dim`, with start and end clamped. Raises RuntimeError for a step below 1."""
     check_data("slice", "input", data)
     if not data.rank:
         raise IndexError("input has no dimensions, but slice takes a part of one: reshape it to (1,)")
     axis = dim_of("dim", dim, data.rank)
     first = 0 if start is None else integer("start", start)
     last = MOST if end is None else integer("end", end)
-    apart = integer("step", step)
-    if apart < 1:
-        raise RuntimeError(f"step is {apart}, expected 1 or more: flip the dimension for a negative one")
-    taken = window(data.shape[axis], first, last, apart)
-    # A window of one element needs no step, and PyTorch takes steps that no address can have.
-    return SliceView(data, _along(data, axis, taken if taken.count > 1 else Window(taken.start, taken.count, 1)))
+    distance = integer("step", step)
+    if distance < 1:
+        raise RuntimeError(f"step is {distance}, expected 1 or more: flip the dimension for a negative one")
+    sliced = window(data.shape[axis], first, last, distance)
+    # The step of a single element has no effect, but may be too large for a 64-bit stride: replace it by 1.
+    return SliceView(data, _windows(data, axis, sliced if sliced.count > 1 else Window(sliced.start, sliced.count, 1)))
 
 
 def flip(data: TensorType, dims: Any) -> SliceView:
-    """Data with dimensions reversed. IndexError for another dimension, RuntimeError for one named twice."""
+    """Return torch.flip. Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension."""
     check_data("flip", "input", data)
-    reversed_ = dims_of("dims", integers("dims", dims), data.rank)
+    flipped = dims_of("dims", integers("dims", dims), data.rank)
     sizes = enumerate(data.shape)
-    return SliceView(data, tuple(Window(n - 1, n, -1) if axis in reversed_ and n else Window.whole(n) for axis, n in sizes))
+    return SliceView(data, tuple(Window(n - 1, n, -1) if axis in flipped and n else Window.whole(n) for axis, n in sizes))
 
 
 def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """At most `chunks` parts of equal sizes, but for the last. RuntimeError for fewer than one."""
+    """Return torch.chunk. Raises RuntimeError for fewer than one chunk."""
     count = integer("chunks", chunks)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but chunk divides one: reshape it to (1,)")
@@ -103,26 +101,26 @@ def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
     size = data.shape[axis]
     if not size:
         return _parts("chunk", data, axis, [(0, 0)] * count)
-    each = -(-size // count)
-    return _parts("chunk", data, axis, [(first, min(first + each, size)) for first in range(0, size, each)])
+    part_size = -(-size // count)
+    return _parts("chunk", data, axis, [(first, min(first + part_size, size)) for first in range(0, size, part_size)])
 
 
 def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Parts of a size, the last one smaller, or of the sizes in a list. RuntimeError for sizes that do not fit."""
-    whole = is_integer(split_size_or_sections)
-    name = "split_size" if whole else "split_sizes"
-    sizes = (integer(name, split_size_or_sections),) if whole else integers(name, split_size_or_sections)
+    """Return torch.split. Raises RuntimeError for sizes that do not fit."""
+    is_single = is_integer(split_size_or_sections)
+    name = "split_size" if is_single else "split_sizes"
+    sizes = (integer(name, split_size_or_sections),) if is_single else integers(name, split_size_or_sections)
     if not data.rank:
         raise RuntimeError("tensor has no dimensions, but split divides one: reshape it to (1,)")
     axis = dim_of("dim", dim, data.rank)
     size = data.shape[axis]
-    if any(each < 0 for each in sizes):
+    if any(part_size < 0 for part_size in sizes):
         raise RuntimeError(f"{name} is {split_size_or_sections}, expected sizes of 0 or more")
-    if whole:
-        (each,) = sizes
-        if not each and size:
+    if is_single:
+        (part_size,) = sizes
+        if not part_size and size:
             raise RuntimeError(f"split_size is 0, but dimension {axis} has size {size}: expected 1 or more")
-        bounds = [(first, min(first + each, size)) for first in range(0, size, each)] if size else [(0, 0)]
+        bounds = [(first, min(first + part_size, size)) for first in range(0, size, part_size)] if size else [(0, 0)]
     else:
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
         if sum(sizes) != size:
@@ -132,58 +130,54 @@ def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[
 
 
 def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """So many parts whose sizes differ by at most 1, or the parts before, between and behind indices, as NumPy's array_split."""
-    given = _numbers(indices_or_sections)
+    """Return torch.tensor_split, which has the rules of NumPy's array_split."""
+    sections = _as_integers(indices_or_sections)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but tensor_split divides one: reshape it to (1,)")
     axis = dim_of("dim", dim, data.rank)
     size = data.shape[axis]
-    if is_integer(given):
-        count = integer("sections", given)
+    if is_integer(sections):
+        count = integer("sections", sections)
         if not 1 <= count <= MOST_SECTIONS:
             raise RuntimeError(f"sections is {count}, expected 1 … {MOST_SECTIONS}")
-        each, more = divmod(size, count)
-        ends = [(number + 1) * each + min(number + 1, more) for number in range(count)]
+        part_size, larger_parts = divmod(size, count)  # the first parts have one element more
+        ends = [(number + 1) * part_size + min(number + 1, larger_parts) for number in range(count)]
     else:
-        ends = [*integers("indices", given), size]
+        ends = [*integers("indices", sections), size]
     windows = [window(size, first, last, 1) for first, last in zip([0, *ends], ends, strict=False)]
-    return _parts("tensor_split", data, axis, [(each.start, each.start + each.count) for each in windows])
+    return _parts("tensor_split", data, axis, [(part.start, part.start + part.count) for part in windows])
 
 
-def _numbers(given: Any) -> Any:
-    """What tensor_split is given, a tensor as a list or an integer. RuntimeError, as PyTorch, for another tensor."""
-    if not hasattr(given, "shape") or isinstance(given, np.generic):
-        return given
-    if not str(given.dtype).endswith("int64") or "uint64" in str(given.dtype):
-        raise RuntimeError(f"indices_or_sections has type {given.dtype}, but tensor_split takes int64")
-    if len(given.shape) > 1:
-        raise RuntimeError(f"indices_or_sections has shape {list(given.shape)}, but tensor_split takes one dimension or none")
-    return given.tolist()
+def _as_integers(sections: Any) -> Any:
+    """Return a tensor as an integer or a list, other arguments unchanged. Raise RuntimeError, like PyTorch, for other tensors."""
+    if not hasattr(sections, "shape") or isinstance(sections, np.generic):
+        return sections
+    if not str(sections.dtype).endswith("int64") or "uint64" in str(sections.dtype):
+        raise RuntimeError(f"indices_or_sections has type {sections.dtype}, but tensor_split takes int64")
+    if len(sections.shape) > 1:
+        raise RuntimeError(f"indices_or_sections has shape {list(sections.shape)}, but tensor_split takes one dimension or none")
+    return sections.tolist()
 
 
-def _along(data: TensorType, axis: int, taken: Window) -> tuple[Window, ...]:
-    """A window of one dimension, and the others whole."""
-    return tuple(taken if each == axis else Window.whole(size) for each, size in enumerate(data.shape))
+def _windows(data: TensorType, axis: int, part: Window) -> tuple[Window, ...]:
+    """Return the window `part` for one axis, and whole windows for the others."""
+    return tuple(part if dimension == axis else Window.whole(size) for dimension, size in enumerate(data.shape))
 
 
 def _parts(operation: str, data: TensorType, axis: int, bounds: Sequence[tuple[int, int]]) -> tuple[SliceView, ...]:
-    """A slice for each part of the dimension, from its first element to the one behind its last."""
     check_data(operation, "input", data)
-    return tuple(SliceView(data, _along(data, axis, Window(first, last - first, 1))) for first, last in bounds)
-
-
-# roll: a tensor in two windows of each rolled dimension, which change places.
+    return tuple(SliceView(data, _windows(data, axis, Window(first, end - first, 1))) for first, end in bounds)
 
 
 @dataclass(frozen=True)
 class RolledPart:
-    """A window of the data, and the place in the result where it begins, per dimension."""
+    """One part of roll: a slice of the data, and its start in the result, per dimension."""
 
     problem: SliceView
     start: tuple[int, ...]
 
     def plan(self) -> IndexPlan:
-        """The copy of this part, from a packed tensor into a packed tensor of the same sizes."""
+        """Return the plan that copies this part from packed data into a packed result."""
         whole = self.problem.data.layout
         sizes = self.problem.output.shape
         part = Layout(sizes, whole.strides, whole.address(self.start) if 0 not in sizes else 0, whole.extent)
@@ -194,10 +188,9 @@ class RolledPart:
 class Rolling:
     """torch.roll: element i of a dimension is element (i - shift) modulo its size.
 
-    No single plan says this. It is a copy of each part, two for each rolled dimension, or a chain of views.
+    One plan cannot express this. It is either several copies (`parts`), two per rolled dimension, or a chain of views (`chain`).
 
-    data: as it is rolled, with one dimension where no dims are given. shifts: for each dimension, from 0 on and below its size;
-    0 where it is not rolled. shape: of the result.
+    `data`: flattened if roll has no dims. `shifts`: per dimension, 0 … size - 1. `shape`: of the result.
     """
 
     data: TensorType
@@ -208,34 +201,38 @@ class Rolling:
 
     @property
     def output(self) -> TensorType:
-        """As the input."""
+        """The type of the result."""
         return TensorType(self.shape, self.data.dtype)
 
     @property
     def parts(self) -> tuple[RolledPart, ...]:
-        """The parts; together they write each element of the result once."""
-        ends = [
+        """The parts, which together write each element of the result once."""
+        pieces = [  # per dimension, pairs of a window of data and its start in the result
             ((Window(size - shift, shift, 1), 0), (Window(0, size - shift, 1), shift)) if shift else ((Window.whole(size), 0),)
             for size, shift in zip(self.data.shape, self.shifts, strict=True)
         ]
         return tuple(
-            RolledPart(SliceView(self.data, tuple(taken for taken, _ in part)), tuple(start for _, start in part))
-            for part in product(*ends)
+            RolledPart(SliceView(self.data, tuple(window for window, _ in part)), tuple(start for _, start in part))
+            for part in product(*pieces)
         )
 
     def problems(self) -> Iterator[Problem]:
-        """`chain` as a chain of problems, from the input's shape to the result's, with reshapes where shapes differ."""
-        now = self.output
+        """Yield `chain` with reshapes between views whose shapes differ, and to the result's shape."""
+        current = self.output
         for problem in self.chain():
-            if problem.data != now:
-                yield ReshapeView(now, problem.data.shape)
+            if problem.data != current:
+                yield ReshapeView(current, problem.data.shape)
             yield problem
-            now = problem.output
-        if now != self.output:
-            yield ReshapeView(now, self.shape)
+            current = problem.output
+        if current != self.output:
+            yield ReshapeView(current, self.shape)
 
     def chain(self) -> Iterator[Problem]:
-        """Views, each over the packed elements that the one before wrote: each rolled dimension twice, then a window of both."""
+        """Yield views, each of which reads the packed output of the one before.
+
+        For each rolled dimension, one view repeats it twice, and the next takes a window of both copies. For example, abcd rolled
+        by 1: abcdabcd, and 4 elements from element 3 on: dabc.
+        """
         dtype, sizes = self.data.dtype, self.data.shape
         if not any(self.shifts):
             yield ReshapeView(self.data, sizes)
@@ -248,14 +245,14 @@ class Rolling:
 
 
 def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
-    """torch.roll. shifts, dims: an integer or equally many; without dims, one shift rolls the flattened data.
+    """Return torch.roll. `shifts`, `dims`: integers, or sequences of equal length; without dims, data is flattened.
 
-    RuntimeError for unequal numbers, IndexError for another dimension.
+    Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
     """
     check_data("roll", "input", data)
-    by = (integer("shifts", shifts),) if is_integer(shifts) else shifts
-    along = (integer("dims", dims),) if is_integer(dims) else () if dims is None else dims
-    counts, axes = integers("shifts", by), integers("dims", along)
+    shift_list = (integer("shifts", shifts),) if is_integer(shifts) else shifts
+    dim_list = (integer("dims", dims),) if is_integer(dims) else () if dims is None else dims
+    counts, axes = integers("shifts", shift_list), integers("dims", dim_list)
     if not counts:
         raise RuntimeError("shifts has no entries, expected one or more")
     if not axes and len(counts) == 1:
@@ -263,9 +260,9 @@ def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
         return Rolling(TensorType((count,), data.dtype), (counts[0] % count if count else 0,), data.shape)
     if len(counts) != len(axes):
         raise RuntimeError(f"shifts has {counted(len(counts), 'entry')} and dims {len(axes)}: expected equally many")
-    found = [0] * data.rank
-    if 0 not in data.shape:  # as PyTorch, which then looks at no dimension
+    totals = [0] * data.rank
+    if 0 not in data.shape:  # PyTorch does not check dims of an empty tensor
         for number, (count, axis) in enumerate(zip(counts, axes, strict=True)):
             dim = dim_of(f"dims[{number}]", axis, data.rank, scalar=False)
-            found[dim] = (found[dim] + count) % data.shape[dim]
-    return Rolling(data, tuple(found), data.shape)
+            totals[dim] = (totals[dim] + count) % data.shape[dim]
+    return Rolling(data, tuple(totals), data.shape)

@@ -16,7 +16,7 @@ from dmlgather.backends import reference
 from dmlgather.backends.cuda.arguments import CONSTANTS, CONSTANTS_OFFSET, POINTERS
 from dmlgather.backends.cuda.driver import kernel_source, unit_source
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.launch import SHARED_BYTES, UNASKED_SHARED, Launch
+from dmlgather.backends.cuda.launch import DEFAULT_SHARED, SHARED_BYTES, Launch
 from dmlgather.backends.cuda.variants import Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import PlanBuffers
@@ -120,7 +120,7 @@ class Placed:
             [buffer for buffer in (self.data, self.indices, self.out, word, table) if buffer is not None and buffer.size],
             block=launch.block,
             shared_bytes=launch.shared_bytes,
-            shared_limit=SHARED_BYTES if launch.variant.opts_in else UNASKED_SHARED,
+            shared_limit=SHARED_BYTES if launch.variant.opts_in else DEFAULT_SHARED,
         )
 
 
