@@ -224,7 +224,7 @@ def test_the_traceback_of_an_internal_error(
     def fails(*_: object) -> CheckedModel:
         raise ZeroDivisionError("x / 0")
 
-    monkeypatch.setattr(file_check, "_onnx", fails)
+    monkeypatch.setattr(file_check, "_check_onnx", fails)
     monkeypatch.setenv("DMLGATHER_DEBUG", "1" if debugged else "")
     first, _ = check_paths([_folder_of(tmp_path, _gathers())]).files
     assert ("Traceback" in capsys.readouterr().err) is debugged
