@@ -35,6 +35,15 @@ def threads() -> int:
     return min(int(number), cpus())
 
 
+DEBUG = "DMLGATHER_DEBUG"
+"""Environment variable that shows tracebacks of unexpected errors."""
+
+
+def is_debugged() -> bool:
+    """Return True if DMLGATHER_DEBUG is set."""
+    return bool(os.environ.get(DEBUG))
+
+
 def is_pure() -> bool:
     """Return True if DMLGATHER_PURE is 1: NumPy then runs every plan. SettingError for an invalid value."""
     value = os.environ.get("DMLGATHER_PURE", "")

@@ -53,7 +53,9 @@ _SAVE = "write it in binary form, onnx.save(onnx.load({0}, format='%s'), 'MODEL.
 ONNX = Format(
     _message({1: _VARINT, 7: _BYTES}, dict.fromkeys((2, 3, 4, 6, 8, 14, 20, 25, 26), _BYTES) | {5: _VARINT}),
     "an ONNX model",
-    "check and explain take it, and compare FILE --against {0} compares with it",
+    "two ONNX models are compared by running both in onnxruntime on the same inputs, with "
+    "onnxruntime.InferenceSession({0}).run(None, INPUTS); check and explain take it, and compare FILE --against {0} compares a "
+    "DxDispatch model or descriptors with it",
 )
 """The format of files whose name ends in .onnx."""
 

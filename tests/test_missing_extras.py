@@ -140,6 +140,22 @@ def all_of(extra: str) -> set[str]:
     return found
 
 
+def test_moving_to_a_gpu_without_cupy() -> None:
+    """An array of the host is moved before anything is compiled; the error is that of a GPU that is missing."""
+    code = """
+import sys; sys.modules["cupy"] = None
+import numpy as np
+import dmlgather as dg
+try:
+    dg.onnx.gather(np.zeros((3, 4), "f4"), np.array([1]), device="cuda")
+except dg.DeviceError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "driver" in done.stdout or "cupy" in done.stdout
+
+
 def test_the_tests_of_a_gpu_bring_no_nvrtc_beside_cupys() -> None:
     """CuPy loads the newest NVRTC, and a driver of CUDA 12 refuses what NVRTC 13 makes. The other tests need one without CuPy."""
     (installed,) = re.findall(r"^ *ci/setup (\S+) \"\$extra\"$", (ROOT / "ci" / "gpu").read_text(), re.MULTILINE)
@@ -166,8 +182,9 @@ def test_the_hook_of_the_page_installs_what_the_extras_do() -> None:
 
 
 def test_env_shows_every_package_of_the_extras() -> None:
-    from dmlgather.cli.env import OPTIONAL
+    from dmlgather.cli.env import OPTIONAL, environment
 
+    assert "onnxruntime" in environment()["packages"]  # which translate runs
     shown = {name.replace("_", "-") for name in OPTIONAL}
     assert shown == set().union(*(extras()[name] for name in ("onnx", "openvino", "jax", "torch", "dask")))
     assert all(name.replace("_", "-") in extras()[extra] for name, extra in OPTIONAL.items())

@@ -260,7 +260,9 @@ def _summary(report: CheckReport) -> str:
         verdict_counts = ", ".join(
             verdicts.described(name) for name, number in verdicts.counts.items() if number or name != "unreached"
         )
-        parts.append(f"{counted(nodes, 'node')} ({verdict_counts})")
+        summaries = [file.provider for file in report.files if file.provider is not None]
+        provided = f"; {summaries[0].provider}: {type(summaries[0]).total(summaries).text}" if summaries else ""
+        parts.append(f"{counted(nodes, 'node')} ({verdict_counts}{provided})")
     open_causes = [cause for file in report.files for cause in file.causes if cause.standing is FindingStatus.OPEN]
     severities = {Severity.ERROR: summary.errors, Severity.WARNING: summary.warnings, Severity.NOTE: summary.notes}
     if summary.problems:

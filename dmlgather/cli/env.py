@@ -31,6 +31,9 @@ OPTIONAL = {
 }
 """Optional package -> the extra that installs it."""
 
+JUDGE = "onnxruntime"
+"""The package that runs ONNX models for `translate` and `compare`; no extra has it."""
+
 
 def env(as_json: AsJson = False, output: JsonFile = None) -> int:
     """Show versions, CPU engine, GPU, driver and NVRTC, and what is missing to run on a GPU. Include it in bug reports."""
@@ -64,7 +67,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": {"name": processor(), "cpus": cpus()},
         "engine": _engine(),
-        "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
+        "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL, JUDGE)},
         "cupy": _packages(*(wheel.package for wheel in wheels.WHEELS), wheels.SOURCES),
         "nvrtc": nvrtc or _packages(*(wheel.nvrtc for wheel in wheels.WHEELS)),
         "driver": {"cuda": driver.cuda, "error": driver.error},
@@ -123,7 +126,8 @@ def _rows(details: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("processor", f"{details['processor']['name']}, {counted(details['processor']['cpus'], 'CPU')}"))
     rows.append(("engine", details["engine"]))
     for name, version in details["packages"].items():
-        rows.append((name, version or f"not installed: {installing(OPTIONAL[name])}"))
+        command = installing(OPTIONAL[name]) if name in OPTIONAL else f"pip install {name}"
+        rows.append((name, version or f"not installed: {command}"))
     no_package = "no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit"
     rows.append(("cupy", details["cupy"] or f"not installed: {installing(extra)}"))
     rows.append(("nvrtc", details["nvrtc"] or (no_package if details["cupy"] else "not installed: it comes with CuPy")))

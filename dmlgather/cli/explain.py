@@ -88,7 +88,7 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
     from dmlgather.onnx_checking.checked_model import Verdict
     from dmlgather.onnx_checking.sizes.expressions import WORD
-    from dmlgather.wording import amount
+    from dmlgather.wording import amount, printable
 
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
@@ -112,9 +112,18 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     if node.verdict is Verdict.UNREACHED:
         return ExplainedNode(node, None, "no run of the model reaches it")
     unknown = list(dict.fromkeys(_unknown_sizes(node.inputs))) or [*_unknown_sizes(node.outputs)]
-    named = [size for size in unknown if WORD.fullmatch(size) and not size.startswith(INFERRED) and "[" not in size]
-    remedy = (STATED if named else DECLARED).format((named or unknown)[0])
-    return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: state the sizes in the model, {remedy}")
+    made = {printable(name): maker for each in node.conditions for name, maker in each.makers.items() if maker.from_data}
+    counts = [f"{size} is {made[size].text}, which only a run shows" for size in unknown if size in made]
+    open_ = [size for size in unknown if size not in made]
+    named = [size for size in open_ if WORD.fullmatch(size) and not size.startswith(INFERRED) and "[" not in size]
+    way = STATED if named else DECLARED
+    others = f", then on FIXED.onnx for {' and '.join(named[1:])}" if named[1:] else ""
+    stated = (
+        [f"state {'the others' if counts else 'the sizes'} in the model, {way.format((named or open_)[0])}{others}"]
+        if open_
+        else []
+    )
+    return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {'; '.join([*counts, *stated])}")
 
 
 def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:

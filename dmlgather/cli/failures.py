@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -12,11 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 
 from dmlgather.cli import UNREAD, discard
+from dmlgather.host import DEBUG, is_debugged
 from dmlgather.output import flush
 from dmlgather.wording import printable
-
-DEBUG = "DMLGATHER_DEBUG"
-"""Environment variable that makes the command print tracebacks."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """The exception of Typer for invalid arguments. Its name differs between versions of Typer."""
@@ -57,7 +54,7 @@ def failed(error: BaseException) -> int:
     """Report a failure in one line, and return the exit code."""
     if isinstance(error, BrokenPipeError | SystemExit):  # SystemExit: from Typer, if the pipe breaks while it writes help
         return UNREAD
-    if os.environ.get(DEBUG):
+    if is_debugged():
         traceback.print_exception(error)
     say(f"dmlgather: {describe(error)}")
     return 2
@@ -82,6 +79,6 @@ def describe(error: BaseException) -> str:
             return f"out of memory: {error}" if str(error) else "out of memory"
         case RecursionError():
             return "the input is nested too deeply"
-    hint = "" if os.environ.get(DEBUG) else f"; set {DEBUG}=1 for a traceback and please report it"
+    hint = "" if is_debugged() else f"; set {DEBUG}=1 for a traceback and please report it"
     summary = " ".join(str(error).split())
     return f"internal error: {type(error).__name__}: {summary[:500]}{hint}"

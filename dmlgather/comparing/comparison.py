@@ -24,7 +24,7 @@ from dmlgather.comparing.hypotheses import POISON
 from dmlgather.comparing.mismatches import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.directml.elements import dtype_of, elements
-from dmlgather.model_formats import recognised
+from dmlgather.model_formats import ONNX, recognised
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
@@ -213,6 +213,8 @@ def compare(
     if len(inputs) == 1 and is_model(inputs[0]):
         if buffers or not (devices is out_of_bounds is against is None) or FeatureLevel.parse(level) != FeatureLevel.LEVEL_6_4:
             raise TypeError("an ONNX model in the place of inputs takes no devices, level, out_of_bounds, buffers or against")
+        if is_model(desc) and not isinstance(desc, str | PathLike):
+            raise TypeError(f"what is compared is {ONNX.what}: {ONNX.remedy.format('MODEL')}")
         from dmlgather.dialects.programs import read_program
         from dmlgather.differential import check_agreement
 

@@ -32,6 +32,8 @@ def numpy_type(data_type: Any) -> np.dtype[Any]:
         data_type = getattr(ml_dtypes, data_type, data_type)
     if data_type is None:  # NumPy would return float64
         raise TypeError("no data type")
+    if isinstance(data_type, str) and data_type == "float":
+        raise TypeError("float is float32 in ONNX and PyTorch, and float64 in NumPy: write 'float32' or 'float64'")
     if isinstance(data_type, str) and data_type == "string":  # ONNX's and OpenVINO's name
         data_type = object
     dtype: np.dtype[Any] = np.dtype(data_type)

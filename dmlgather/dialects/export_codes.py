@@ -64,6 +64,7 @@ _ROWS = (
         "[SHAPES]; [IR] Graphs",
     ),
     Code("EXP308", "a size that follows from sizes of inputs should not be stated as a number", _WARNING, "[SHAPES]"),
+    Code("EXP309", "the operator set should have a version that ONNX has released", _WARNING, "[ONNX]; [IR] Operator sets"),
 )
 
 CODES = {row.code: row for row in _ROWS}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -16,10 +16,10 @@ from dmlgather.dialects.descriptor_problem import DescriptorProblem
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import TensorType
 from dmlgather.differential.judges import CannotRunError, Judge, RaisedError, broken, judges, read_model
-from dmlgather.differential.matching import Matched, MismatchError, matched
+from dmlgather.differential.matching import Matched, MismatchError, OtherValuesError, matched
 from dmlgather.differential.positions import decoded, element
 from dmlgather.differential.reference_run import ReferenceRun
-from dmlgather.differential.trials import Arrays, Trials
+from dmlgather.differential.trials import RANDOM_DRAWS, Arrays, Trials
 from dmlgather.plan import unravel
 from dmlgather.wording import alternatives, counted, shortened
 
@@ -139,10 +139,12 @@ def check_agreement(
     proto, loaded = read_model(model)
     said = broken(proto)
     if said is not None:
-        return Agreement((), difference=f"onnx's checker refuses the model: {said}")
+        return Agreement((), remarks=(f"onnx's checker refuses the model: {said}",))
     try:
         pair = matched(graph, proto, buffers=_is_described(graph), initial=initial or {})
     except MismatchError as error:
+        return Agreement((), remarks=(str(error),))
+    except OtherValuesError as error:
         return Agreement((), difference=str(error))
     names = {*graph.inputs, *graph.outputs, *(name for step in graph.steps for name in step.outputs)}
     size = sum(prod(graph.types[name].shape) for name in names)
@@ -193,13 +195,28 @@ class _Check:
                         remarks.append(f"{judge.name} cannot run it: {error}")
                         continue
                     if found is not None:
-                        return self._result(left, remarks, found)
+                        return self._result(left, [*remarks, *self._of_indices_in_range(judge, draw)], found)
                 if isinstance(expected, list):
                     self.elements += sum(array.size for array in expected)
             self.index_values += sum(array.size for array in draw.values())
             if not left:
                 break
         return self._result(left, remarks, None)
+
+    def _of_indices_in_range(self, judge: Judge, draw: Arrays) -> Iterator[str]:
+        """Yield a remark where a draw with an index out of range shows a difference, and draws in range show none."""
+        if self.trials.are_in_range(draw):
+            return
+        draws = [self.trials.in_range() for _ in range(min(RANDOM_DRAWS, self.trials.most_draws))]
+        for indices, (number, data) in product(draws, enumerate(self.trials.data())):
+            expected = self.program({**indices, **data, **self.pair.known})
+            try:
+                if self._compared(judge, indices, data, expected, exact=number < self.trials.positions.digits) is not None:
+                    return
+            except CannotRunError:
+                return
+        count = counted(sum(array.size for indices in draws for array in indices.values()), "index value")
+        yield f"here an index is out of range; {count} in range were tried as well, and no difference was found"
 
     def _result(self, left: Sequence[Judge], remarks: Sequence[str], found: Counterexample | str | None) -> Agreement:
         names = tuple(judge.name for judge in left)

@@ -22,6 +22,10 @@ class MismatchError(ValueError):
     """Inputs or outputs of a model do not belong to those of a program; the message says which."""
 
 
+class OtherValuesError(ValueError):
+    """A model holds other values than a program starts with; the message says for which input."""
+
+
 @dataclass(frozen=True)
 class Matched:
     """How inputs and outputs belong together.
@@ -57,7 +61,7 @@ class Matched:
 
 
 def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[str, NDArray[Any]]) -> Matched:
-    """Return it, or raise MismatchError. Names decide where the model has them, else the order.
+    """Return it, or raise MismatchError or OtherValuesError. Names decide where the model has them, else the order.
 
     buffers, initial: as of `check_agreement`.
     """
@@ -76,7 +80,9 @@ def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[st
     for name in missing:
         if labels[name] not in initial:
             raise MismatchError(
-                f"the model has no input {labels[name]!r}: its inputs are {', '.join(map(repr, theirs)) or 'none'}"
+                f"the model has no input {labels[name]!r}: its inputs are {', '.join(map(repr, theirs)) or 'none'}. Name the one "
+                f"that belongs to it {labels[name]!r}, or compare the part of the model that has "
+                f"{counted(len(graph.inputs), 'input')} (onnx.utils.extract_model): where no name is the same, the order counts"
             )
         known[name] = initial[labels[name]]
         remarks.append(f"the model holds {labels[name]!r} as a constant: compared for its initial values alone")
@@ -152,7 +158,7 @@ def _stated(value: Any, own: TensorType, buffers: bool) -> TensorType:
 
 
 def _check_default(name: str, default: Any, initial: NDArray[Any]) -> None:
-    """Raise MismatchError where the value that a model has for an input that is not given is not the initial one."""
+    """Raise OtherValuesError where the value that a model has for an input that is not given is not the initial one."""
     import onnx
 
     held = onnx.numpy_helper.to_array(default).reshape(-1)
@@ -160,7 +166,7 @@ def _check_default(name: str, default: Any, initial: NDArray[Any]) -> None:
     if held.dtype != wanted.dtype and held.dtype.kind in "iu":
         wanted = wanted.astype(held.dtype)
     if (held.dtype, held.tobytes()) != (wanted.dtype, wanted.tobytes()):
-        raise MismatchError(f"what the model holds for its input {name!r} are not the initial values of the other program")
+        raise OtherValuesError(f"what the model holds for its input {name!r} are not the initial values of the other program")
 
 
 def _other_type(label: str, own: TensorType, other: TensorType) -> str:

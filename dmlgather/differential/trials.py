@@ -119,11 +119,20 @@ class Trials:
         """Yield the indices of all inputs that are looked up, by name: in range; edges that raise nothing and edges that do, in
         turns; then random ones.
         """
-        yield self._drawn(self._inside)
+        yield self.in_range()
         for pair in zip_longest(self._at_edges(), self._beyond()):
             yield from (each for each in pair if each is not None)
         for turn in range(RANDOM_DRAWS if self.ranges else 0):
             yield self._drawn(lambda one, turn=turn: self._mixed(one, (0.1, 0.5)[turn % 2]))
+
+    def in_range(self) -> Arrays:
+        """Return random indices in range, of all inputs that are looked up."""
+        return self._drawn(self._inside)
+
+    def are_in_range(self, draw: Arrays) -> bool:
+        """Return True if each index of a draw is in range for every lookup."""
+        pairs = ((draw[name].reshape(-1)[one.elements], one) for name, ranges in self.ranges.items() for one in ranges)
+        return all(bool(((indices >= one.low) & (indices <= one.high)).all()) for indices, one in pairs)
 
     def _at_edges(self) -> Iterator[Arrays]:
         for turn in range(max((len(one.edges) for each in self.ranges.values() for one in each), default=0)):

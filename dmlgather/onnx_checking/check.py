@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from dmlgather.dialects.export_codes import CODES
-from dmlgather.directml import FeatureLevel, Finding
+from dmlgather.directml import FeatureLevel, Finding, Severity
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.export import broken_rule
 from dmlgather.onnx.problems.node_reading import INPUTS
-from dmlgather.onnx.problems.operator_versions import BOUNDS, since_of
+from dmlgather.onnx.problems.operator_versions import BOUNDS, DOMAINS, NEWEST_OPSET, since_of
 from dmlgather.onnx_checking.checked_model import (
     CheckedModel,
     CheckedNode,
     CheckedTensor,
     Provider,
     ProviderNode,
+    ProviderVerdict,
     SizeCondition,
     SizeMaker,
     Verdict,
@@ -28,11 +29,11 @@ from dmlgather.onnx_checking.conflicts import conflicts, reconciled
 from dmlgather.onnx_checking.contradictions import finding_of
 from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNode, NodeValue, find_nodes
 from dmlgather.onnx_checking.provider.kernels import check_level
-from dmlgather.onnx_checking.provider.verdicts import provided
+from dmlgather.onnx_checking.provider.verdicts import Provided, provided
 from dmlgather.onnx_checking.reading.file import read_model
 from dmlgather.onnx_checking.related_operators import related_among
 from dmlgather.onnx_checking.unknown_inputs import undefined_name
-from dmlgather.onnx_checking.verdicts import Judgement, for_shape_computation, judge
+from dmlgather.onnx_checking.verdicts import WRONG, Judgement, for_shape_computation, judge
 from dmlgather.package import missing_extra
 from dmlgather.wording import printable
 
@@ -69,7 +70,11 @@ def check_model(
         return CheckedModel(str(path), problems=(FileProblem(file=str(path), message=message),))
     findings = [
         *_graph_findings(contents),
-        *((node.place, finding) for node, judgement in judgements for finding in judgement.findings),
+        *(
+            (node.place, _of_provider(finding, from_provider, node.place))
+            for node, judgement in judgements
+            for finding in judgement.findings
+        ),
         *conflicts(judgements, sizes),
         *(from_provider.findings if from_provider else ()),
     ]
@@ -88,6 +93,18 @@ def check_model(
     )
 
 
+ON_CPU = (ProviderVerdict.TYPE, ProviderVerdict.SHAPE, ProviderVerdict.FOLDED)
+"""Verdicts of a provider with which DirectML does not run a node, and the session and its runs go well."""
+
+
+def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
+    """Return the finding about a node, as a note where the provider runs the node without DirectML."""
+    node = found.nodes.get(place) if found else None
+    if node is None or node.verdict not in ON_CPU or finding.severity is not Severity.ERROR or finding.code in WRONG:
+        return finding
+    return finding.model_copy(update={"severity": Severity.NOTE})
+
+
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
     """Yield findings that are not about judged nodes, each with its place: graphs without inferred shapes, undefined names,
     nodes that break their operator's schema, contradictory types.
@@ -100,6 +117,18 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
                 expected="a model whose shapes ONNX can infer",
                 got=reason,
                 remedy="correct the model, or declare the types of its values in value_info; only these are known",
+            ),
+        )
+    opset = max((version for domain, version in contents.opsets.items() if domain in DOMAINS), default=0)
+    if opset > NEWEST_OPSET:
+        yield (
+            "",
+            CODES["EXP309"].finding(
+                "opset_import",
+                expected=f"at most {NEWEST_OPSET}, the newest version that is known here",
+                got=f"{opset}: the nodes are checked by the rules of version {NEWEST_OPSET}; onnxruntime refuses to load a model "
+                "of a version that it does not know",
+                remedy="export the model with an older version",
             ),
         )
     for place, name, reason in contents.undefined:

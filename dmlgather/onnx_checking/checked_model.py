@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.onnx_checking.related_operators import Relative
 from dmlgather.record import Record
+from dmlgather.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,6 +211,9 @@ class ProviderSummary(Record):
     either: int
     """Nodes whose device depends on the adapter."""
 
+    converted: int = 0
+    """Those of them that would be on DirectML with int32 indices, whatever the adapter."""
+
     cpu: int
     """Nodes on the CPU."""
 
@@ -226,10 +230,39 @@ class ProviderSummary(Record):
     """Nodes on DirectML whose results differ from the CPU's."""
 
     unclear: int
-    """Nodes on which the sources contradict each other."""
+    """Nodes on DirectML on which the sources contradict each other."""
 
     unknown: int
     """Nodes about which the model does not say enough."""
+
+    @classmethod
+    def of(cls, provider: Provider, counts: Mapping[str, int]) -> ProviderSummary:
+        """Return the summary with the text of its counts, by field."""
+        return cls(**counts, provider=provider, text=_provider_text(counts))
+
+    @classmethod
+    def total(cls, summaries: Sequence[ProviderSummary]) -> ProviderSummary:
+        """Return the sum of one or more summaries of a provider."""
+        names = cls.model_fields.keys() - {"provider", "text"}
+        return cls.of(summaries[0].provider, {name: sum(getattr(each, name) for each in summaries) for name in names})
+
+
+def _provider_text(counts: Mapping[str, int]) -> str:
+    """Return counts of `ProviderSummary` in a line; each node is counted once, and those in brackets are parts."""
+
+    def part(**words: str) -> str:
+        shown = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
+        return f" ({shown})" if shown else ""
+
+    on_device = f"{counted(counts['directml'], 'node')} on DirectML{part(differs='unlike the CPU', unclear='unclear')}"
+    if counts["either"]:
+        converted = part(converted="always with int32 indices")
+        on_device += f" and {counts['either']} where the adapter takes them{converted}"
+    if counts["parts"]:
+        on_device += f", in {counted(counts['parts'], 'part')} or more"
+    on_cpu = f"{counts['cpu']} on the CPU{part(shapes='of shapes')}"
+    rest = {"folded": "computed beforehand", "fails": "fails" if counts["fails"] == 1 else "fail", "unknown": "unknown"}
+    return ", ".join([on_device, on_cpu, *(f"{counts[name]} {what}" for name, what in rest.items() if counts[name])])
 
 
 class CheckedNode(Record):

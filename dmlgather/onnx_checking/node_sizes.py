@@ -47,13 +47,14 @@ def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number:
     """
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
+    typed = shapes.keys() >= node.arrays.keys()  # else symbols of bounds may have no value, and problem_of reads no bound
     for role, value in node.roles.items():
         is_array = role in node.arrays
         if is_array and role not in shapes and value.type.kind is not None:
             raise TypeError(f"{role} is a {value.type.kind}, not a tensor")
         is_known_array = role in shapes and value.type.dtype is not None
         tensors.append(TensorType(shapes[role], value.type.dtype) if is_known_array else None)  # type: ignore[arg-type] # it is known
-        bounds.append(None if is_array else _numbers(value, number))
+        bounds.append(_numbers(value, number) if typed and not is_array else None)
     return problem_of(node.proto, node.opset, tensors, bounds)
 
 

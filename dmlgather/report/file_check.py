@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from dmlgather.child_process import end, start_python
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.files import STREAMS
-from dmlgather.host import cpus
+from dmlgather.host import DEBUG, cpus, is_debugged
 from dmlgather.limits import DEFAULT, LimitError, Limits
 from dmlgather.onnx_checking.checked_model import CheckedModel, Provider
 from dmlgather.report.check_report import FileReport
@@ -59,8 +60,11 @@ def file_report(path: Path, level: FeatureLevel, options: CheckOptions) -> Check
     except RecursionError:
         message = "is nested too deeply"
     except Exception as error:  # one file must not prevent the report on the others
+        if is_debugged():
+            traceback.print_exception(error)
+        hint = "" if is_debugged() else f"; set {DEBUG}=1 for a traceback"
         summary = " ".join(str(error).split())[:500]
-        message = f"meets an internal error of dmlgather, please report it with the file: {type(error).__name__}: {summary}"
+        message = f"meets an internal error of dmlgather, please report it with the file: {type(error).__name__}: {summary}{hint}"
     return _unchecked(path, level, message), False
 
 

@@ -55,6 +55,12 @@ def test_errors_fail_the_check_and_what_is_not_clear_warns(command: Command) -> 
     assert "0x80070057" in command("check", "--provider", NAME, "--quiet", "fails.onnx").out
 
 
+def test_the_last_line_counts_all_nodes_of_the_provider(command: Command) -> None:
+    """Each node once: what is in brackets is a part of the number before."""
+    said = command("check", "--provider", NAME, *MODELS).err
+    assert f"; {NAME}: 2 nodes on DirectML (1 unclear), in 2 parts or more, 1 on the CPU (1 of shapes), 1 fails), 1 error" in said
+
+
 def test_json_has_it_and_obeys_the_schema(command: Command) -> None:
     report = _json(command, "--provider", NAME, *MODELS)
     jsonschema.validate(report, schema_of(Schema.REPORT), jsonschema.Draft202012Validator)

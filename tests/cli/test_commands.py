@@ -257,7 +257,7 @@ def test_a_setting_that_means_nothing_is_shown(command: Command, monkeypatch: py
     assert f"\ndmlgather: {name} is '{value}', expected " in f"\n{ended.err}"
     asked = command("env")
     assert asked.code == 0
-    assert f"engine     {name} is '{value}', expected " in asked.out
+    assert f"engine       {name} is '{value}', expected " in asked.out
 
 
 def test_env(command: Command) -> None:
@@ -266,10 +266,10 @@ def test_env(command: Command) -> None:
     assert found["gpu"]["usable"] == (not found["missing"])
     assert all(item["what"] and item["remedy"] for item in found["missing"])
     text = command("env").out
-    assert f"dmlgather  {dg.__version__}\n" in text
+    assert f"dmlgather    {dg.__version__}\n" in text
     assert text.count("\nmissing: ") == len(found["missing"])
     assert found["engine"] == engine.status()
-    assert f"engine     {engine.status()}\n" in text
+    assert f"engine       {engine.status()}\n" in text
 
 
 def _machine(monkeypatch: pytest.MonkeyPatch, driver: nvidia_driver.Driver, **packages: str) -> None:
@@ -289,10 +289,10 @@ def _told(command: Command) -> tuple[str, dict[str, Any]]:
 
 def test_env_says_where_nvrtc_comes_from(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     _machine(monkeypatch, nvidia_driver.Driver(None, (), "there is no NVIDIA driver"), cupy="14.2.0")
-    assert "nvrtc      no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit\n" in _told(command)[0]
+    assert "nvrtc        no package installed: the extras cuda12 and cuda13 have it, or a CUDA toolkit\n" in _told(command)[0]
     _machine(monkeypatch, nvidia_driver.Driver(None, (), "there is no NVIDIA driver"), cupy="14.2.0", nvidia_cuda_nvrtc="13.3.1")
     shown, found = _told(command)
-    assert "nvrtc      nvidia-cuda-nvrtc 13.3.1\n" in shown
+    assert "nvrtc        nvidia-cuda-nvrtc 13.3.1\n" in shown
     assert found["nvrtc"] == "nvidia-cuda-nvrtc 13.3.1"
 
 
@@ -316,7 +316,7 @@ def test_env_names_the_nvrtc_that_cupy_loads(
     monkeypatch.setattr(cuda_driver, "nvrtc", lambda: cuda_driver.Nvrtc(version, file))
     shown, found = _told(command)
     named = f"{version[0]}.{version[1]}" + (f", {file}" if file else "")
-    assert f"nvrtc      {named}\ndriver     CUDA 12.4\n" in shown
+    assert f"nvrtc        {named}\ndriver       CUDA 12.4\n" in shown
     assert (found["nvrtc"], found["gpu"]["usable"]) == (named, not missed)
     remedy = "pip uninstall nvidia-cuda-nvrtc, and pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)"
     assert found["missing"] == ([{"what": missed, "remedy": remedy}] if missed else [])
@@ -364,8 +364,8 @@ def test_env_names_the_extras_of_cupy_and_nvrtc(
     _machine(monkeypatch, nvidia_driver.Driver(cuda, (gpu,), None))
     told = command("env").out
     install = f"pip install 'cupy-cuda{extra}x[ctk]>=14' (dmlgather's extra cuda{extra})"
-    assert f"cupy       not installed: {install}\n" in told
-    assert "nvrtc      not installed: it comes with CuPy\n" in told
+    assert f"cupy         not installed: {install}\n" in told
+    assert "nvrtc        not installed: it comes with CuPy\n" in told
     assert told.endswith(f"\nmissing: CuPy\n    {install}\n")
 
 
@@ -374,7 +374,8 @@ def test_env_names_the_extra_of_a_missing_package(command: Command, monkeypatch:
     monkeypatch.setattr(env, "_version", lambda name: None if name == "lxml" else known(name))
     assert json.loads(command("env", "--json").out)["packages"]["lxml"] is None
     assert (
-        "lxml       not installed: pip install 'lxml>=5.3' 'ml-dtypes>=0.6' (dmlgather's extra openvino)\n" in command("env").out
+        "lxml         not installed: pip install 'lxml>=5.3' 'ml-dtypes>=0.6' (dmlgather's extra openvino)\n"
+        in command("env").out
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +64,7 @@ def test_each_known_node_is_explained(model: Path, command: Command) -> None:
     assert "--dim_param N" in entries["open"]["reason"]
     assert entries["dynamic"]["reason"].startswith("the model does not state starts: make 'q' a Constant")
     assert re.search(
-        r"must be known: state the sizes in the model, in value_info, or .*: \w+ has no name", entries["behind"]["reason"]
+        r"(\w+) must be known: \1 is a size that Slice 'dynamic' gives, which only a run shows$", entries["behind"]["reason"]
     )
     assert "multiples of 9" in entries["wrong"]["reason"]
 
@@ -136,6 +138,31 @@ def test_a_bound_that_is_a_size_must_be_known(tmp_path: Path, command: Command) 
     assert "--dim_param seq " in reasons["head"]
     assert reasons["both"].startswith("past + seq must be known: ")
     assert "--dim_param" not in reasons["both"]
+
+
+def test_a_size_that_a_run_decides_cannot_be_stated(tmp_path: Path, command: Command) -> None:
+    """The others are stated by onnxruntime's tool, a size at a time; the count is no size of an input, which it refuses."""
+    text = """agraph (float[B,S] X, float[S] mask) => (float[A,C] Z, float[8] Y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, float[8] table = {1,2,3,4,5,6,7,8}> {
+        nz = NonZero(mask) s = Shape(nz) n = Gather(s, one)
+        [some] Z = Slice(X, zero, n, one) [first] Y = Slice(table, zero, n) }"""
+    onnx.save(parsed(text), tmp_path / "model.onnx")
+    ended = command("explain", tmp_path / "model.onnx", "--json")
+    reasons = {entry["name"]: entry["reason"] for entry in json.loads(ended.out) if "reason" in entry}
+    (count,) = re.findall(r"(\w+) is the number", reasons["some"])
+    assert reasons["some"].startswith(
+        f"B and S and {count} must be known: {count} is the number of elements that NonZero 'NonZero_0' finds, which only a run "
+        "shows; state the others in the model, for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param B "
+    )
+    assert reasons["some"].endswith("MODEL.onnx FIXED.onnx, then on FIXED.onnx for S")
+    assert reasons["first"].endswith("NonZero 'NonZero_0' finds, which only a run shows")
+    fixed = [tmp_path / name for name in ("model.onnx", "b.onnx", "s.onnx")]
+    for name, before, after in zip("BS", fixed, fixed[1:], strict=False):
+        tool = [sys.executable, "-m", "onnxruntime.tools.make_dynamic_shape_fixed"]
+        subprocess.run([*tool, "--dim_param", name, "--dim_value", "8", str(before), str(after)], check=True)
+    ended = command("explain", fixed[-1], "--json")
+    reason = next(entry["reason"] for entry in json.loads(ended.out) if entry["name"] == "some")
+    assert re.fullmatch(r"\w+ must be known: \w+ is the number of elements that NonZero 'NonZero_0' finds, .*", reason)
 
 
 def test_what_cannot_be_understood_is_named(tmp_path: Path, command: Command) -> None:

@@ -215,3 +215,17 @@ def test_an_error_at_one_file_costs_no_other(
     assert says in first.problems[0].message
     assert "dispatchables" in str(second.problems[0])
     assert report.exit_code == 2
+
+
+@pytest.mark.parametrize("debugged", [False, True])
+def test_the_traceback_of_an_internal_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], debugged: bool
+) -> None:
+    def fails(*_: object) -> CheckedModel:
+        raise ZeroDivisionError("x / 0")
+
+    monkeypatch.setattr(file_check, "_check_onnx", fails)
+    monkeypatch.setenv("DMLGATHER_DEBUG", "1" if debugged else "")
+    first, _ = check_paths([_folder_of(tmp_path, _gathers())]).files
+    assert ("Traceback" in capsys.readouterr().err) is debugged
+    assert ("DMLGATHER_DEBUG=1" in first.problems[0].message) is not debugged

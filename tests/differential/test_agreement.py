@@ -61,11 +61,11 @@ def test_equal(what: Any, model: onnx.ModelProto) -> None:
     assert found.elements > 0
 
 
-DIFFERENT: dict[str, tuple[Any, onnx.ModelProto, str]] = {
+NOT_COMPARED: dict[str, tuple[Any, onnx.ModelProto, str]] = {
     "an input": (
         GATHER,
         gather("(float[5,4] data, int64[3] ids) => (float[3,4] output)", "output = Gather(data, ids)"),
-        "no input 'indices'",
+        "no input 'indices': its inputs are 'data', 'ids'. Name the one that belongs to it 'indices'",
     ),
     "an input more": (
         SLICE,
@@ -93,6 +93,25 @@ DIFFERENT: dict[str, tuple[Any, onnx.ModelProto, str]] = {
         ),
         "the model has 2 outputs, the other program 1",
     ),
+    "an illegal model": (
+        GATHER,
+        gather(TYPES, "output = Gather(data, nothing)"),
+        "onnx's checker refuses the model: Nodes in a graph",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_COMPARED)
+def test_what_does_not_belong_together_is_not_checked(name: str) -> None:
+    what, model, words = NOT_COMPARED[name]
+    found = dg.compare(what, model)
+    assert (found.verdict, found.judges, found.difference) == ("not checked", (), None)
+    assert not found
+    (remark,) = found.remarks
+    assert re.search(words, remark), remark
+
+
+DIFFERENT: dict[str, tuple[Any, onnx.ModelProto, str]] = {
     "an output's type": (
         GATHER,
         gather(TYPES.replace("(float[3,4]", "(double[3,4]"), "a = Gather(data, indices) output = Cast <to = 11> (a)"),
@@ -108,11 +127,6 @@ DIFFERENT: dict[str, tuple[Any, onnx.ModelProto, str]] = {
         gather("(int64[9] indices, int64[9] data) => (int64[9] output)", "output = Gather(indices, data)"),
         "the program",
     ),
-    "an illegal model": (
-        GATHER,
-        gather(TYPES, "output = Gather(data, nothing)"),
-        "onnx's checker refuses the model: Nodes in a graph",
-    ),
 }
 
 
@@ -123,6 +137,32 @@ def test_different(name: str) -> None:
     assert found.verdict == "different"
     assert not found
     assert re.search(words, str(found)), str(found)
+
+
+DESCRIBED = dg.onnx.to_directml(helper.make_node("Gather", ["data", "indices"], ["output"]), [(5, 4), (3,)], ["float32", "int64"])
+
+
+@pytest.mark.parametrize(
+    ("node", "in_range"),
+    [("output = Gather(data, indices)", True), ("b = Add(indices, indices) output = Gather(data, b)", False)],
+    ids=["out of range alone", "in range too"],
+)
+def test_a_difference_of_indices_out_of_range(node: str, in_range: bool) -> None:
+    """DirectML clamps an index for which ONNX has an error; the remark says if this is all."""
+    found = dg.compare(DESCRIBED, gather(nodes=node))
+    assert (found.verdict, len(found.remarks)) == ("different", int(in_range)), str(found)
+    assert [re.sub(r"\d+", "N", each) for each in found.remarks] == [
+        "here an index is out of range; N index values in range were tried as well, and no difference was found"
+    ] * in_range
+
+
+@pytest.mark.parametrize("one", [gather(), Path("one.onnx")], ids=["proto", "path"])
+def test_two_onnx_models(one: Any, tmp_path: Path) -> None:
+    """No program here runs the first one; what does is named."""
+    if isinstance(one, Path):
+        onnx.save(gather(), one := tmp_path / one)
+    with pytest.raises((TypeError, FileError), match=r"an ONNX model: two ONNX models are compared .*\.run\(None, INPUTS\)"):
+        dg.compare(one, gather())
 
 
 def test_another_type_of_indices() -> None:
@@ -146,7 +186,7 @@ def test_initial_values() -> None:
     wrong = [*values[:-1], 7.0]
     assert check_agreement(graph, folded(values, as_input=True), initial=initial).remarks == ()
     assert check_agreement(graph, folded(wrong, as_input=True))  # no values are known
-    assert check_agreement(graph, folded(values, as_input=False)).verdict == "different"
+    assert check_agreement(graph, folded(values, as_input=False)).verdict == "not checked"
     found = check_agreement(graph, folded(values, as_input=False), initial=initial)
     assert (found.verdict, found.remarks) == (
         "equal",
@@ -399,7 +439,11 @@ ROWS = dg.GatherOperatorDesc(
     [
         ("OutputTensor = Identity(found)", "float[6,4] OutputTensor", "equal"),
         ("wide = Cast<to = 11>(found) OutputTensor = Cast<to = 1>(wide)", "float[6,4] OutputTensor", "different"),  # quiet NaNs
-        ("size = Shape(found) OutputTensor = SequenceConstruct(found)", "seq(float[6,4]) OutputTensor", "different"),
+        (
+            "size = Shape(found) OutputTensor = SequenceConstruct(found)",
+            "seq(float[6,4]) OutputTensor",
+            "not checked, and a line",
+        ),
         (
             "n2 = Constant<value_ints = [4, 6]>() OutputTensor = Reshape(found, n2)",
             "float[4,6] OutputTensor",

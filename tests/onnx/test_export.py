@@ -114,6 +114,7 @@ def test_types_of_tensor_proto_are_taken_by_number() -> None:
         ({"dtypes": ["flaot32"]}, TypeError, "flaot32"),
         ({"dtypes": [99]}, TypeError, "'x' has type 99 in dtypes, which is no data type of ONNX"),
         ({"shapes": {"x": (5, 2), "e": (2,)}}, ValueError, r"'e' has shape \(2,\) in shapes, but the constant has \(1,\)"),
+        ({"dtypes": ["float"]}, TypeError, "'x' has type 'float' in dtypes: float is float32 in ONNX .* 'float32' or 'float64'"),
         ({"dtypes": {"x": "float32", "e": "int32"}}, ValueError, "'e' has type int32 in dtypes, but the constant has int64"),
         ({"dtypes": {"x": "float32", "e": "float64"}}, ValueError, "'e' has type float64 in dtypes, but the constant has int64"),
     ],

@@ -146,6 +146,14 @@ def test_no_level_is_named_where_none_takes_a_node() -> None:
     assert finding.remedy.endswith("; no feature level takes it as it is")
 
 
+def test_the_operator_named_is_the_one_that_the_level_named_uses() -> None:
+    """Batches of tuples of one component are GATHER_ELEMENTS at 2_1, and no GATHER_ND."""
+    case = nd(array("float32", 2, 6, 16), tuples((2, 3), 6), 1)
+    finding = refusal(case, "1_0")
+    assert facts(finding) == ("EXP106", "", "GATHER_ELEMENTS, which feature level 2_1 introduced", "feature level 1_0", "2_1")
+    assert isinstance(case.described("2_1"), dg.GatherElementsOperatorDesc)
+
+
 def test_batches_of_tuples_need_gather_nd1() -> None:
     case = nd(array("float32", 2, 3, 4, 5), tuples((2, 6), 3, 4), 1)
     expected = "1 batch, or tuples of 1 component in 1 dimension, at level 2_1, which has no BatchDimensionCount"

@@ -222,6 +222,18 @@ UNKNOWN = {
         "indices",
         "com.example",
     ),
+    "rank beside a bound of a shape": (
+        "agraph (float[4] X, float[N] m) => (float Z) <int64[1] b = {0}> { Y = com.example.What(X) e = Shape(m) "
+        "Z = Slice(Y, b, e) }",
+        "data",
+        "computed",
+    ),
+    "type alone beside a bound of a shape": (
+        "agraph (float[4] X, float[N] m) => (float[A,B] Z) <int64[1] b = {0}> { Y = com.example.What(X) e = Shape(m) "
+        "Z = Slice(Y, b, e) }",
+        "data",
+        "?[Y[0],Y[1]]",
+    ),
     "tuple length": ("agraph (float[4] X, int64[3,N] i) => (float Z) { Z = GatherND(X, i) }", "indices", "int64[3,N]"),
 }
 

@@ -4,18 +4,24 @@ reference evaluator.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import ModelProto, helper
+from onnx.checker import check_model
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 import dmlgather as dg
+from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
 from dmlgather.onnx_checking.checked_model import Verdict
 from tests.onnx_checking.following import ran
 from tests.onnx_checking.modelling import checked, only, parsed
+from tests.onnx_checking.provider.asking import asked
 
 X = np.arange(7, dtype=np.float32)
 
@@ -34,7 +40,7 @@ def _by_onnxruntime(model: ModelProto, feeds: dict[str, Any]) -> list[float] | N
 @pytest.mark.parametrize("sliced", [(-1, -1, "N"), (4, -1, "N"), (-2, -3, "7"), (-1, -1, "7")])
 def test_a_slice_backwards_to_the_greatest_integer(tmp_path: Path, end: int, dtype: str, sliced: tuple[int, int, str]) -> None:
     start, step, size = sliced
-    model, least = _reversed(start, end, step, size, dtype), int(np.iinfo(dtype).min)
+    model = _reversed(start, end, step, size, dtype)
     found = checked(tmp_path, model)
     (finding,) = found.findings
     assert (only(found).verdict, finding.code, finding.path) == (Verdict.REFUSED, "EXP102", "output.shape[0]")
@@ -43,10 +49,13 @@ def test_a_slice_backwards_to_the_greatest_integer(tmp_path: Path, end: int, dty
     (by_onnx,) = ReferenceEvaluator(model).run(None, {"x": X})
     assert isinstance(by_onnx, np.ndarray)
     assert by_onnx.tolist() == []
-    to_the_front = _reversed(start, least, step, size, dtype)
-    assert "write the least integer of its type as the end" in finding.remedy
+    (wanted,) = re.findall(r"^write (-\d+) as the end", finding.remedy)
+    to_the_front = _reversed(start, int(wanted), step, size, dtype)
     assert _by_onnxruntime(model, {"x": X}) == _by_onnxruntime(to_the_front, {"x": X}) == X[start::step].tolist()
     assert only(checked(tmp_path, to_the_front)).verdict is Verdict.TAKEN
+    (of_provider,) = (each for each in asked(tmp_path, model).findings if each.code == "ORT203")
+    assert of_provider.remedy.startswith(f"write {wanted} for the end")
+    assert not asked(tmp_path, to_the_front).findings
 
 
 @pytest.mark.parametrize(("end", "step"), [(2**31 - 2, -1), (2**31, -1), (2**63 - 2, -2), (6, -1), (0, 1)])
@@ -56,6 +65,70 @@ def test_other_empty_slices_are_empty_in_onnxruntime(tmp_path: Path, end: int, s
     assert finding.remedy.startswith("leave the node out")
     assert "onnxruntime" not in finding.remedy
     assert _by_onnxruntime(model, {"x": X}) == []
+
+
+IF = """g ({condition}float[4] x, int64[2] i) => (float[2] z) {constant} {{
+    [either] y = If(c) <then_branch = t () => (float[4] u) {{ u = Neg(x) }},
+                        else_branch = e () => ({kind}[4] v) {{ v = Cast<to = {to}>(x) }}>
+    z = Gather(y, i) }}"""
+
+
+@pytest.mark.parametrize(("to", "kind"), [(1, "float"), (7, "int64")])
+@pytest.mark.parametrize(("condition", "constant"), [("bool c, ", ""), ("", "<bool c = {1}>")], ids=["open", "constant"])
+def test_branches_of_other_data_types(tmp_path: Path, to: int, kind: str, condition: str, constant: str) -> None:
+    """onnxruntime refuses the model, also where one branch never runs."""
+    model = parsed(IF.format(condition=condition, constant=constant, to=to, kind=kind))
+    found = [finding for finding in checked(tmp_path, model).findings if finding.code == "EXP101"]
+    if to == 1:
+        onnxruntime.InferenceSession(model.SerializeToString())
+        assert not found
+        return
+    with pytest.raises(Fail, match="Mismatched tensor element type"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    assert [(each.subject, each.got) for each in found] == [
+        ("either", "output 'y' is int64 in else_branch and float in then_branch")
+    ]
+
+
+@pytest.mark.parametrize("nodes", ["y = Add(x, y) z = Gather(y, i)", "z = Gather(z, i)"])
+def test_a_node_that_reads_its_own_output(tmp_path: Path, nodes: str) -> None:
+    """No order of the nodes helps."""
+    model = parsed(f"g (float[4] x, int64[2] i) => (float[2] z) {{ {nodes} }}")
+    with pytest.raises(Fail, match="not acyclic"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    (finding,) = (each for each in checked(tmp_path, model).findings if each.code == "EXP304")
+    assert finding.got.endswith(", which is an output of the same node")
+    assert finding.remedy == "correct the name"
+
+
+def test_strings_are_no_error_where_the_provider_runs_them_on_the_cpu(tmp_path: Path) -> None:
+    model = parsed("g (string[4] x, int64[2] i) => (string[2] y) { y = Gather(x, i) }")
+    feeds = {"x": np.array(list("abcd"), object), "i": np.array([3, 0])}
+    found = ran(model, feeds)
+    assert found is not None
+    assert found["y"].tolist() == ["d", "a"]
+    assert [(each.code, str(each.severity)) for each in checked(tmp_path, model).findings] == [("EXP103", "error")]
+    assert [(each.code, str(each.severity)) for each in asked(tmp_path, model).findings] == [("EXP103", "note")]
+    wrong = parsed("g (string[4] x) => (string[1] y) <int64[1] i = {4}> { y = Gather(x, i) }")
+    assert "error" in [str(each.severity) for each in asked(tmp_path, wrong).findings if each.code == "EXP111"]
+
+
+@pytest.mark.parametrize("opset", [NEWEST_OPSET, NEWEST_OPSET + 1, 99])
+def test_an_operator_set_that_is_not_released(tmp_path: Path, opset: int) -> None:
+    model = parsed(
+        f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[4] x, int64[2] i) => (float[2] y) {{ y = Gather(x, i) }}'
+    )
+    found = checked(tmp_path, model)
+    assert only(found).verdict is Verdict.TAKEN
+    check_model(model)  # onnx takes any
+    if opset == NEWEST_OPSET:
+        onnxruntime.InferenceSession(model.SerializeToString())
+        assert not found.findings
+        return
+    with pytest.raises(Fail, match="released onnx opset versions"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    (finding,) = found.findings
+    assert (finding.code, finding.path, str(finding.severity)) == ("EXP309", "opset_import", "warning")
 
 
 def test_the_same_is_said_of_a_node() -> None:

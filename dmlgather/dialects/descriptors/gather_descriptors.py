@@ -67,10 +67,10 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
     size = indices.dims[-1].size
     if size == 0:
         return _repeated(data, indices, output, batch, level)
-    require(GATHER_ND, level)
     operator = GATHER_ND1 if level >= GATHER_ND1.introduced else GATHER_ND
     if operator is GATHER_ND and prod(data.sizes[:batch]) > 1:
         return _batched_elements(data, indices, output, batch, level)
+    require(GATHER_ND, level)
     if not fits(operator, level, data, indices, output):
         data, indices, output, batch = _merged_nd(data, indices, output, batch)
     tensors = tensor_descs(operator, level, data, output, indices)

@@ -251,6 +251,9 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
 """Ends of slices that, with a negative step, onnxruntime's CPU treats as the front of the axis. In ONNX, they are its end."""
 
+FRONT = -(2**31 - 1)
+"""End of a slice backwards that ONNX and all of onnxruntime's providers take for the front of the axis."""
+
 
 def _empty_output_remedy(problem: Problem, axis: int) -> str | None:
     """Return advice on a slice that is empty in ONNX, but not in onnxruntime; None for other problems."""
@@ -262,8 +265,8 @@ def _empty_output_remedy(problem: Problem, axis: int) -> str | None:
     if step > 0 or end not in TO_THE_FRONT:
         return None
     return (
-        f"write the least integer of its type as the end if the front of the axis is meant: onnxruntime's CPU takes {end} for it "
-        "where the step is negative, but by ONNX no elements are left, and then the node can be left out"
+        f"write {FRONT} as the end if the front of the axis is meant: onnxruntime's CPU takes {end} for it where the step is "
+        "negative, but by ONNX no elements are left, and then the node can be left out"
     )
 
 
@@ -280,5 +283,5 @@ def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
         bad_index.place,
         expected=bad_index.valid,
         got=str(bad_index.value),
-        remedy="correct the constant: ONNX refuses such an index when the node runs, and DirectML reads another element",
+        remedy="correct the constant: ONNX refuses such an index when the node runs, and a descriptor would clamp it",
     )

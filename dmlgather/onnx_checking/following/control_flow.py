@@ -58,6 +58,19 @@ def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) ->
         scope.learn_type(name, reduce(PartialType.joined, types))
 
 
+def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | None:
+    """Return in words which output of an If has another data type in each branch; None where there is none. ONNX and onnxruntime
+    refuse it, also where one branch never runs.
+    """
+    scopes = [inside[branch] for branch in BRANCHES if branch in inside] if node.op_type == "If" else []
+    for name, results in zip(node.output, zip(*(inner.results for inner in scopes), strict=False), strict=False):
+        types = [inner.type(result) for inner, result in zip(scopes, results, strict=True)]
+        names = [each.name for each in types]
+        if len(names) == 2 and None not in names and names[0] != names[1]:
+            return f"output {name!r} is {names[0]} in {BRANCHES[0]} and {names[1]} in {BRANCHES[1]}"
+    return None
+
+
 def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], list[PartialType]] | None:
     """Return the values and types of the outputs of a Loop whose condition is known in each iteration; None for others."""
     body = _body(node)

@@ -15,12 +15,12 @@ from dmlgather.onnx.problems.subgraphs import integers_of, operator_name, place_
 from dmlgather.onnx_checking.checked_model import SizeMaker
 from dmlgather.onnx_checking.contradictions import Contradiction
 from dmlgather.onnx_checking.following.constant_folding import computed_when_run
-from dmlgather.onnx_checking.following.control_flow import scan_body_types, taken_branch
+from dmlgather.onnx_checking.following.control_flow import differing_branches, scan_body_types, taken_branch
 from dmlgather.onnx_checking.following.node_requests import NodeRequests
 from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.following.propagation import Propagation
 from dmlgather.onnx_checking.following.runtime_types import learn_runtime_types, refuses
-from dmlgather.onnx_checking.following.scopes import Scope
+from dmlgather.onnx_checking.following.scopes import OWN, Scope
 from dmlgather.onnx_checking.following.size_makers import note_input_sizes, note_output_sizes
 from dmlgather.onnx_checking.reading.declarations import REPEATED
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
@@ -232,10 +232,10 @@ class _Visitor:
             is_judged, inside = key is None and in_family(node), dict[str, Scope]()
             if is_judged:
                 self._check_room(node, path, opset)
-                place, inputs = self._unique(place, index), _values(node.input, scope)
+                place, inputs = self._unique(place, index), _values(node.input, scope, node)
             else:
                 self.contents.others[printable(operator_name(node))] += 1
-                reasons = {name: reason for name in node.input if name and (reason := scope.undefined(name))}
+                reasons = {name: reason for name in node.input if name and (reason := _undefined(name, node, scope))}
                 self.contents.undefined += [(place, *pair) for pair in reasons.items()]
                 if opset is not None:
                     try:
@@ -246,6 +246,8 @@ class _Visitor:
                 if key is not None:
                     self._call(key, node, scope)
                 inside = self._inside(node, place, scope, opsets)
+                if opset is not None and (differing := differing_branches(node, inside)) is not None:
+                    self.contents.malformed.append((place, node, opset, differing))
             self.propagation.visit(node, opset, scope, inside)
             learn_runtime_types(node, opset, scope, inside, self.propagation)
             note_output_sizes(node, place, list(node.output), scope)
@@ -337,8 +339,14 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
     return opsets or ({"": 1} if ir_version < 3 else {})
 
 
-def _values(names: Iterable[str], scope: Scope) -> tuple[NodeValue, ...]:
+def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -> tuple[NodeValue, ...]:
+    """Return what is known of names. node: that reads them; None for its outputs."""
     return tuple(
-        NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), scope.undefined(name) if name else None)
+        NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names
     )
+
+
+def _undefined(name: str, node: NodeProto | None, scope: Scope) -> str | None:
+    reason = scope.undefined(name)
+    return OWN if reason is not None and node is not None and name in node.output else reason

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NOWHERE = "defined nowhere"
 """The reason why a name that no graph defines has no value."""
 
+OWN = "an output of the same node"
+"""Why a node cannot read a name that it defines itself."""
+
 MOST_FOLDED = 100
 """The most consecutive nodes that are followed to find out whether onnxruntime folds them."""
 

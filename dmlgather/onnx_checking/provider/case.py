@@ -136,6 +136,11 @@ class ProviderCase:
         return [name for name in dict.fromkeys(names) if name in ADAPTERS_TYPES]
 
     @property
+    def asks_for_indices(self) -> bool:
+        """Return True if the node needs something of the adapter only because its indices are int64, which ONNX lets be int32."""
+        return bool(self.asked) and self.data_type not in ADAPTERS_TYPES and self.operator != "GatherND"
+
+    @property
     def runs_on_device(self) -> bool:
         """Return True if DirectML runs the node, provided that the adapter has its types."""
         return self.placed.home is Home.DEVICE and self.has_kernel

@@ -9,6 +9,7 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.dialects.windows import window as onnx_window
 from dmlgather.directml import FeatureLevel, Finding, validate
 from dmlgather.directml.rules.rule import Fault
+from dmlgather.onnx.problems.export import FRONT
 from dmlgather.onnx.problems.partial_types import PartialType
 from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
 from dmlgather.onnx_checking.contradictions import numbers_may_be
@@ -185,7 +186,7 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
                 "ends",
                 expected="an end before the start: -(size + 1) or less to reverse the whole axis",
                 got=f"{each.end} with step {each.step}, which is empty in ONNX and in the provider, and a reversal on the CPU",
-                remedy=f"write -{HIGHEST} for the end, if the reversal is meant",
+                remedy=f"write {FRONT} for the end, if the reversal is meant",
             )
 
 
@@ -228,10 +229,10 @@ def _ends_at_lowest(case: ProviderCase) -> Iterator[Fault]:
         if isinstance(bounds.end, int) and bounds.end < LOWEST:
             yield Fault(
                 "ends",
-                expected=f"an end of -{HIGHEST} or more",
+                expected=f"an end of {FRONT} or more",
                 got=f"{bounds.end} with step {bounds.step}: the provider's source reads right, but four of onnxruntime's tests "
                 "with such an end are skipped for it",
-                remedy=f"write -{HIGHEST} for the end, with which no test is skipped, and compare with the CPU provider",
+                remedy=f"write {FRONT} for the end, with which no test is skipped, and compare with the CPU provider",
             )
 
 

@@ -20,7 +20,7 @@ from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, nu
 from dmlgather.onnx_checking.provider.rules import broken, stale
 from dmlgather.onnx_checking.reading.file import ModelFile
 from dmlgather.onnx_checking.verdicts import Judgement
-from dmlgather.wording import alternatives, counted, printable
+from dmlgather.wording import alternatives, printable
 
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
 
@@ -60,9 +60,11 @@ def provided(
     for key, case in cases.items():
         nodes[case.node.place], node_findings = _verdict(case, numbers.get(key), refused)
         findings += [(case.node.place, finding) for finding in node_findings]
+    asking = (case for case in cases.values() if nodes[case.node.place].verdict is _V.ADAPTER)
+    converted = sum(case.asks_for_indices for case in asking)
     places = {node.place for node in contents.nodes}
     findings += _others((each for each in contents.contradictions if each.place not in places), contents.runtime_types, placed)
-    return Provided(nodes, findings, _summary(list(nodes.values())))
+    return Provided(nodes, findings, _summary(list(nodes.values()), converted))
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
@@ -111,7 +113,8 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
     placement = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
     if case.asked:
         other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
-        text = f"the adapter decides on {alternatives(case.asked)}: {placement}; or {other}"
+        remedy = "; with int32 indices, no adapter lacks a type" if case.asks_for_indices else ""
+        text = f"the adapter decides on {alternatives(case.asked)}: {placement}; or {other}{remedy}"
         return _result(_V.ADAPTER, text, certainty, "[ORT-EP]", part=part, codes=codes), findings
     return _result(_V.SINGLE if case.cut else _V.FUSED, placement, certainty, "[ORT-PARTITION]", part=part), findings
 
@@ -174,13 +177,15 @@ def _others(
             yield contradiction.place, CODES["ORT102"].finding(**fault._asdict())
 
 
-def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
+def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
+    """Return the counts. converted: nodes of ADAPTER that need nothing of the adapter with int32 indices."""
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {
         "directml": sum(count_of[verdict] for verdict in running),
         "parts": len({node.part for node in nodes if node.part is not None}),
         "either": count_of[_V.ADAPTER],
+        "converted": converted,
         "cpu": count_of[_V.TYPE] + count_of[_V.SHAPE],
         "shapes": count_of[_V.SHAPE],
         "folded": count_of[_V.FOLDED],
@@ -189,23 +194,4 @@ def _summary(nodes: Sequence[ProviderNode]) -> ProviderSummary:
         "unclear": count_of[_V.UNCLEAR],
         "unknown": count_of[_V.UNKNOWN],
     }
-    return ProviderSummary(**counts, provider=Provider.ONNXRUNTIME_DIRECTML, text=_text(counts))
-
-
-def _text(counts: Mapping[str, int]) -> str:
-    on_device = f"{counted(counts['directml'], 'node')} on DirectML"
-    if counts["either"]:
-        on_device += f" and {counts['either']} where the adapter takes them"
-    if counts["parts"]:
-        on_device += f", in {counted(counts['parts'], 'part')} or more"
-    on_cpu = f"{counts['cpu']} on the CPU"
-    if counts["shapes"]:
-        on_cpu += f" ({counts['shapes']} of shapes)"
-    rest = {
-        "folded": "computed beforehand",
-        "differs": "unlike the CPU",
-        "unclear": "unclear",
-        "fails": "fails" if counts["fails"] == 1 else "fail",
-        "unknown": "unknown",
-    }
-    return ", ".join([on_device, on_cpu, *(f"{counts[name]} {text}" for name, text in rest.items() if counts[name])])
+    return ProviderSummary.of(Provider.ONNXRUNTIME_DIRECTML, counts)

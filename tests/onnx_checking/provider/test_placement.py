@@ -64,7 +64,8 @@ CASES: dict[str, tuple[str, str, ProviderVerdict, str]] = {
     "bfloat16": ("bfloat16[4] x, int64[2] i", "z = Gather(x, i)", V.TYPE, "no kernel for type bfloat16"),
     "bool": ("bool[4] x, int32[2] i", "z = Gather(x, i)", V.FUSED, "fused"),
     "double": ("double[4] x, int32[2] i", "z = Gather(x, i)", V.ADAPTER, "decides on double: fused"),
-    "64 bits in the indices": ("float[4] x, int64[2] i", "z = Gather(x, i)", V.ADAPTER, "decides on int64: fused"),
+    "64 bits in the indices": ("float[4] x, int64[2] i", "z = Gather(x, i)", V.ADAPTER, "or CPU; with int32 indices"),
+    "64 bits in the data too": ("int64[4] x, int64[2] i", "z = Gather(x, i)", V.ADAPTER, "decides on int64: fused"),
     "64 bits in the bounds": ("float[4] x", "z = Slice(x, one, two)", V.FUSED, "fused"),
     "blocks of 16 bits": ("int16[1,4,2,2] x", "z = DepthToSpace<blocksize = 2>(x)", V.FUSED, "fused"),
 }
@@ -89,6 +90,18 @@ def test_where_a_node_runs(tmp_path: Path, case: str) -> None:
     assert node.certainty is Certainty.READ
     assert not codes(found)
     assert (node.part is None) is (verdict in (V.SHAPE, V.TYPE))
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_int32_indices_where_they_help(tmp_path: Path, kind: str) -> None:
+    """ONNX has no GatherND with int32 indices; and data of 64 bits need the adapter anyway."""
+    nodes = "a = Gather(x, i) b = GatherElements(x, i) d = Gather(y, i) z = Concat<axis = 0>(a, b)"
+    model = parsed(f"g (float[4] x, double[4] y, {kind}[2] i) => (float[4] z, double[2] d) {{ {nodes} }}")
+    counts = summary(asked(tmp_path, model))
+    assert (counts.directml, counts.either, counts.converted) == ((2, 1, 0) if kind == "int32" else (0, 3, 2))
+    assert ("(2 always with int32 indices)" in counts.text) is (kind == "int64")
+    model = parsed("g (float[4] x, int64[2,1] i) => (float[2] z) { z = GatherND(x, i) }")
+    assert (summary(asked(tmp_path, model)).either, summary(asked(tmp_path, model)).converted) == (1, 0)
 
 
 PARTS = {

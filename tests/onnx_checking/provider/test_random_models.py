@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -56,5 +57,7 @@ def test_what_is_computed_beforehand_is_folded(tmp_path: Path) -> None:
         on_device = [node for node in nodes.values() if node.part is not None]
         assert counts.parts == len({node.part for node in on_device}) == max((node.part or 0 for node in on_device), default=0)
         assert sum((counts.directml, counts.either, counts.cpu, counts.folded, counts.fails, counts.unknown)) == len(nodes)
+        outside = re.sub(r"\(.*?\)|in \d+ parts? or more", "", counts.text)
+        assert sum(map(int, re.findall(r"\d+", outside.replace("DirectML", "")))) == len(nodes), counts.text
     assert met.keys() >= {V.SHAPE, V.ADAPTER}
     assert compared > DRAWN // 2
