@@ -487,7 +487,7 @@ def test_a_broken_order_is_noticed(
 FORGETFUL: dict[str, tuple[Any, str, Any]] = {
     "views are dropped": (streams, "keep", lambda number, view: None),
     "the queue forgets": (streams.Kept, "add", lambda self, key, event, views: None),
-    "events count as passed": (streams.Kept, "_taken", lambda self: [self._queues.clear()]),
+    "events count as passed": (streams.Kept, "_pop_done", lambda self: [self._queues.clear()]),
 }
 
 
