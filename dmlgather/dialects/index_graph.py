@@ -43,7 +43,8 @@ class Elementwise:
             return inputs[0].astype(self.dtype)
         with np.errstate(all="ignore"):
             result = ELEMENTWISE[self.operator](*inputs)
-        array: NDArray[Any] = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy's functions return scalars for arrays of rank 0
+        # NumPy's functions return scalars for arrays of rank 0.
+        array: NDArray[Any] = np.asarray(result) if isinstance(result, np.generic) else result
         return array.astype(self.dtype)
 
 
