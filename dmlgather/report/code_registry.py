@@ -11,7 +11,7 @@ from dmlgather.directml import codes as directml
 from dmlgather.directml.codes import Code
 from dmlgather.files import read_text, shipped
 from dmlgather.onnx_checking.provider import codes as provider
-from dmlgather.report.rule_examples import example_model, written_out
+from dmlgather.report.rule_examples import written_out
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
 """All codes, those of providers last."""
@@ -69,8 +69,7 @@ def explanation(code: str) -> str:
     Heading, severity and source are left out. The wheel carries the pages.
     """
     page = PAGES[code[:3]]
-    section = _sections(page)[code]
-    return written_out(section, example_model(read_text(shipped(page)))) if code.startswith("DML") else section
+    return written_out(_sections(page)[code], read_text(shipped(page)))
 
 
 def documents(code: str) -> dict[str, str]:

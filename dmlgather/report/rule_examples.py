@@ -1,4 +1,4 @@
-"""Examples in docs/findings.md: each rule has a diff, which stands for a failing and a fixed document."""
+"""Examples in the pages about findings: each rule has a diff, which stands for a failing and a fixed document."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ def example_model(page: str) -> str:
     return match[1]
 
 
-def written_out(section: str, model: str) -> str:
-    """Return a section with each diff replaced by its failing and its fixed document.
+def written_out(section: str, page: str) -> str:
+    """Return a section of `page` with each diff replaced by its failing and its fixed document.
 
-    A diff that begins with "{" has all lines of a descriptor or file. Any other diff applies to `model`: each line replaces the
-    model's line with the same key or command.
+    A diff that begins with "{" or "<" has all lines of a descriptor, file or ONNX model. Any other diff applies to the page's
+    example model: each line replaces the model's line with the same key or command.
     """
 
     def documents(match: re.Match[str]) -> str:
-        failing, fixed = (_document(match["lines"], sign, model) for sign in "-+")
+        language = "onnx" if match["lines"].lstrip(" +-").startswith("<") else "json"
+        failing, fixed = (f"```{language}\n{_document(match['lines'], sign, page)}```" for sign in "-+")
         level = f" at feature level {match['level']}" if match["level"] else ""
-        return f"Fails{level}:\n\n```json\n{failing}```\n\nFixed:\n\n```json\n{fixed}```"
+        return f"Fails{level}:\n\n{failing}\n\nFixed:\n\n{fixed}"
 
     return _DIFF.sub(documents, section)
 
 
-def _document(diff: str, sign: str, model: str) -> str:
+def _document(diff: str, sign: str, page: str) -> str:
     lines = [line[1:] for line in diff.splitlines() if line[0] in (" ", sign)]
-    if not lines[0].startswith("{"):
+    if not lines[0].startswith(("{", "<")):
         changed = {_key(line): line for line in lines}
-        lines = [changed.pop(_key(line), line) for line in model.splitlines()]
+        lines = [changed.pop(_key(line), line) for line in example_model(page).splitlines()]
         if changed:
             raise ValueError(f"the example model has no line like {min(changed.values())!r}")
     return "".join(f"{line}\n" for line in lines)

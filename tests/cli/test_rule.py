@@ -42,7 +42,7 @@ def test_a_code_is_explained_with_its_examples(folder: Path, command: Command) -
 def test_every_code_is_explained(command: Command) -> None:
     """As its page does: the page's own text, word for word, without the heading and the line of severity and source.
 
-    Of a diff of DirectML's rules, both documents are printed.
+    Both documents of a diff are printed.
     """
     names = {"DML": "findings", "EXP": "expressing", "ORT": "onnxruntime-findings"}
     pages = {start: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for start, name in names.items()}
@@ -52,13 +52,15 @@ def test_every_code_is_explained(command: Command) -> None:
         assert set(data["documents"]) == set(re.findall(r"\[([A-Z0-9-]+)\]", row.source))
         section = pages[code[:3]].partition(f"\n## {code} ")[2].partition("\n## ")[0]
         text = section.partition("\n\n")[2].partition("\n\n")[2].strip()
-        if code.startswith("DML"):
+        if "```diff\n" in text:
             words, _, diff = text.removesuffix("\n```").partition("```diff\n")
-            shown, *documents = re.split(r"(?:Fails.*|Fixed):\n\n```json\n", data["explanation"])
+            shown, *documents = re.split(r"(?:Fails.*|Fixed):\n\n```(?:json|onnx)\n", data["explanation"])
             assert shown == re.sub(r"At feature level \d_\d:\n\n", "", words)
             for sign, document in zip("-+", documents, strict=True):
                 lines = [line[1:] for line in diff.splitlines() if line[0] in (" ", sign)]
-                assert "\n".join(lines) in document or (not lines[0].startswith("{") and set(lines) <= set(document.splitlines()))
+                assert "\n".join(lines) in document or (
+                    not lines[0].startswith(("{", "<")) and set(lines) <= set(document.splitlines())
+                )
         else:
             assert text == data["explanation"] != ""
     for code in seeds.rng().sample(sorted(CODES), 25):

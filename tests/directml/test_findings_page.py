@@ -82,7 +82,7 @@ def test_every_source_is_explained() -> None:
 
 def test_a_diff_of_a_line_that_the_model_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="no line like"):
-        written_out('```diff\n-    "absent": 1\n+    "absent": 2\n```', example_model(TEXT))
+        written_out('```diff\n-    "absent": 1\n+    "absent": 2\n```', TEXT)
     with pytest.raises(ValueError, match="no example model"):
         example_model("# Findings\n")
 

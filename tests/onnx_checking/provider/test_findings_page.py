@@ -11,13 +11,13 @@ from dmlgather.dialects.export_codes import CODES as DIALECTS_CODES
 from dmlgather.directml import CODES as DIRECTML_CODES
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx_checking.provider.codes import CODES, SOURCES
+from dmlgather.report.code_registry import explanation
 from tests.onnx_checking.provider.asking import asked, codes, nodes_of
 
 TEXT = (Path(__file__).parents[3] / "docs" / "onnxruntime-findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(part.split("\n", 1) for part in TEXT.split("\n## ")[1:] if part.startswith("ORT"))
 MODELS = {
-    heading.split(" ", 1)[0]: re.findall(r"^(Fails|Fixed):\n\n```onnx\n(.*?)```", text, re.MULTILINE | re.DOTALL)
-    for heading, text in SECTIONS.items()
+    code: re.findall(r"^(Fails|Fixed):\n\n```onnx\n(.*?)```", explanation(code), re.MULTILINE | re.DOTALL) for code in CODES
 }
 
 
