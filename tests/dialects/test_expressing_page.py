@@ -41,4 +41,4 @@ def test_every_source_is_explained_on_one_of_the_two_pages() -> None:
 @pytest.mark.parametrize("heading", [heading for heading in SECTIONS if heading.startswith("EXP1")])
 def test_the_example_prints_its_code(heading: str) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", SECTIONS[heading], re.DOTALL)  # conftest.py runs it
-    assert example.splitlines()[-1].startswith(f"{heading.split(' ', 1)[0]} | ")
+    assert example.splitlines()[-1].startswith(f"('{heading.split(' ', 1)[0]}', ")
