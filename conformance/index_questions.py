@@ -54,19 +54,19 @@ NAMES = {
 }
 
 ABOVE: Answers = [
-    ("clamped to the last position of the axis", LAST),
+    ("clamped to the last element of the axis", LAST),
     ("clamped to the end of the tensor's memory", [14, 15, 16, 16, 16, 16]),
     ("taken modulo the size of the axis", [12, 11, 14, 13, 16, 15]),
-    ("clamped to the first position of the axis", FIRST),
+    ("clamped to the first element of the axis", FIRST),
     ("0 is written", ZEROS),
 ]
 """Possible outputs of the indices 3 and 4 in rows of 2."""
 
 BELOW: Answers = [
-    ("clamped to the first position of the axis", FIRST),
-    ("clamped to the last position of the axis", LAST),
+    ("clamped to the first element of the axis", FIRST),
+    ("clamped to the last element of the axis", LAST),
     ("taken modulo the size of the axis", [12, 11, 14, 13, 16, 15]),
-    ("counted from the end once, then clamped to the tensor's memory", [11, 11, 12, 11, 14, 13]),
+    ("the size is added once, then clamped to the tensor's memory", [11, 11, 12, 11, 14, 13]),
     ("clamped to the tensor's memory", [11, 11, 11, 11, 12, 11]),
     ("0 is written", ZEROS),
 ]
@@ -79,7 +79,7 @@ def _out_of_range() -> list[Question]:
         for word, pair, kind, answers in (("above", (3, 4), "UINT32", ABOVE), ("below", (-3, -4), "INT32", BELOW)):
             desc, indices = _two_per_row(operator, kind, pair)
             asks = {
-                "above": "An index that is not below the size of its axis",
+                "above": "An index beyond the last element of its axis",
                 "below": "An index below minus the size of its axis",
             }
             questions.append(
@@ -103,12 +103,12 @@ def _four_dimensions() -> Question:
         index_dimensions=1,
     )
     answers: Answers = [
-        ("large, so clamped to the last position of the axis", LAST),
+        ("too large: clamped to the last element of the axis", LAST),
         ("counted from the end", ROWS),
         ("clamped to the end of the tensor's memory", [16] * 6),
         ("0 is written", ZEROS),
     ]
-    asks = "UINT32 indices 2^32 - 2 and 2^32 - 1, which older callers write for -2 and -1"
+    asks = "UINT32 indices 2^32 - 2 and 2^32 - 1, which some callers use for -2 and -1"
     return question(
         "gather-uint32-high", asks, "[G] IndicesTensor", desc, inputs=[ROWS, [2**32 - 2, 2**32 - 1]], answers=answers, level="2_1"
     )
@@ -119,36 +119,36 @@ INDEX_QUESTIONS: tuple[Question, ...] = (
     _four_dimensions(),
     _wide(
         "gather-int64-high",
-        "INT64 indices 2^32 and 2^32 + 1, which end in the bits of 0 and 1",
+        "INT64 indices 2^32 and 2^32 + 1: their low 32 bits are 0 and 1",
         "INT64",
         (2**32, 2**32 + 1),
         [
-            ("compared in 64 bits, so clamped to the last position", LAST),
-            ("cut to 32 bits", ROWS),
+            ("compared in 64 bits: clamped to the last element of the axis", LAST),
+            ("truncated to 32 bits", ROWS),
             ("clamped to the end of the tensor's memory", [16] * 6),
             ("0 is written", ZEROS),
         ],
     ),
     _wide(
         "gather-int64-low",
-        "INT64 indices -2^32 - 1 and -2^32 - 2, which end in the bits of -1 and -2",
+        "INT64 indices -2^32 - 1 and -2^32 - 2: their low 32 bits are those of -1 and -2",
         "INT64",
         (-(2**32) - 1, -(2**32) - 2),
         [
-            ("compared in 64 bits, so clamped to the first position", FIRST),
-            ("cut to 32 bits, and counted from the end", [12, 11, 14, 13, 16, 15]),
+            ("compared in 64 bits: clamped to the first element of the axis", FIRST),
+            ("truncated to 32 bits, then counted from the end", [12, 11, 14, 13, 16, 15]),
             ("clamped to the start of the tensor's memory", [11] * 6),
-            ("clamped to the last position", LAST),
+            ("clamped to the last element of the axis", LAST),
             ("0 is written", ZEROS),
         ],
     ),
     _wide(
         "gather-uint64-high",
-        "UINT64 indices 2^64 - 2 and 2^64 - 1, which have the bits of -2 and -1",
+        "UINT64 indices 2^64 - 2 and 2^64 - 1: their bits are those of -2 and -1",
         "UINT64",
         (2**64 - 2, 2**64 - 1),
         [
-            ("large, so clamped to the last position", LAST),
+            ("too large: clamped to the last element of the axis", LAST),
             ("counted from the end", ROWS),
             ("clamped to the end of the tensor's memory", [16] * 6),
             ("0 is written", ZEROS),

@@ -45,26 +45,26 @@ COPIED = "the output is a copy of the input"
 _SPECIAL: dict[str, dict[str, list[tuple[str, list[int]]]]] = {
     "nan": {
         "FLOAT32": [
-            ("every bit is kept", [0x7FA12345, 0xFFC12345]),
+            ("all bits are kept", [0x7FA12345, 0xFFC12345]),
             ("the signalling NaN becomes quiet", [0x7FE12345, 0xFFC12345]),
-            ("all NaNs become one", [0x7FC00000, 0x7FC00000]),
+            ("all NaNs get the same bits", [0x7FC00000, 0x7FC00000]),
         ],
         "FLOAT16": [
-            ("every bit is kept", [0x7D23, 0xFE45]),
+            ("all bits are kept", [0x7D23, 0xFE45]),
             ("the signalling NaN becomes quiet", [0x7F23, 0xFE45]),
-            ("all NaNs become one", [0x7E00, 0x7E00]),
+            ("all NaNs get the same bits", [0x7E00, 0x7E00]),
         ],
     },
     "denormal": {
         "FLOAT32": [
-            ("every bit is kept", [0x00000001, 0x807FFFFF]),
-            ("they become 0 of their sign", [0x00000000, 0x80000000]),
-            ("they become 0", [0, 0]),
+            ("all bits are kept", [0x00000001, 0x807FFFFF]),
+            ("the numbers become 0 of their sign", [0x00000000, 0x80000000]),
+            ("the numbers become +0", [0, 0]),
         ],
         "FLOAT16": [
-            ("every bit is kept", [0x0001, 0x83FF]),
-            ("they become 0 of their sign", [0x0000, 0x8000]),
-            ("they become 0", [0, 0]),
+            ("all bits are kept", [0x0001, 0x83FF]),
+            ("the numbers become 0 of their sign", [0x0000, 0x8000]),
+            ("the numbers become +0", [0, 0]),
         ],
     },
 }
@@ -97,7 +97,7 @@ def _bits(what: str, operator: str, data_type: str) -> Question:
 MOVE_QUESTIONS: tuple[Question, ...] = (
     question(
         "slice-stride-0",
-        "A stride of 0 in SLICE, which the page does not address",
+        "Stride 0 in SLICE; the page does not mention it",
         "[S] Strides",
         _slice((4,), [1], [3], [0]),
         inputs=[[11, 12, 13, 14]],
@@ -105,7 +105,7 @@ MOVE_QUESTIONS: tuple[Question, ...] = (
     ),
     question(
         "slice1-stride-0",
-        "A stride of 0 in SLICE1, which one page forbids and another allows",
+        "Stride 0 in SLICE1; one page forbids it, and another allows it",
         "[S1] InputWindowStrides",
         _slice1((4,), [1], [3], [0], 3),
         inputs=[[11, 12, 13, 14]],
@@ -113,24 +113,24 @@ MOVE_QUESTIONS: tuple[Question, ...] = (
     ),
     question(
         "slice1-negative",
-        "Example 2, which the page's formula for the output sizes refuses",
+        "Example 2 of SLICE1, whose sizes contradict the page's formula for output sizes",
         "[S1] InputWindowStrides, Examples",
         _slice1((1, 1, 4, 4), [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2], 1, 1, 2, 2),
         inputs=[range(1, 17)],
-        answers=[("it gives the output that the page prints", [14, 16, 6, 8]), *refused()],
+        answers=[("the output is the page's", [14, 16, 6, 8]), *refused()],
         level="2_1",
     ),
     question(
         "slice-stride-high",
-        "A stride of 2^32 - 1 where one element is read",
+        "Stride 2^32 - 1 in a SLICE of one element",
         "[S] Strides",
         _slice((3,), [1], [1], [2**32 - 1]),
         inputs=[[11, 12, 13]],
-        answers=[("it does not matter", [12]), *refused()],
+        answers=[("accepted: the stride has no effect", [12]), *refused()],
     ),
     question(
         "slice1-stride-low",
-        "A stride of -2^31, which has no absolute value in 32 bits, where one element is read",
+        "Stride -2^31 in a SLICE1 of one element; its absolute value does not fit into 32 bits",
         "[S1] InputWindowStrides",
         _slice1((3,), [1], [2], [-(2**31)], 1),
         inputs=[[11, 12, 13]],
@@ -156,7 +156,7 @@ MOVE_QUESTIONS: tuple[Question, ...] = (
     ),
     question(
         "depth-block-1",
-        "BlockSize 1, of which the page states no range",
+        "BlockSize 1 in DEPTH_TO_SPACE1; the page states no range",
         "[DS1] BlockSize",
         _blocks(DepthToSpace1OperatorDesc, (1, 1, 2, 2), (1, 1, 2, 2), 1),
         inputs=[[11, 12, 13, 14]],
@@ -165,20 +165,20 @@ MOVE_QUESTIONS: tuple[Question, ...] = (
     ),
     question(
         "depth-rest",
-        "Channels that are left over, in DEPTH_TO_SPACE1",
+        "A number of channels that the block does not divide, in DEPTH_TO_SPACE1",
         "[DS1] OutputTensor",
         _blocks(DepthToSpace1OperatorDesc, (1, 5, 1, 2), (1, 1, 2, 4), 2),
         inputs=[range(11, 21)],
-        answers=refused(("the first channels are used", [11, 13, 12, 14, 15, 17, 16, 18])),
+        answers=refused(("the last channels are ignored", [11, 13, 12, 14, 15, 17, 16, 18])),
         level="2_1",
     ),
     question(
         "space-rest",
-        "A row that is left over, in SPACE_TO_DEPTH1",
+        "A number of rows that the block does not divide, in SPACE_TO_DEPTH1",
         "[SD1] OutputTensor",
         _blocks(SpaceToDepth1OperatorDesc, (1, 1, 3, 2), (1, 4, 1, 1), 2),
         inputs=[range(11, 17)],
-        answers=refused(("the first rows are used", [11, 12, 13, 14])),
+        answers=refused(("the last row is ignored", [11, 12, 13, 14])),
         level="2_1",
     ),
     *(_bits(what, operator, kind) for what in _SPECIAL for operator in ("gather", "slice1") for kind in ("FLOAT32", "FLOAT16")),

@@ -13,7 +13,7 @@ from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.directml.elements import dtype_of
 from dmlgather.directml.types import DataType
 
-REFUSED = "it is refused"
+REFUSED = "refused"
 """The meaning of the answer without an output."""
 
 

@@ -90,7 +90,7 @@ def _questions() -> str:
         (f"`{item.key}`", item.asks, item.decided, "; ".join(answer.means for answer in item.answers[1:]), item.source)
         for item in open_questions(max(FeatureLevel))
     )
-    return table(("case", "is open", "dmlgather", "other answers that are told apart", "source"), rows)
+    return table(("case", "question", "dmlgather's answer", "other possible answers", "source"), rows)
 
 
 def _schema(schema: dict[str, Any]) -> str:

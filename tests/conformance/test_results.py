@@ -63,7 +63,7 @@ def test_the_stand_in_agrees_with_every_case_and_every_decision(ran: Path, comma
     assert text.out.startswith(f"{CASES} cases at feature level 6_4, seed 7, on 'stand-in'\n")
     assert re.search(r"^SLICE1 +2 +0 +0 +0 +0$", text.out, re.MULTILINE)
     assert (
-        "settles: q-gather-above: clamped to the last position of the axis (as in dmlgather)\n  An index that is not below"
+        "settles: q-gather-above: clamped to the last element of the axis (as in dmlgather)\n  An index beyond the last"
         in text.out
     )
     assert text.out.endswith(f"{len(report['questions'])} questions settled, 0 otherwise than in dmlgather; 0 not settled\n")
