@@ -14,7 +14,6 @@ from dmlgather.directml.operators import operator_named
 from dmlgather.directml.support import INDICES, ONE_TO_EIGHT, Row
 from dmlgather.directml.types import RELEASES, DataType, FeatureLevel
 from dmlgather.output import put
-from dmlgather.wording import alternatives
 
 
 def levels(
@@ -35,7 +34,7 @@ def levels(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
     """Show the data types and dimension counts of each operator, and the feature level that introduced them."""
-    from dmlgather.directml import OPERATORS, operator_named, support
+    from dmlgather.directml import OPERATORS, operator_named
 
     if as_markdown and (as_json or output is not None):
         raise typer.BadParameter("expected at most one of --json and --markdown", param_hint="'--markdown'")
@@ -84,7 +83,8 @@ def _range(counts: list[int]) -> str:
 INTRODUCTION = """# Support matrix
 
 The tables show the lowest DirectML feature level at which each operator takes a data type or a number of dimensions. A level
-takes everything that earlier levels take. The last level is {last}; nothing here changes after {changed}.
+takes everything that earlier levels take; a tensor needs the higher level of its type and its number of dimensions. The last
+level is {last}; nothing here changes after {changed}.
 
 `dmlgather levels` prints the tables in a terminal, with `--json` as data, and with `--markdown` as this page. In Python,
 `dmlgather.support("GATHER")` returns the table of an operator, and `dmlgather.minimum_level(descriptor)` the lowest level of a
@@ -124,11 +124,9 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
     yield "All tensors of an operator have the same number of dimensions."
     counts = [str(count) for count in ONE_TO_EIGHT]
     yield _matrix("dimensions", [operator.name for operator in operators], counts, _count_from)
-    for operator in operators:
-        data = support(operator.type)
-        yield f"## {operator.type}"
-        yield f"Number {data['value']} of DML_OPERATOR_TYPE, from feature level {data['introduced']} on."
-        yield _table(("from level", "tensors", "dimensions", "data types", "source"), list(_rows(operator.table)))
+    yield "## Operators"
+    rows = [(each.type, str(each.value), str(each.introduced), each.table[0].source) for each in operators]
+    yield _table(("operator", "number of DML_OPERATOR_TYPE", "from level", "source"), rows)
     yield "## Versions of DirectML"
     yield VERSIONS
     head = ("DirectML", "highest feature level", "first Windows with it", "in the package", "source")
@@ -143,18 +141,6 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
 def _sources(names: Sequence[str]) -> Iterator[str]:
     yield from (row.source for name in names for row in operator_named(name).table)
     yield from (release.source for release in RELEASES)
-
-
-def _rows(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of Markdown. Tensors with equal support at a level share a row."""
-    tensors: dict[tuple[str, ...], list[str]] = {}
-    for row in table:
-        counts = row.dimension_counts
-        shown = f"{counts[0]} to {counts[-1]}" if len(counts) > 2 else alternatives(counts)
-        types = " ".join(kind.name for kind in row.data_types)
-        tensors.setdefault((str(row.level), shown, types, row.source), []).append(row.tensor)
-    for (level, shown, types, source), names in tensors.items():
-        yield level, ", ".join(names), shown, types, source
 
 
 def _from(name: str, tensor: str, data_type: str) -> str:
