@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ci.pages.blocks import table
-from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.backends.cuda.describe import LETTERS, WORDS
-from dmlgather.backends.cuda.families import FAMILIES
 from dmlgather.diagram.explanation import TERMS
 
 _NAMES = [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())]
@@ -33,9 +31,7 @@ def legend_tables() -> dict[str, str]:
     rows = {
         "the words": (("in the output", "means"), [(term.shown, term.meaning) for term in TERMS]),
         "the parts of names": (("part", "means"), _NAMES),
-        "the kernel families": (("family", "chosen because"), [(family.name, family.why) for family in FAMILIES]),
         "the loops": (("name", "for"), CPU_LOOPS),
-        "the recipes": (("name", "chosen because"), [(recipe.name, recipe.why) for recipe in RECIPES]),
     }
     return {
         block: table(heading, [(f"`{name}`", meaning) for name, meaning in entries]) for block, (heading, entries) in rows.items()
