@@ -1,6 +1,6 @@
-"""Tables that are larger than a device or a machine: gather and slice on Dask, by the same rules and with the same bits.
+"""Gather and slice of tables that are larger than a device or a machine, with Dask.
 
-Importing this package, and `plan_gather`, need no Dask; everything else does: the extra `dask`.
+Results have the same bits as those of one device. The functions need the extra `dask`; `import` and `plan_gather` do not.
 """
 
 from __future__ import annotations

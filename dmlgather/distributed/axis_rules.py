@@ -1,4 +1,4 @@
-"""Resolves indices along one axis by the rules of a dialect, before any row is moved."""
+"""Resolution of indices along one axis to positions, by the rules of a dialect, before any row is moved."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.wording import alternatives
 
 FILLED = -1
-"""The position of an index that is out of bounds and whose element is filled."""
+"""Position of an index out of bounds under FILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisRule:
-    """How indices along one axis are resolved to positions.
+    """Rule that resolves indices along one axis to positions.
 
-    extent: size of the axis. wrap: added once to a negative index; 0 leaves it out of bounds. fill: the bytes of one element
-    under FILL, else empty. dtype: of the elements. name, axis: what messages call the indices, and the axis. reads: whether an
-    index reads elements; it reads none where another axis has size 0.
+    `extent`: size of the axis. `wrap`: added to negative indices; 0 if they are out of bounds.
+    `fill`: the bytes of one element under FILL, else empty. `dtype`: of the table's elements.
+    `name`: of the indices, in messages. `reads`: False if another axis of the table has size 0: no index reads elements then.
     """
 
     extent: int
@@ -45,11 +45,12 @@ class AxisRule:
     reads: bool
 
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
-        """The position 0 … extent - 1 that each index means, FILLED (-1) where its element is filled; a new array of their shape.
+        """Return the position of each index: 0 … extent - 1, or FILLED; a new array of shape [i…].
 
-        indices: integers on the host, shape [i…]. start: coordinates of their first element in the whole index array, for
-        messages. Raises IndexError under RAISE for the first index out of bounds, ValueError under CLAMP and PROMISE where the
-        axis has no elements but an index reads some, TypeError for anything but integers.
+        `indices`: integers on the host, shape [i…]. `start`: coordinates of their first element in the whole index array, for
+        messages.
+        Raise TypeError unless the indices are integers, IndexError under RAISE for the first index out of bounds, ValueError
+        under CLAMP and PROMISE if an index reads elements of an axis of size 0.
         """
         values = np.asarray(indices)
         if values.dtype.kind not in "iu":
@@ -57,7 +58,7 @@ class AxisRule:
         positions = values.astype(np.int64, order="C")
         if self.wrap and values.dtype.kind == "i":
             np.add(positions, self.wrap, out=positions, where=positions < 0)
-        # As unsigned numbers, negative positions and integers of more than 63 bits are too large as well.
+        # Seen as uint64, -1 is 2**64 - 1: one comparison finds negative positions and uint64 indices above 2**63 as well.
         outside = positions.view(np.uint64) >= np.uint64(self.extent)
         if not outside.any():
             return positions
@@ -77,19 +78,18 @@ class AxisRule:
 
     def _error(self, values: NDArray[Any], outside: NDArray[np.bool_], start: Sequence[int]) -> IndexError:
         first = np.unravel_index(int(outside.argmax()), values.shape)
-        place = [int(at) + origin for at, origin in zip(first, start or (0,) * values.ndim, strict=True)]
-        where = f"{self.name}[{', '.join(map(str, place))}]"
-        return out_of_range(where, int(values[first]), self.axis, self.extent, self.wrap)
+        coordinates = [int(index) + origin for index, origin in zip(first, start or (0,) * values.ndim, strict=True)]
+        element = f"{self.name}[{', '.join(map(str, coordinates))}]"
+        return out_of_range(element, int(values[first]), self.axis, self.extent, self.wrap)
 
 
 def axis_rule(
     dialect: str, table: TensorType, indices: TensorType, axis: int, out_of_bounds: str | Fill | None = None
 ) -> AxisRule:
-    """The rule of a dialect's gather of rows along `axis`, counted from the front.
+    """Return the rule of a dialect's gather of rows along `axis`, which is not negative.
 
-    dialect: one of DIALECTS. out_of_bounds: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
-
-    Raises TypeError for types that the dialect does not take and for strings, ValueError for an unknown dialect or policy.
+    `dialect`: one of DIALECTS. `out_of_bounds`: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
+    Raise TypeError for strings and for types that the dialect does not take, ValueError for an unknown dialect or policy.
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
@@ -111,29 +111,29 @@ def axis_rule(
 
 
 def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
-    """TypeError for types that GATHER does not take at the newest feature level. Its other rules hold for chunks."""
-    for tensor, found in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
+    """Raise TypeError for types that GATHER does not support at the newest feature level. Its other rules apply to chunks."""
+    for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
         row = row_at("GATHER", tensor, max(FeatureLevel))
         assert row is not None
-        if not found.isnative or found.name.upper() not in {data_type.name for data_type in row.data_types}:
+        if not dtype.isnative or dtype.name.upper() not in {data_type.name for data_type in row.data_types}:
             raise TypeError(
-                f"{tensor} has type {found.name if found.isnative else found.str}, but dialect 'directml' takes "
-                f"{alternatives(row.data_types)}: convert with .astype or .view{_taking(table, indices, axis)}"
+                f"{tensor} has type {dtype.name if dtype.isnative else dtype.str}, but dialect 'directml' takes "
+                f"{alternatives(row.data_types)}: convert with .astype or .view{_other_dialects(table, indices, axis)}"
             )
 
 
-def _taking(table: TensorType, indices: TensorType, axis: int) -> str:
-    """Return which other dialects take these types, in words."""
-    found = []
+def _other_dialects(table: TensorType, indices: TensorType, axis: int) -> str:
+    """Return the end of an error message that names the dialects which take these types."""
+    dialects = []
     for name, problem in _PROBLEMS.items():
         with suppress(TypeError, ValueError):
             problem(table, indices, axis)
-            found.append(f"dialect={name!r}")
-    return f", or use {alternatives(found)}" if found else ""
+            dialects.append(f"dialect={name!r}")
+    return f", or use {alternatives(dialects)}" if dialects else ""
 
 
 def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
-    """jax.lax.gather of whole rows, with index vectors of one component."""
+    """Return jax.lax.gather of whole rows, with index vectors of one component."""
     vectors = TensorType((*indices.shape, 1), indices.dtype)
     offset_dims = [dim for dim in range(table.rank - 1 + indices.rank) if not axis <= dim < axis + indices.rank]
     numbers = GatherDimensionNumbers(tuple(offset_dims), collapsed_slice_dims=(axis,), start_index_map=(axis,))
@@ -147,4 +147,4 @@ _PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
 }
 
 DIALECTS = ("directml", *_PROBLEMS)
-"""Whose rules say what an index means."""
+"""Dialects of a gather, by name."""

@@ -1,4 +1,4 @@
-"""Chunks: their places and sizes along each axis, and which rows of which chunks positions want."""
+"""The chunks of an array: their grid numbers, offsets and sizes, and the rows of each chunk that positions refer to."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]
-"""Sizes of the chunks along each axis, in elements, as Dask has them."""
+"""Sizes of the chunks along each axis, in elements, like Dask's `chunks`."""
 
 Place: TypeAlias = tuple[int, ...]
-"""A chunk's number along each axis."""
+"""Number of a chunk along each axis."""
 
 
 FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'array.chunk-size': '{}B'}})"
-"""Part of a remedy where chunks of that many bytes are needed: dask.array.from_array copies all of a mapped file into memory."""
+"""Part of an error message: how to get chunks of some number of bytes.
+
+It does not name dask.array.from_array, which would copy the whole file into memory.
+"""
 
 
 class Cell(NamedTuple):
-    """One chunk of a grid: its number, the coordinate of its first element and its size, along each axis."""
+    """A chunk of a grid: its number, its first coordinate and its size along each axis."""
 
     place: Place
     first: tuple[int, ...]
@@ -32,44 +35,42 @@ class Cell(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether it has no elements."""
+        """Return True if the chunk has no elements."""
         return 0 in self.shape
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Where its elements lie in the whole array."""
+        """Index expression of the chunk in the whole array."""
         return tuple(slice(first, first + size) for first, size in zip(self.first, self.shape, strict=True))
 
 
 def cells(chunks: Chunks) -> Iterator[Cell]:
-    """All chunks in row-major order."""
+    """Yield all chunks in row-major order."""
     for axes in product(*(zip(count(), accumulate(sizes, initial=0), sizes) for sizes in chunks)):
         yield Cell(*zip(*axes, strict=True)) if axes else Cell((), (), ())
 
 
 def replace_axis(values: Sequence[T], axis: int, *new: T) -> tuple[T, ...]:
-    """`values`, one per axis, with those of any number of new axes in the place of one."""
+    """Return `values`, one per axis, with the value of `axis` replaced by the values of any number of new axes."""
     return (*values[:axis], *new, *values[axis + 1 :])
 
 
-# Splits positions along a chunked axis among the chunks: the rows wanted of each, and where each position finds its row.
-
-
 _DENSE = 4
-"""Rows between the lowest and the highest position, per position, up to which marking them is cheaper than sorting."""
+"""Positions are marked in a table, which is faster than sorting, if their range has fewer than this many rows per position."""
 
 Rows: TypeAlias = Mapping[int, NDArray[np.int64]]
-"""Rows by chunk, for the chunks that are touched: from its number along the axis, ascending, to the rows that are wanted of it,
-counted from its first, ascending and each once.
+"""Rows to read, by the number of the chunk along the axis, ascending.
+
+Each array holds distinct ascending rows, counted from the start of the chunk. Chunks without rows are left out.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The rows that positions want of each chunk, and which of them each position wants.
+    """Positions along a chunked axis, as the distinct rows of each chunk and an index into these rows.
 
-    lookup: of the positions' shape: the place of each one's row in all `rows`, joined; `count` where it is filled. count: of the
-    rows of all chunks.
+    `lookup`: for each position, the index of its row in the concatenation of all `rows`; `count` if the position is filled.
+    `count`: number of rows of all chunks.
     """
 
     rows: Rows
@@ -78,80 +79,79 @@ class Split:
 
 
 def chunk_starts(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """The row at which each chunk along an axis starts, and the axis' size; shape [chunks + 1]."""
+    """Return the first row of each chunk along an axis, then the size of the axis; shape [chunks + 1]."""
     return np.array([0, *accumulate(sizes)], np.int64)
 
 
 def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
-    """The split of positions among chunks. Sorts once at most: O(n log n) for n positions.
+    """Return the split of positions among chunks, in O(n log n) time.
 
-    positions: 0 … starts[-1] - 1, or negative for a filled element; any shape. starts: as from `chunk_starts`.
+    `positions`: 0 … starts[-1] - 1, or negative for a filled element; any shape. `starts`: the result of `chunk_starts`.
     """
     flat = positions.reshape(-1)
     filled = flat < 0
     if filled.any():
-        wanted, places = _distinct(flat[~filled])
-        lookup = np.full(flat.shape, len(wanted), np.int64)
-        lookup[~filled] = places
+        rows, inverse = _distinct(flat[~filled])
+        lookup = np.full(flat.shape, len(rows), np.int64)
+        lookup[~filled] = inverse
     else:
-        wanted, lookup = _distinct(flat)
-    return Split(_by_chunk(wanted, starts), lookup.reshape(positions.shape), len(wanted))
+        rows, lookup = _distinct(flat)
+    return Split(_by_chunk(rows, starts), lookup.reshape(positions.shape), len(rows))
 
 
-def union(several: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
-    """The rows that are in any of several (one at least). starts: as for `split`."""
-    if len(several) == 1:
-        return several[0]
-    wanted = [rows + starts[chunk] for each in several for chunk, rows in each.items()]
-    return _by_chunk(_distinct(np.concatenate(wanted))[0], starts) if wanted else {}
+def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
+    """Return the union of at least one set of rows. `starts`: the result of `chunk_starts`."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [rows + starts[chunk] for part in parts for chunk, rows in part.items()]
+    return _by_chunk(_distinct(np.concatenate(arrays))[0], starts) if arrays else {}
 
 
-def _by_chunk(wanted: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
-    """Ascending rows of the whole axis by chunk."""
-    ends = np.searchsorted(wanted, starts).tolist()
+def _by_chunk(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
+    """Return ascending rows of the whole axis, by chunk."""
+    ends = np.searchsorted(rows, starts).tolist()
     touched = np.flatnonzero(np.diff(ends)).tolist()
-    return {chunk: wanted[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}
+    return {chunk: rows[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}
 
 
 def _distinct(flat: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct values, ascending, and the place of each value among them."""
+    """Return the distinct values, ascending, and the inverse, like numpy.unique with `return_inverse`, but faster."""
     if not flat.size:
         return flat, flat
     low, high = int(flat.min()), int(flat.max())
     if high - low < _DENSE * flat.size:
-        return _marked(flat, low, high)
+        return _distinct_dense(flat, low, high)
     if np.all(flat[1:] >= flat[:-1]):
-        return _neighbours(flat)
-    order, ascending = _ordered(flat, low, high)
-    wanted, places = _neighbours(ascending)
+        return _distinct_sorted(flat)
+    order, ascending = _argsort(flat, low, high)
+    values, inverse = _distinct_sorted(ascending)
     lookup = np.empty(flat.shape, np.int64)
-    lookup[order] = places
-    return wanted, lookup
+    lookup[order] = inverse
+    return values, lookup
 
 
-def _marked(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`_distinct` for values that lie close to each other: each is marked, and marks are counted."""
+def _distinct_dense(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     offsets = flat - low
     marks = np.zeros(high - low + 1, np.bool_)
     marks[offsets] = True
-    places = np.cumsum(marks, dtype=np.int64) - 1
-    return np.flatnonzero(marks) + low, places[offsets]
+    inverse = np.cumsum(marks, dtype=np.int64) - 1
+    return np.flatnonzero(marks) + low, inverse[offsets]
 
 
-def _ordered(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of the values in ascending order, and the values in that order."""
+def _argsort(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sorting permutation, and the sorted values."""
     bits = flat.size.bit_length()
     if (high - low).bit_length() + bits > 63:
         order = np.argsort(flat)
         return order, flat[order]
-    # NumPy sorts integers about three times as fast as it finds their order: value and place as one integer.
+    # NumPy's sort is three times as fast as its argsort, so value and index are packed into one integer and sorted.
+    # Example: [7, 5] with low 5 and bits 2 becomes [2 << 2 | 0, 0 << 2 | 1] = [8, 1]; sorted [1, 8]; order [1, 0], values [5, 7].
     packed = (flat - low << bits) + np.arange(flat.size)
     packed.sort()
     return packed & (1 << bits) - 1, (packed >> bits) + low
 
 
-def _neighbours(ascending: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`_distinct` for sorted values: a new one begins where two neighbours differ."""
+def _distinct_sorted(ascending: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begins = np.ones(ascending.shape, np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=begins[1:])
     return ascending[begins], np.cumsum(begins, dtype=np.int64) - 1

@@ -1,4 +1,4 @@
-"""Operators on single chunks: how a chunk is described to DirectML, and how rows are taken out of it where it lies."""
+"""Operators on single chunks: descriptors of chunks, and gathers of rows on the device of a chunk."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from dmlgather.plan import ELEMENT_BYTES, OutOfBounds
 from dmlgather.wording import alternatives
 
 OPERATORS_KEPT = 256
-"""Compiled operators that a process keeps (least recently used leave first)."""
+"""Size of the process's LRU cache of compiled operators."""
 
 
 def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -> GatherOperatorDesc:
-    """The GATHER that takes `count` rows along `axis` of a chunk of `shape`; `check` says whether it is valid.
+    """Return the GATHER of `count` rows along `axis` of a chunk of `shape`, without validating it; see `check`.
 
-    Indices are INT64, shape [1…, count]. A type that DirectML lacks is described as `word_of` says. TypeError for strings,
-    objects, and elements of another size; DescriptorError for a size that does not fit into a descriptor's 32 bits.
+    Indices are INT64, shape [1…, count]. Elements of a type that DirectML lacks are described as words (`word_of`).
+    Raise TypeError for a type that `word_of` refuses, DescriptorError for a size of more than 32 bits.
     """
     word, parts = word_of(np.dtype(dtype))
     sizes = (*shape, *parts)
@@ -57,24 +57,23 @@ def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -
 
 
 def judge(desc: OperatorDesc) -> Report:
-    """The report of `validate` on the descriptor of a chunk, with remedies that name the table's chunks."""
+    """Return the report of `validate` on the descriptor of a chunk, with remedies for the chunks of a table."""
     report = validate(desc)
-    findings = tuple(found.model_copy(update={"remedy": _remedy(found)}) for found in report.findings)
+    findings = tuple(finding.model_copy(update={"remedy": _remedy(finding)}) for finding in report.findings)
     return report.model_copy(update={"findings": findings})
 
 
 def check(desc: OperatorDesc) -> None:
-    """DescriptorError unless the descriptor of a chunk is valid."""
+    """Raise DescriptorError unless the descriptor of a chunk is valid."""
     judge(desc).raise_for_errors()
 
 
 def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = None, dtype: Any = None) -> Any:
-    """Rows of a chunk along `axis`, as the same kind of array on the same device.
+    """Return rows of a chunk along `axis`, [lead…, i…, trail…], as an array of the chunk's library and device.
 
-    chunk: shape [lead…, n, trail…], on the host or a GPU. rows: 0 … n - 1, on the host, any shape [i…]; with `fill`, the bytes of
-    one element, n stands for a filled row. dtype: what the elements must be, None for any. Returns [lead…, i…, trail…].
-
-    Raises TypeError for a chunk of another type, of strings or objects, DescriptorError for one that DirectML cannot describe.
+    `chunk`: shape [lead…, n, trail…], on the host or a GPU. `rows`: 0 … n - 1, on the host, any shape [i…].
+    `fill`: the bytes of one element; row n is then a filled row. `dtype`: the expected type of the chunk, None for any.
+    Raise TypeError for a chunk of another type, of strings or of objects, DescriptorError if DirectML cannot describe it.
     """
     with arrays.in_order([chunk]):
         array, device = arrays.adopt(chunk)
@@ -84,29 +83,29 @@ def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = No
         if 0 in shape:
             return arrays.hand_back(arrays.allocate(device, shape, array.dtype, like=chunk), chunk)
         flat = np.ascontiguousarray(rows, np.int64).reshape(-1)
-        if not array.shape[axis] and fill is not None:  # no descriptor has a size of 0: one row that nothing reads
+        if not array.shape[axis] and fill is not None:  # a descriptor has no size 0: use one row that no index reads
             array, flat = arrays.allocate(device, replace_axis(array.shape, axis, 1), array.dtype), flat + 1
         moved = _gathered(array, device, axis, arrays.move(flat, CPU, device), fill)
         return arrays.hand_back(moved.view(array.dtype).reshape(shape), chunk)
 
 
 def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:
-    """TypeError for a chunk of another type than its array states."""
+    """Raise TypeError if a chunk does not have the type of its array."""
     if chunk.dtype != dtype:
         raise TypeError(f"a chunk has type {chunk.dtype}, but its array states {dtype}: convert it with .astype")
 
 
 def _gathered(array: Any, device: Device, axis: int, rows: Any, fill: bytes | None) -> Any:
-    """`take` for NumPy and CuPy arrays without sizes of 0, with rows [count]; returns words."""
+    """Return `take` of a NumPy or CuPy array without sizes of 0, as words. `rows`: shape [count]."""
     word, parts = word_of(array.dtype)
-    # Unsigned words can be filled with any bytes; a value that no float can hold would be refused.
+    # A Fill for a float type must be a value that the type can hold; unsigned words take any bytes.
     source = as_words(array, word if fill is None else np.dtype(f"u{word.itemsize}"), parts)
-    fills = [fill[start : start + word.itemsize] for start in range(0, len(fill), word.itemsize)] if fill else [b""]
-    if len(set(fills)) == 1:
-        return _run(source, axis, rows, fills[0])
+    fill_words = [fill[start : start + word.itemsize] for start in range(0, len(fill), word.itemsize)] if fill else [b""]
+    if len(set(fill_words)) == 1:
+        return _run(source, axis, rows, fill_words[0])
     result = arrays.allocate(device, replace_axis(source.shape, axis, len(rows)), source.dtype)
-    for part, each in enumerate(fills):
-        _run(source[..., part], axis, rows, each, out=result[..., part])
+    for part, fill_word in enumerate(fill_words):
+        _run(source[..., part], axis, rows, fill_word, out=result[..., part])
     return result
 
 
@@ -120,53 +119,58 @@ def _run(source: Any, axis: int, rows: Any, fill: bytes, out: Any = None) -> Any
 def compiled(
     desc: OperatorDesc, policy: OutOfBounds = OutOfBounds.CLAMP, fill: bytes = b"", _thread: int = 0
 ) -> CompiledOperator:
-    """The compiled operator. fill: the bytes of one element under FILL. _thread: the only thread that uses it; 0 for any."""
+    """Return a compiled operator from the cache.
+
+    `fill`: the bytes of one element under FILL. `_thread`: the thread that alone uses the operator; 0 if threads share it.
+    """
     dtype = np.dtype(desc.tensor("input_tensor").data_type.name.lower())
     return compile(desc, out_of_bounds=Fill(np.frombuffer(fill, dtype)[0]) if fill else policy.value)
 
 
 def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """What elements of a type are moved as: the NumPy type of a word, and the dimensions of words that each element has.
+    """Return the type of the words that elements are moved as, and the shape of the words of one element.
 
-    The type itself where DirectML has it, else the unsigned integer of its size; 16 bytes are two uint64: (2,).
+    The word is the type itself if DirectML has it, else the unsigned integer of that size. An element of 16 bytes has two
+    uint64 words: shape (2,). Other elements are one word: shape ().
+    Raise TypeError for strings, objects, and elements of another size.
     """
-    padded = dtype.name.startswith(BELOW_A_BYTE)  # to a byte, in NumPy's arrays
-    found = None if dtype.hasobject else storage_type(np.dtype(f"u{dtype.itemsize}") if padded else dtype)
-    if found is None:
+    padded = dtype.name.startswith(BELOW_A_BYTE)  # NumPy stores an int4 in a byte
+    storage = None if dtype.hasobject else storage_type(np.dtype(f"u{dtype.itemsize}") if padded else dtype)
+    if storage is None:
         raise TypeError(f"the table has type {dtype}, but only numbers of {alternatives(ELEMENT_BYTES)} bytes are moved")
-    return np.dtype(found[0].name.lower()), found[1]
+    return np.dtype(storage[0].name.lower()), storage[1]
 
 
 def as_words(array: Any, word: np.dtype[Any], parts: tuple[int, ...]) -> Any:
-    """The memory of a NumPy or CuPy array as words; an element of several words adds a last dimension."""
+    """Return a view of a NumPy or CuPy array as words; elements of several words add a last dimension."""
     if not parts:
         return array.view(word)
-    if isinstance(array, np.ndarray):  # its `view` needs a contiguous last dimension
+    if isinstance(array, np.ndarray):  # ndarray.view needs a contiguous last dimension
         ones = np.lib.stride_tricks.as_strided(array, (*array.shape, 1), (*array.strides, array.itemsize))
         return ones.view(word)
     return type(array)((*array.shape, *parts), word, array.data, (*array.strides, word.itemsize))
 
 
 def check_sizes(operator: str, tensor: str, sizes: Sequence[int]) -> None:
-    """DescriptorError for a size that does not fit into a descriptor's 32 bits."""
+    """Raise DescriptorError for a size that does not fit into 32 bits."""
     for dimension, size in enumerate(sizes):
         if size > ELEMENT_LIMIT:
-            found = CODES["DML108"].finding(
+            finding = CODES["DML108"].finding(
                 f"{tensor}.Sizes[{dimension}]",
                 expected=f"at most {ELEMENT_LIMIT} elements",
                 got=str(size),
                 remedy="split the tensor along this dimension",
             )
-            found = found.model_copy(update={"remedy": _remedy(found)})
-            raise DescriptorError(Report(subject=operator, level=max(FeatureLevel), findings=(found,)))
+            finding = finding.model_copy(update={"remedy": _remedy(finding)})
+            raise DescriptorError(Report(subject=operator, level=max(FeatureLevel), findings=(finding,)))
 
 
-def _remedy(found: Finding) -> str:
-    """The finding's remedy, behind one that names the table's chunks."""
+def _remedy(finding: Finding) -> str:
+    """Return the finding's remedy, preceded by a remedy for the chunks of a table."""
     advice = {
         "DML102": "merge dimensions of the table (table.reshape(…))",
         "DML108": "rechunk the table into smaller chunks (table.rechunk(…))",
     }
-    if found.code == "DML108" and found.path.startswith("OutputTensor"):
-        return f"lower block_bytes and in_flight_bytes; or {found.remedy}"
-    return f"{advice[found.code]}; or {found.remedy}" if found.code in advice else found.remedy
+    if finding.code == "DML108" and finding.path.startswith("OutputTensor"):
+        return f"lower block_bytes and in_flight_bytes; or {finding.remedy}"
+    return f"{advice[finding.code]}; or {finding.remedy}" if finding.code in advice else finding.remedy

@@ -1,4 +1,4 @@
-"""GatherElements of a chunked table, along an axis that is one chunk: each chunk of the output reads one chunk of the table."""
+"""GatherElements of a chunked table with one chunk along the axis: each chunk of the output reads one chunk of the table."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ from dmlgather.wording import alternatives
 def gather_elements(
     table: Any, indices: Any, *, axis: int = 0, dialect: str = "directml", out_of_bounds: str | Fill | None = None
 ) -> da.Array:
-    """output[c…] = table[c… with the one at `axis` replaced by indices[c…]].
+    """Return output[c…] = table[c…, with the coordinate of `axis` replaced by indices[c…]], as a dask array.
 
-    table: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; in one chunk along `axis`.
-    indices: NumPy, CuPy or dask, of the same rank and, off the axis, of the same sizes as the table; dialect "onnx" also takes
-    smaller ones there. Off the axis they are cut as the table is; along it, a dask array keeps its chunks, each of which loads
-    the table's again. dialect: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError). out_of_bounds:
-    "clamp", "raise", "promise" or a Fill instead of the dialect's own.
+    `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; one chunk along `axis`.
+    `indices`: a NumPy, CuPy or dask array of the table's rank and, in all dimensions but `axis`, of the table's sizes; dialect
+    "onnx" also takes smaller sizes there. In these dimensions they are rechunked like the table. Along `axis`, a dask array keeps
+    its chunks, and each of them loads the table's chunk again.
+    `dialect`: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError).
+    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
 
-    Returns a dask array of the shape of `indices` and the table's type, with the table's kind of chunks. Chunks of the table
-    of which no element is wanted are not loaded.
+    The result has the shape of `indices`, the table's data type, and chunks of the table's array library. Chunks of the table
+    that no index reads are not loaded.
 
-    Raises TypeError for what is no table and types that the dialect lacks; ValueError for another dialect, an axis that is out of
+    Raise TypeError if `table` is no table, and for types that the dialect lacks; ValueError for another dialect, an axis out of
     range or in several chunks, another rank or other sizes, and an unknown policy; DescriptorError for chunks that DirectML
-    cannot describe; under "raise" IndexError, at once, or when it is computed where the indices are a dask array.
+    cannot describe. Under "raise", raise IndexError at once; if the indices are a dask array, `compute` raises it.
 
     >>> import dask.array as da
     >>> table = da.asarray([[10, 11, 12], [20, 21, 22]]).rechunk((1, 3))
@@ -57,17 +58,17 @@ def gather_elements(
            [21, 22]])
     """
     if dialect not in _DIALECTS:
-        known = alternatives(map(repr, _DIALECTS))
-        raise ValueError(f"dialect is {dialect!r}, which has no gather of elements: expected {known}")
+        expected = alternatives(map(repr, _DIALECTS))
+        raise ValueError(f"dialect is {dialect!r}, which has no gather of elements: expected {expected}")
     source = as_table(table)
     at = check_axis("axis", axis, source.ndim, "table")
     lazy = isinstance(indices, da.Array)
     if lazy:
         check_chunks("indices", indices)
-    given: Any = indices if lazy else arrays.adopt(host_indices(indices) if isinstance(indices, Sequence) else indices)[0]
-    rule = axis_rule(dialect, type_of("table", source), type_of("indices", given), at, out_of_bounds)
+    adopted: Any = indices if lazy else arrays.adopt(host_indices(indices) if isinstance(indices, Sequence) else indices)[0]
+    rule = axis_rule(dialect, type_of("table", source), type_of("indices", adopted), at, out_of_bounds)
     check_shapes, run = _DIALECTS[dialect]
-    check_shapes(source, given, at)
+    check_shapes(source, adopted, at)
     if len(sizes := source.chunks[at]) > 1:
         shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
         raise ValueError(
@@ -76,61 +77,62 @@ def gather_elements(
             "whole rows with distributed.gather"
         )
     if not lazy and (rule.out_of_bounds is OutOfBounds.RAISE or not rule.extent):
-        rule.resolve(host_indices(given))
-    chunks = _index_chunks(source.chunks, given, at)
-    given = given.rechunk(chunks) if lazy else da.from_array(given, chunks=chunks, asarray=False)
-    return concluded(_graph(source, given, rule, partial(run, rule, out_of_bounds)))
+        rule.resolve(host_indices(adopted))
+    chunks = _index_chunks(source.chunks, adopted, at)
+    chunked = adopted.rechunk(chunks) if lazy else da.from_array(adopted, chunks=chunks, asarray=False)
+    return concluded(_graph(source, chunked, rule, partial(run, rule, out_of_bounds)))
 
 
 def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[Any, Any], Any]) -> da.Array:
     name = f"gather-elements-{tokenize(table.name, indices.name, rule, run)}"
-    source = {cell.place: replace_axis(cell.place, rule.axis, 0) for cell in cells(indices.chunks) if not cell.empty}
-    loads = ChunkLoads(table, set(source.values()) if rule.extent else ())
-    of_indices = ChunkLoads(indices, source)
+    sources = {cell.place: replace_axis(cell.place, rule.axis, 0) for cell in cells(indices.chunks) if not cell.empty}
+    loads = ChunkLoads(table, set(sources.values()) if rule.extent else ())
+    index_loads = ChunkLoads(indices, sources)
     tasks: dict[Any, Task] = {}
     for cell in cells(indices.chunks):
         key = (name, *cell.place)
-        if cell.place in source:
-            payload = loads.of(source[cell.place]) if rule.extent else table._meta
-            tasks[key] = Task(key, gather_chunk, run, rule, payload, of_indices.of(cell.place), cell.first)
+        if cell.place in sources:
+            payload = loads.of(sources[cell.place]) if rule.extent else table._meta
+            tasks[key] = Task(key, gather_chunk, run, rule, payload, index_loads.of(cell.place), cell.first)
         else:
             tasks[key] = Task(key, empty_like, table._meta, cell.shape)
-    graph = HighLevelGraph.from_collections(name, tasks, dependencies=[*loads.graph, *of_indices.graph])
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=[*loads.graph, *index_loads.graph])
     return da.Array(graph, name, indices.chunks, meta=table._meta)
 
 
 @handed_on
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
-    """A chunk of the output, as the same kind of array as the table's chunk.
+    """Return a chunk of the output, of the array library of the table's chunk.
 
-    run: what gathers from a chunk by indices. payload: of that chunk, which is loaded here where it has no task of its own; any
-    array of the table's kind where the axis has no elements. indices: another payload, not empty. first: where they begin in the
-    whole, for messages. IndexError under RAISE.
+    `run`: gathers elements of a chunk by indices. `payload`: of the table's chunk (see `loaded`); any array of the table's
+    library if the axis has size 0. `indices`: the payload of a chunk of the indices, not empty. `first`: its first coordinates,
+    for messages. Raise IndexError under RAISE.
     """
-    chunk, wanted = loaded(payload), loaded(indices)
-    with arrays.in_order([chunk, wanted]):
+    chunk, index_chunk = loaded(payload), loaded(indices)
+    with arrays.in_order([chunk, index_chunk]):
         array, device = arrays.adopt(chunk)
         check_type(array, rule.dtype)
-        if not rule.extent:  # no operator reads an axis without elements
-            rule.resolve(host_indices(wanted), first)
-            nothing = empty_like(chunk, replace_axis(wanted.shape, rule.axis, 0))
-            return take(nothing, rule.axis, np.zeros(wanted.shape[rule.axis], np.int64), rule.fill)
-        found, home = arrays.adopt(wanted)
+        if not rule.extent:  # no operator has an axis of size 0
+            rule.resolve(host_indices(index_chunk), first)
+            empty = empty_like(chunk, replace_axis(index_chunk.shape, rule.axis, 0))
+            return take(empty, rule.axis, np.zeros(index_chunk.shape[rule.axis], np.int64), rule.fill)
+        adopted, home = arrays.adopt(index_chunk)
         try:
-            return run(chunk, arrays.move(found, home, device))
+            return run(chunk, arrays.move(adopted, home, device))
         except IndexError:
-            rule.resolve(host_indices(wanted), first)  # which names its place in all of the indices
+            rule.resolve(host_indices(index_chunk), first)  # raises an error with the coordinates in the whole index array
             raise
 
 
 def elements_descriptor(
     shape: Sequence[int], dtype: np.dtype[Any], indices: Sequence[int], index_dtype: np.dtype[Any], axis: int
 ) -> GatherElementsOperatorDesc:
-    """GATHER_ELEMENTS of a chunk of `shape` by indices of a shape, for types that DirectML has. DescriptorError for a size that
-    does not fit into a descriptor's 32 bits.
+    """Return the GATHER_ELEMENTS of a chunk; `shape`: of the chunk, `indices`: shape of the indices; types of DirectML.
+
+    Raise DescriptorError for a size of more than 32 bits.
     """
     check_sizes("DML_OPERATOR_GATHER_ELEMENTS", "InputTensor", shape)
-    data_type, index_type = (DataType[each.name.upper()] for each in (dtype, index_dtype))
+    data_type, index_type = DataType[dtype.name.upper()], DataType[index_dtype.name.upper()]
     return GatherElementsOperatorDesc(
         input_tensor=BufferTensorDesc(data_type=data_type, sizes=shape),
         indices_tensor=BufferTensorDesc(data_type=index_type, sizes=indices),
@@ -139,18 +141,17 @@ def elements_descriptor(
     )
 
 
-def _along(indices: Any, axis: int) -> tuple[int, ...]:
-    """The chunks of the indices along the axis."""
+def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
     return indices.chunks[axis] if isinstance(indices, da.Array) else (indices.shape[axis],)
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """The chunks of the indices: their own along the axis, elsewhere the table's as far as the indices reach."""
-    reached = [
+    """Return chunks for the indices: their own along the axis; elsewhere the table's, cropped to the size of the indices."""
+    cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)
     ]
-    return replace_axis([sizes or (0,) for sizes in reached], axis, _along(indices, axis))
+    return replace_axis([sizes or (0,) for sizes in cropped], axis, _axis_chunks(indices, axis))
 
 
 def _check_onnx(table: da.Array, indices: Any, axis: int) -> None:
@@ -172,28 +173,28 @@ def _check_directml(table: da.Array, indices: Any, axis: int) -> None:
             "dialect 'onnx', which takes smaller indices"
         )
     largest = [max(sizes) for sizes in table.chunks]
-    wanted = replace_axis(largest, axis, max(_along(indices, axis)))
-    if prod(wanted) > ELEMENT_LIMIT:
+    output = replace_axis(largest, axis, max(_axis_chunks(indices, axis)))
+    if prod(output) > ELEMENT_LIMIT:
         raise ValueError(
-            f"a chunk of the output has shape {wanted}, {prod(wanted)} elements, but a descriptor has at most "
+            f"a chunk of the output has shape {output}, {prod(output)} elements, but a descriptor has at most "
             f"{ELEMENT_LIMIT}: cut the indices into smaller chunks along axis {axis} (dask.array.from_array), or rechunk "
             "the table"
         )
-    if 0 not in largest and 0 not in wanted:
-        check(elements_descriptor(largest, table.dtype, wanted, indices.dtype, axis))
+    if 0 not in largest and 0 not in output:
+        check(elements_descriptor(largest, table.dtype, output, indices.dtype, axis))
 
 
 def _run_directml(rule: AxisRule, _: Any, chunk: Any, indices: Any) -> Any:
     desc = elements_descriptor(chunk.shape, rule.dtype, indices.shape, indices.dtype, rule.axis)
-    # An operator of the thread's own, since it knows of its last call alone whether an index was bad.
+    # One operator per thread, because raise_if_bad checks only the operator's last call.
     operator = compiled(desc, rule.out_of_bounds, rule.fill, threading.get_ident())
-    found = operator(chunk, indices)
+    result = operator(chunk, indices)
     operator.raise_if_bad()
-    return found
+    return result
 
 
 _DIALECTS: dict[str, tuple[Callable[[da.Array, Any, int], None], Callable[..., Any]]] = {
     "directml": (_check_directml, _run_directml),
     "onnx": (_check_onnx, _run_onnx),
 }
-"""How each dialect checks the shapes before there are values, and how it runs on a chunk."""
+"""For each dialect, the function that checks shapes, and the function that gathers from one chunk."""

@@ -1,10 +1,8 @@
-"""Gather of a chunked table: only the chunks that indices touch are loaded, each once per group of blocks, and only rows move.
+"""Gather of a chunked table. Only the chunks that indices read are loaded, once per group of blocks; only rows move.
 
-    indices -> positions -> rows wanted of each chunk, for each block of indices -> tasks
+    indices -> positions -> routing: the rows of each chunk that each block of indices reads -> task graph
 
-take   loads a chunk and takes the rows of it that the blocks of a group want
-pick   takes one block's rows out of those, where a group has several blocks
-place  joins a block's rows and gathers them into their places: a chunk of the output
+`tasks` has the functions that the tasks run.
 """
 
 from __future__ import annotations
@@ -41,16 +39,15 @@ from dmlgather.distributed.routing import (
 )
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded
 
-# The task graph of a gather: which tasks there are, under which keys, and what they are given.
-
 Work: TypeAlias = tuple[Any, ...]
-"""A function of `tasks`, and the arguments that say which rows."""
+"""A function of `tasks`, then those of its arguments that select rows."""
 
 
 class _BlockTasks(NamedTuple):
-    """Where a block lies in the indices, and how a chunk of the output is made of the rows that its group takes.
+    """The tasks of one block of indices.
 
-    picks: by chunk of the table, in order; None if the block wants all rows that are taken of the chunk.
+    `place`, `shape`: number and shape of the block. `output`: the place task. `picks`: the pick tasks by chunk of the table, in
+    order; None if the block reads all rows that its group takes of the chunk.
     """
 
     place: Place
@@ -60,9 +57,9 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """The gather of indices in memory: each task holds the rows that it takes, and a chunk of which no row is wanted has no task.
+    """Return the gather of indices in memory. Its tasks hold the numbers of their rows; chunks that no index reads have no task.
 
-    token: part of the keys, equal for equal gathers. DescriptorError for chunks that DirectML cannot describe.
+    `token`: part of the keys, equal for equal gathers. Raise DescriptorError for chunks that DirectML cannot describe.
     """
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
@@ -85,14 +82,14 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
-    """Whole numbers up to `largest` in as few bytes as hold them, because they are sent with their task."""
+    """Return integers from 0 to `largest` in the smallest type, because they are sent with their task."""
     return values.astype(np.min_scalar_type(largest))
 
 
 def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_bytes: int, token: str) -> da.Array:
-    """The gather of indices that other tasks give: any chunk may be wanted, and only a chunk that is wanted is loaded.
+    """Return the gather of indices that other tasks compute. Each chunk has tasks; they load it only if an index reads it.
 
-    indices: whose chunks are the blocks. token, errors: as for `gather_known`.
+    `indices`: its chunks are the blocks. `token` and errors: see `gather_known`.
     """
     sizes = table.chunks[rule.axis]
     touched, starts = [chunk for chunk, size in enumerate(sizes) if size], chunk_starts(sizes)
@@ -104,8 +101,8 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
     for number, group in enumerate(groups):
         splits = {}
         for block in group:
-            given = TaskRef((indices.name, *block.place))
-            splits[block] = graph.add("split", block.place, tasks.split_indices, given, rule, starts, block.first)
+            index_block = TaskRef((indices.name, *block.place))
+            splits[block] = graph.add("split", block.place, tasks.split_indices, index_block, rule, starts, block.first)
         shared = graph.add("share", (number,), tasks.share, starts, *splits.values())
         outputs = []
         for block, split in splits.items():
@@ -116,15 +113,16 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 
 
 class _GatherGraph:
-    """The tasks of one gather, as they are added.
+    """Builder of the task graph of one gather.
 
-    columns: the places of chunks off the axis. A column has all chunks of the table along the axis.
+    A column is all chunks along the axis with one position in all other dimensions. `columns`: their cells, with number 0 along
+    the axis.
     """
 
     def __init__(
         self, table: da.Array, rule: AxisRule, index_chunks: Chunks, token: str, *, touched: Sequence[int], most: int
     ) -> None:
-        """touched: the chunks along the axis of which rows are taken, at most `most` of one."""
+        """`touched`: numbers along the axis of the chunks that are read. `most`: the largest number of rows taken of a chunk."""
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)
         self.columns = list(cells(replace_axis(table.chunks, rule.axis, (1,))))
@@ -132,15 +130,15 @@ class _GatherGraph:
         self.tasks: dict[Any, Task] = {}
         full = [column.place for column in self.columns if not column.empty]
         self.loads = ChunkLoads(table, [replace_axis(place, rule.axis, chunk) for place in full for chunk in touched])
-        sizes = [max(each) for each in table.chunks]
+        sizes = list(map(max, table.chunks))
         sizes[rule.axis] = max((table.chunks[rule.axis][chunk] for chunk in touched), default=0)
-        count = prod(max(each) for each in index_chunks)
+        count = prod(map(max, index_chunks))
         if count and most and 0 not in sizes:
             check(gather_descriptor(sizes, table.dtype, rule.axis, most))
             check(gather_descriptor(replace_axis(sizes, rule.axis, count), table.dtype, rule.axis, count))
 
     def add_group(self, number: int, takes: Mapping[int, Work], blocks: Sequence[_BlockTasks]) -> None:
-        """In each column: a take of each chunk, and for each block its picks and a chunk of the output. takes: by chunk."""
+        """Add the tasks of a group in each column: takes, by chunk; then picks and a place task for each block."""
         for column in self.columns:
             pieces: dict[int, TaskRef] = {}
             for chunk, (function, *rows) in takes.items() if not column.empty else ():
@@ -155,23 +153,20 @@ class _GatherGraph:
                         place = (*block.place, *replace_axis(column.place, self.axis, chunk))
                         own[chunk] = self.add("pick", place, function, pieces[chunk], self.axis, *rows)
                 function, lookup = block.output
-                like = (
-                    None if own and function is tasks.place_rows else self.meta
-                )  # a scheduler may be unable to hold one of a GPU
+                # A scheduler without a GPU cannot hold an example array of CuPy, so tasks that have pieces get none.
+                like = None if own and function is tasks.place_rows else self.meta
                 shape = replace_axis(column.shape, self.axis, *block.shape)
                 output = tasks.OutputChunk(self.axis, shape, like, self.fill)
                 self.add("", replace_axis(column.place, self.axis, *block.place), function, output, lookup, *own.values())
 
     def add(self, kind: str, place: Place, function: Callable[..., Any], *arguments: Any) -> TaskRef:
-        """A task under a key of its kind and place. One that brings data into memory (a take) starts when a thread is free, not
-        ahead of its turn.
-        """
+        """Add a task. Takes are marked as data producers: Dask then does not start more of them than it has threads."""
         key = ("-".join(filter(None, ("gather", kind, self.token))), *place)
         self.tasks[key] = Task(key, function, *arguments, _data_producer=kind == "take")
         return TaskRef(key)
 
     def array(self, *inputs: da.Array) -> da.Array:
-        """The output. inputs: arrays besides the table that tasks depend on."""
+        """Return the output. `inputs`: the arrays, besides the table, that the tasks depend on."""
         name = f"gather-{self.token}"
         graph = HighLevelGraph.from_collections(name, self.tasks, dependencies=[*inputs, *self.loads.graph])
         return da.Array(graph, name, self.chunks, meta=self.meta)
@@ -188,26 +183,27 @@ def gather(
     in_flight_bytes: int = IN_FLIGHT_BYTES,
     memory_limit: int | str | None = None,
 ) -> da.Array:
-    """output[lead…, i…, trail…] = table[lead…, indices[i…], trail…], of a table that is larger than a device or a machine.
+    """Return output[lead…, i…, trail…] = table[lead…, indices[i…], trail…] for a table larger than a device or a machine.
 
-    table: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. indices: integers
-    of any rank, shape [i…]. A NumPy or CuPy array is resolved now, once and on the host, and only the chunks that it touches are
-    in the graph; the blocks of a dask array are resolved in tasks of their own. dialect: whose rules say which types are taken,
-    what a negative index means and what an index out of bounds does: "directml" (it is clamped), "onnx" (IndexError), "openvino"
-    (its element is 0) or "lax" (there must be none). out_of_bounds: "clamp", "raise", "promise" or a Fill instead of the
-    dialect's own.
+    `table`: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
+    `indices`: integers, shape [i…]. A NumPy or CuPy array is resolved at once on the host, and the graph has only the chunks
+    that it reads. The blocks of a dask array are resolved by tasks.
+    `dialect`: the rules for data types, negative indices and indices out of bounds, which are clamped ("directml"), raise
+    IndexError ("onnx"), give 0 ("openvino") or are forbidden ("lax").
+    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
 
-    block_bytes: of output that one task makes. in_flight_bytes: of output of the blocks that share the loads of their chunks; a
-    higher value loads a chunk less often and holds more memory. memory_limit: bytes of one worker, or a text such as "2GB"; a
-    gather that needs more (see `plan_gather`) is refused. Without a client this process is the worker, and a `compute` that
-    needs more of it is refused as well.
+    `block_bytes`: maximum output of one task. `in_flight_bytes`: maximum output of a group of blocks, which share the loads of
+    their chunks; with a higher value, chunks are loaded less often, and workers need more memory.
+    `memory_limit`: of one worker, in bytes or as a text such as "2GB"; see `plan_gather`. Without a Dask client, this process is
+    the worker, and `compute` checks the limit as well.
 
-    Returns a dask array of shape [lead…, i…, trail…] and the table's type, with the table's kind of chunks, chunked as the table
-    off the axis and by blocks along i…; nothing is loaded before it is computed.
+    The result is a dask array of the table's data type, with chunks of the table's array library. It is chunked by blocks along
+    i…, and like the table in the other dimensions. Nothing is loaded before `compute`.
 
-    Raises TypeError for what is no table and types that the dialect lacks; ValueError for an axis out of range, chunks of unknown
-    size and an unknown dialect or policy; DescriptorError for chunks that DirectML cannot describe; MemoryLimitError; under
-    "raise" IndexError, at once, or when it is computed where the indices are a dask array.
+    Raise TypeError if `table` is no table, and for types that the dialect lacks; ValueError for an axis out of range, chunks of
+    unknown size, and an unknown dialect or policy; DescriptorError for chunks that DirectML cannot describe; MemoryLimitError if
+    a worker, or `compute`, needs more than `memory_limit`. Under "raise", raise IndexError at once; if the indices are a dask
+    array, `compute` raises it.
 
     >>> import dask.array as da
     >>> table = da.arange(12, chunks=4).reshape(6, 2)
@@ -227,26 +223,26 @@ def gather(
                 f"memory_limit is {limit} bytes, but what a gather needs is known only for indices in memory, and they "
                 "are a dask array: leave it out, or pass indices.compute()"
             )
-    given: Any = indices if lazy else host_indices(indices)
-    rule = axis_rule(dialect, type_of("table", source), type_of("indices", given), at, out_of_bounds)
+    index_array: Any = indices if lazy else host_indices(indices)
+    rule = axis_rule(dialect, type_of("table", source), type_of("indices", index_array), at, out_of_bounds)
     row = row_bytes(source.chunks, at, rule.dtype)
     options = (at, dialect, out_of_bounds, block_bytes, in_flight_bytes)
     if lazy:
-        blocks = given.rechunk(_block_chunks(given, row, block_bytes))
+        blocks = index_array.rechunk(_block_chunks(index_array, row, block_bytes))
         return concluded(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
-    routing = routing_of(rule.resolve(given), source.chunks[at], row, block_bytes, in_flight_bytes)
+    routing = routing_of(rule.resolve(index_array), source.chunks[at], row, block_bytes, in_flight_bytes)
     refuse = None
     if limit is not None:
         workers, threads = workers_now()
-        needed = worker_memory(routing, source.chunks[at], workers, threads)
-        needed.check(limit, routing, source.chunks[at], axis=at, workers=workers)
-        here = compute_memory(routing, source.chunks, at, source.dtype, threads=threads, available=None)
-        refuse = partial(here.check, limit)
-    return concluded(gather_known(source, rule, routing, tokenize(source.name, given, options)), refuse)
+        of_worker = worker_memory(routing, source.chunks[at], workers, threads)
+        of_worker.check(limit, routing, source.chunks[at], axis=at, workers=workers)
+        of_compute = compute_memory(routing, source.chunks, at, source.dtype, threads=threads, available=None)
+        refuse = partial(of_compute.check, limit)
+    return concluded(gather_known(source, rule, routing, tokenize(source.name, index_array, options)), refuse)
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:
-    """The chunks of indices, cut where one has more than a block's output."""
+    """Return the chunks of the indices, split where their output is larger than `block_bytes`."""
     largest = block_chunks([max(sizes) for sizes in indices.chunks], bytes_each, block_bytes)
     return tuple(
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))

@@ -1,4 +1,4 @@
-"""Slices of a chunked table, and the windows of DirectML's slices."""
+"""Slices of a chunked table, and the windows of DirectML's slice descriptors."""
 
 from __future__ import annotations
 
@@ -25,50 +25,50 @@ from dmlgather.distributed.tasks import empty_like
 from dmlgather.onnx.problems.slice import Slice
 
 WIDEST_STEP = 2**31 - 1
-"""What SLICE1's strides hold, forwards and backwards."""
+"""Largest absolute value of a stride of SLICE1."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """What one chunk gives of a window along one axis: the chunk's number, and the window in that chunk's own elements."""
+    """The part of a window inside one chunk along one axis: the chunk's number, and a window of the chunk."""
 
     chunk: int
     window: Window
 
 
 def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
-    """The window's elements chunk by chunk, in the window's order: the last chunk first where the step is negative.
+    """Split a window among the chunks of an axis, in the window's order: from the last chunk if the step is negative.
 
-    window: inside the axis, which the chunks make up, of these sizes in elements. Chunks without an element are left out. A step
-    that is wider than `WIDEST_STEP` is taken element by element; a single element has step 1.
+    `window`: inside the axis. `sizes`: of the chunks, in elements. Chunks without an element of the window are left out. If the
+    step is wider than `WIDEST_STEP`, each element is a window of its own. Windows of one element have step 1.
     """
     borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
-    found = []
+    windows = []
     for chunk, (begin, end) in borders if window.step > 0 else reversed(borders):
-        taken = _steps_inside(window, begin, end)
-        count = len(taken) if abs(window.step) <= WIDEST_STEP else 1
-        for first in taken[:: max(count, 1)]:
+        steps = _steps_inside(window, begin, end)
+        count = len(steps) if abs(window.step) <= WIDEST_STEP else 1
+        for first in steps[:: max(count, 1)]:
             start = window.start + first * window.step - begin
-            found.append(ChunkWindow(chunk, Window(start, count, window.step if count > 1 else 1)))
-    return tuple(found)
+            windows.append(ChunkWindow(chunk, Window(start, count, window.step if count > 1 else 1)))
+    return tuple(windows)
 
 
 def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
-    """What a SLICE or SLICE1 descriptor takes of each dimension of its input, as its lowering says.
+    """Return the window of each input dimension that a SLICE or SLICE1 descriptor copies, according to its lowering.
 
-    desc: without findings of severity ERROR.
+    `desc`: without findings of severity ERROR.
     """
     input_tensor = desc.tensor("input_tensor")
     packed = type(input_tensor)(data_type=input_tensor.data_type, sizes=input_tensor.sizes).layout()
     plan = lower(desc, {"input_tensor": packed})
     starts = packed.position(plan.in_offset)
     assert starts is not None
-    steps = [walk // stride for walk, stride in zip(plan.in_strides, packed.strides, strict=True)]
-    return tuple(Window(*each) for each in zip(starts, plan.shape, steps, strict=True))
+    steps = [in_stride // stride for in_stride, stride in zip(plan.in_strides, packed.strides, strict=True)]
+    return tuple(map(Window, starts, plan.shape, steps))
 
 
 def _steps_inside(window: Window, begin: int, end: int) -> range:
-    """The steps k, of the window's 0 … count - 1, with begin <= start + step · k < end."""
+    """Return the k in 0 … count - 1 with begin <= start + step · k < end."""
     if window.step > 0:
         first, stop = (-((window.start - border) // window.step) for border in (begin, end))
     else:
@@ -76,55 +76,52 @@ def _steps_inside(window: Window, begin: int, end: int) -> range:
     return range(max(first, 0), min(stop, window.count))
 
 
-# Slice of a chunked array: one task loads one chunk and cuts an output chunk out of it. Nothing moves between workers.
-
-
 def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> da.Array:  # noqa: A001 - the operator's name
-    """output[c…] = table[start + step · c…], per dimension, with ONNX's clamping of starts and ends.
+    """Return output[c…] = table[start + step · c…], per dimension, as a dask array. Starts and ends are clamped as in ONNX.
 
-    table: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. starts, ends, axes, steps: equally
-    many integers each, as sequences or as one-dimensional arrays in host memory. axes: default 0, 1, …; negative ones count
-    from the end. steps: default 1; negative to walk backwards.
+    `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
+    `starts`, `ends`, `axes`, `steps`: integers, as sequences or one-dimensional arrays in host memory, all of one length.
+    `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; a negative step goes backwards.
 
-    Returns a dask array of the table's type and kind of chunks, each of which is cut out of one chunk of the table; chunks that
-    give nothing are not loaded.
+    The result has the table's data type, and chunks of the table's array library. Each of its chunks is cut out of one chunk of
+    the table by the task that loads it, so no data moves between workers. Chunks outside the slice are not loaded.
 
-    Raises TypeError for what is no table, for elements that are no numbers, and for bounds on a GPU; ValueError for different
-    lengths, axes out of range or named twice, and a step of 0; DescriptorError for chunks that DirectML cannot describe.
+    Raise TypeError if `table` is no table, for elements that are no numbers, and for bounds on a GPU; ValueError for different
+    lengths, axes out of range or repeated, and a step of 0; DescriptorError for chunks that DirectML cannot describe.
 
     >>> import dask.array as da
     >>> dg.distributed.slice(da.arange(10, chunks=4), starts=[-1], ends=[0], steps=[-3]).compute()
     array([9, 6, 3])
     """
     array = as_table(table)
-    data = TensorType(array.shape, np.dtype(np.uint8))  # what is taken depends on no type
+    data = TensorType(array.shape, np.dtype(np.uint8))  # the windows do not depend on the type
     return concluded(sliced(array, Slice(data, **slice_bounds(starts, ends, axes, steps)).windows))
 
 
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
-    """The windows of a table of known chunks, one per dimension, inside it. TypeError and DescriptorError as `slice`."""
-    taken = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
-    _check_chunks(table, taken)
-    chunks = tuple(tuple(each.window.count for each in along) or (0,) for along in taken)
+    """Return the elements of a table inside `windows`, one per dimension. Raise TypeError and DescriptorError like `slice`."""
+    axis_windows = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
+    _check_chunks(table, axis_windows)
+    chunks = tuple(tuple(part.window.count for part in parts) or (0,) for parts in axis_windows)
     name = f"slice-{tokenize(table.name, tuple(windows))}"
     keys = {(name, *cell.place): cell.shape for cell in cells(chunks)}
-    if not all(taken):
+    if not all(axis_windows):
         empty = {key: Task(key, empty_like, table._meta, shape) for key, shape in keys.items()}
         return da.Array(empty, name, chunks, meta=table._meta)
-    places = [tuple(each.chunk for each in parts) for parts in product(*taken)]
+    places = [tuple(part.chunk for part in parts) for parts in product(*axis_windows)]
     loads = ChunkLoads(table, places)
     tasks: dict[Any, Task] = {}
-    for key, place, parts in zip(keys, places, product(*taken), strict=True):
-        tasks[key] = Task(key, cut, loads.of(place), tuple(each.window for each in parts), table.dtype)
+    for key, place, parts in zip(keys, places, product(*axis_windows), strict=True):
+        tasks[key] = Task(key, cut, loads.of(place), tuple(part.window for part in parts), table.dtype)
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=loads.graph)
     return da.Array(graph, name, chunks, meta=table._meta)
 
 
 @handed_on
 def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
-    """The windows of a chunk, which is loaded here where it has no task of its own, as the same kind of array.
+    """Return the elements of a chunk inside `windows`, as an array of the chunk's library. `payload`: see `loaded`.
 
-    windows: one per dimension, with at least one element each. TypeError for a chunk of another type.
+    `windows`: one per dimension, with at least one element each. Raise TypeError for a chunk of another type.
     """
     chunk = loaded(payload)
     with arrays.in_order([chunk]):
@@ -132,35 +129,33 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
         check_type(array, dtype)
         whole = tuple(Window.whole(size) for size in array.shape)
         if windows == whole and (not windows or getattr(array.flags, "writeable", True)):
-            return chunk  # unless it is read-only: such memory may change later, as a file's does
+            return chunk  # a read-only chunk is copied, because a mapped file may change later
         operator = compiled(slice_descriptor(array.shape, dtype, windows))
         moved = operator(as_words(array, *word_of(dtype)))
         return arrays.hand_back(moved.view(dtype).reshape([window.count for window in windows]), chunk)
 
 
 def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
-    """The SLICE1 that takes the windows of a chunk of `shape`, of words as `word_of` says; `check` says whether it is valid.
+    """Return the SLICE1 of a chunk of `shape`, described as words (`word_of`), without validating it; see `check`.
 
-    windows: one per dimension, with at least one element each. DescriptorError for a size that does not fit into a descriptor's
-    32 bits.
+    `windows`: one per dimension, with at least one element each. Raise DescriptorError for a size of more than 32 bits.
     """
     word, parts = word_of(dtype)
-    every = [*windows, *(Window.whole(size) for size in parts)]
+    word_windows = [*windows, *(Window.whole(size) for size in parts)]
     check_sizes("DML_OPERATOR_SLICE1", "InputTensor", shape)
-    spans = [(window.count - 1) * window.step for window in every]
+    spans = [(window.count - 1) * window.step for window in word_windows]
     data_type = DataType[word.name.upper()]
     return Slice1OperatorDesc(
         input_tensor=BufferTensorDesc(data_type=data_type, sizes=(*shape, *parts)),
-        output_tensor=BufferTensorDesc(data_type=data_type, sizes=[window.count for window in every]),
-        input_window_offsets=[window.start + min(span, 0) for window, span in zip(every, spans, strict=True)],
+        output_tensor=BufferTensorDesc(data_type=data_type, sizes=[window.count for window in word_windows]),
+        input_window_offsets=[window.start + min(span, 0) for window, span in zip(word_windows, spans, strict=True)],
         input_window_sizes=[1 + abs(span) for span in spans],
-        input_window_strides=[window.step for window in every],
+        input_window_strides=[window.step for window in word_windows],
     )
 
 
-def _check_chunks(table: da.Array, taken: Sequence[Sequence[ChunkWindow]]) -> None:
-    """TypeError for elements that do not move, DescriptorError for chunks that DirectML cannot describe."""
+def _check_chunks(table: da.Array, axis_windows: Sequence[Sequence[ChunkWindow]]) -> None:
     word_of(table.dtype)
-    if table.ndim and all(taken):  # a scalar has no window but itself
-        largest = [max(sizes[each.chunk] for each in along) for along, sizes in zip(taken, table.chunks, strict=True)]
+    if table.ndim and all(axis_windows):  # a scalar needs no operator
+        largest = [max(sizes[part.chunk] for part in parts) for parts, sizes in zip(axis_windows, table.chunks, strict=True)]
         check(slice_descriptor(largest, table.dtype, [Window.whole(size) for size in largest]))

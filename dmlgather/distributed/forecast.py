@@ -1,4 +1,4 @@
-"""A forecast of a gather of a chunked table, from the routing of `gather`, without Dask: as data, JSON and text."""
+"""Forecast of a gather of a chunked table, made from its routing, without Dask: as data, JSON and text."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
 SHOWN = 20
-"""Chunks in the text; the data has them all."""
+"""Maximum number of chunks in the text; the data has all."""
 
 HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "descriptor")
-"""Of the columns of `TouchedChunk.entries`."""
+"""Headings of the columns of `TouchedChunk.entries`."""
 
 
 class CheckedDescriptor(Record):
     """A gather as a DirectML descriptor, checked at the newest feature level."""
 
     descriptor: GatherOperatorDesc | None
-    """The descriptor, none where DirectML cannot describe the gather. A type that DirectML lacks is moved as unsigned integers:
-    complex64 as UINT64."""
+    """Descriptor; none if DirectML cannot describe the gather. A type that DirectML lacks is described as unsigned integers of
+    its size: complex64 as UINT64."""
 
     findings: tuple[Finding, ...]
-    """What is wrong with the descriptor, or why there is none."""
+    """Faults of the descriptor, or reasons why there is none."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is an ERROR."""
+        """Return True if no finding is an ERROR."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     def __str__(self) -> str:
@@ -72,82 +72,82 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """One chunk along the axis of which indices want rows, with all chunks beside it off the axis."""
+    """All chunks of the table with one number along the axis, if indices read rows of them."""
 
     chunk: int
-    """Its number along the axis."""
+    """Number along the axis."""
 
     start: int
-    """Its first row, counted along the axis."""
+    """First row of the chunk, counted along the axis."""
 
     size: int
-    """Its rows."""
+    """Number of rows of the chunk."""
 
     requests: int
-    """Indices that mean one of its rows."""
+    """Number of indices that read the chunk."""
 
     rows: int
-    """Different rows of it that they mean."""
+    """Number of different rows that the indices read."""
 
     loads: int
-    """How often it is loaded: the number of groups of blocks that want rows of it."""
+    """Number of loads: one for each group of blocks that reads the chunk."""
 
     rows_taken: int
-    """Rows that are taken out of it by all its loads; more than `rows` where several groups want the same one."""
+    """Rows taken of the chunk, summed over its loads; more than `rows` if several groups read one row."""
 
     bytes_loaded: int
-    """By all its loads."""
+    """Bytes of the chunk, summed over its loads."""
 
     bytes_taken: int
-    """Of the rows that are taken: what moves between workers at most."""
+    """Bytes of the rows taken, which is the most that moves between workers."""
 
     take: CheckedDescriptor | None
-    """The largest of its takes, in the table's widest chunk off the axis; none where a tensor would be empty."""
+    """Descriptor of the largest take, for the widest chunk of the table; none if a tensor would be empty."""
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """As a row of the forecast's text."""
+        """Cells of the chunk's row in the text of the forecast."""
         rows = f"{self.start} … {self.start + self.size - 1}"
         counts = (self.requests, self.rows, self.loads, amount(self.bytes_loaded), amount(self.bytes_taken))
         return (str(self.chunk), rows, *map(str, counts), str(self.take or "nothing to move"))
 
 
 class ChunkRange(Record):
-    """Consecutive chunks along the axis."""
+    """Range of consecutive chunks along the axis."""
 
     first: int
-    """Number of the first one."""
+    """Number of the first chunk."""
 
     last: int
-    """Number of the last one."""
+    """Number of the last chunk."""
 
     def __str__(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first} … {self.last}"
 
 
 class GatherForecast(Record):
-    """What a gather of a chunked table will load, move and hold in memory. `str` of it is a table."""
+    """Loads, moved bytes and memory of a gather of a chunked table. `str` of it is a table."""
 
     dialect: Literal["directml", "onnx", "openvino", "lax"]
-    """Whose rules say what an index means."""
+    """Dialect whose rules resolve the indices."""
 
     out_of_bounds: Literal["clamp", "fill", "raise", "promise"]
-    """What an index out of bounds does."""
+    """Policy for indices out of bounds."""
 
     table_shape: tuple[int, ...]
     """Shape of the table."""
 
     dtype: str
-    """NumPy's name of its elements' type."""
+    """NumPy's name of the table's data type."""
 
     axis: int
     """Dimension of the table that is indexed, counted from the front."""
 
     chunks: int
-    """Chunks of the table along the axis."""
+    """Number of chunks along the axis."""
 
     index_shape: tuple[int, ...]
-    """Shape of the indices. In the output's shape, it replaces the axis."""
+    """Shape of the indices. It replaces the axis in the shape of the output."""
 
     output_shape: tuple[int, ...]
     """Shape of the output."""
@@ -156,81 +156,81 @@ class GatherForecast(Record):
     """Sizes of the output's chunks along each of its dimensions."""
 
     touched: tuple[TouchedChunk, ...]
-    """The chunks of which rows are wanted, in order."""
+    """Chunks that indices read, in order."""
 
     untouched: tuple[ChunkRange, ...]
-    """The chunks that are never loaded."""
+    """Chunks that are never loaded."""
 
     requests: int
-    """Indices that mean a row of the table."""
+    """Number of indices that read a row of the table."""
 
     filled: int
-    """Indices out of bounds whose elements are filled."""
+    """Number of indices out of bounds whose elements are filled."""
 
     blocks: int
-    """Blocks of the indices: chunks of the output for each chunk off the axis."""
+    """Number of blocks of the indices. Each is a chunk of the output in each column of chunks."""
 
     groups: int
-    """Groups of blocks that share the loads of their chunks."""
+    """Number of groups of blocks. The blocks of a group share the loads of their chunks."""
 
     row_bytes: int
-    """One row of the table, in all chunks off the axis."""
+    """Bytes of one whole row of the table."""
 
     place: CheckedDescriptor | None
-    """The last step of the largest block, which puts its rows into their places; none where a tensor would be empty."""
+    """Descriptor of the last step of the largest block, which puts rows into the output; none if a tensor would be empty."""
 
     whole: CheckedDescriptor
-    """The gather in one piece, as for one device. A gather that is too large for that may be legal in parts."""
+    """Descriptor of the gather on one device. It may be illegal although all parts are legal."""
 
     workers: int
-    """Workers that the chunks are dealt to."""
+    """Number of workers that the chunks are assigned to."""
 
     peak: WorkerMemory
-    """What one worker needs at the same time."""
+    """Peak memory of one worker."""
 
     compute: ComputeMemory
-    """What the process that calls `compute` needs at the same time."""
+    """Peak memory of the process that calls `compute`."""
 
     memory_limit: int | None
-    """Bytes that one worker may have; none where there is no limit."""
+    """Memory limit of one worker, in bytes; none without a limit."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def bytes_loaded(self) -> int:
-        """By all loads of all chunks."""
+        """Bytes of all loads of all chunks."""
         return sum(chunk.bytes_loaded for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def bytes_taken(self) -> int:
-        """Of the rows that are taken out of chunks."""
+        """Bytes of the rows taken of all chunks."""
         return sum(chunk.bytes_taken for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def output_bytes(self) -> int:
-        """Of the output."""
+        """Bytes of the output."""
         return (self.requests + self.filled) * self.row_bytes
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def duplicates_removed(self) -> int:
-        """Indices whose row another one of their group takes."""
+        """Number of requests less the number of rows taken: indices whose row is taken for another index of their group."""
         return self.requests - sum(chunk.rows_taken for chunk in self.touched)
 
     @property
     def peak_bytes_per_worker(self) -> int:
-        """Of `peak`, in all."""
+        """Total of `peak`."""
         return self.peak.total_bytes
 
     @property
     def parts(self) -> tuple[CheckedDescriptor, ...]:
-        """The descriptors of all takes, and of the place."""
+        """Descriptors of all takes, and of the place."""
         return tuple(part for part in (*(chunk.take for chunk in self.touched), self.place) if part is not None)
 
     @property
     def ok(self) -> bool:
-        """Whether DirectML can describe all parts, so that `gather` does not refuse them."""
+        """Return True if DirectML can describe all parts, so that `gather` accepts them."""
         return all(part.ok for part in self.parts)
 
     def __str__(self) -> str:
@@ -257,7 +257,7 @@ class GatherForecast(Record):
             yield "    write the result block by block instead (dask.array.store, to_zarr)"
 
     def _table(self) -> Iterator[str]:
-        """Columns as wide as their widest entry, to the right but for the last."""
+        """Yield the lines of the table; all columns but the last are right-aligned."""
         shown = sorted(sorted(self.touched, key=lambda chunk: -chunk.bytes_taken)[:SHOWN], key=lambda chunk: chunk.chunk)
         rows = [HEADS, *(chunk.entries for chunk in shown)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
@@ -274,11 +274,8 @@ class GatherForecast(Record):
             yield f"  in parts: {finding}"
 
 
-# Forecasts a gather of a chunked table from the routing that `gather` builds its tasks of, without Dask.
-
-
 DESCRIPTORS_KEPT = 1024
-"""Descriptors of chunks that are kept with their findings: most chunks of a table are of one size."""
+"""Size of the LRU cache of checked descriptors. Most chunks of a table have one size."""
 
 
 def plan_gather(
@@ -295,19 +292,19 @@ def plan_gather(
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
 ) -> GatherForecast:
-    """What `gather` will load, move and hold in memory. No chunk of the table is read.
+    """Return a forecast of what `gather` loads, moves and holds in memory. Read no chunk of the table.
 
-    table: whatever `gather` takes; or the sizes of a table's chunks along each axis, in elements (`table.chunks` of a dask
-    array), for which Dask is not needed. indices: integers in memory, any shape. axis, dialect, out_of_bounds, block_bytes,
-    in_flight_bytes: as for `gather`. dtype: of the table; None for its own, float32 where only sizes of chunks are given.
-    workers, threads: how many workers share the chunks, and the threads of one; None for those that `gather` counts: of the
-    current client, else one worker with a thread for each CPU. memory_limit: bytes that one worker may have, or a text such as
-    "2GB".
+    `table`: a table as for `gather`, or the sizes of its chunks along each axis, in elements (`table.chunks` of a dask array).
+    With sizes, Dask is not needed. `indices`: integers in memory, any shape.
+    `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: see `gather`.
+    `dtype`: of the table; default its own, or float32 if `table` is sizes.
+    `workers`, `threads`: number of workers, and of threads of one; default those of the current client; without a client, one
+    worker with a thread per CPU. `memory_limit`: of one worker, in bytes or as a text such as "2GB".
 
-    Raises MemoryLimitError where a worker needs more than that, IndexError for an index out of bounds under "raise", ValueError
-    for sizes, an axis, a dialect or a policy that cannot be, and for indices in a dask array; TypeError for what is no table, a
-    dtype that is not the table's, and types that the dialect does not take. Chunks that DirectML cannot describe raise nothing:
-    the forecast has the findings, and its `ok` is False.
+    Raise MemoryLimitError if a worker needs more than `memory_limit`; IndexError for an index out of bounds under "raise";
+    ValueError for sizes, an axis, a dialect or a policy that do not exist, and for indices in a dask array; TypeError if `table`
+    is no table, for a `dtype` that is not the table's, and for types that the dialect lacks. If DirectML cannot describe a
+    chunk, the forecast has the findings, and its `ok` is False.
 
     >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5], threads=1)
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
@@ -319,22 +316,22 @@ def plan_gather(
         if value is not None and whole(name, value) < 1:
             raise ValueError(f"{name} is {value}, expected at least 1")
     if workers is None or threads is None:
-        found = workers_now()
-        workers, threads = workers or found[0], threads or found[1]
+        default_workers, default_threads = workers_now()
+        workers, threads = workers or default_workers, threads or default_threads
     axis = check_axis("axis", axis, len(sizes), "the table")
     if hasattr(indices, "__dask_graph__"):
         raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
-    given = host_indices(indices)
-    rule = axis_rule(dialect, table, type_of("indices", given), axis, out_of_bounds)
+    index_array = host_indices(indices)
+    rule = axis_rule(dialect, table, type_of("indices", index_array), axis, out_of_bounds)
     row = row_bytes(sizes, axis, table.dtype)
-    routing = routing_of(rule.resolve(given), sizes[axis], row, block_bytes, in_flight_bytes)
+    routing = routing_of(rule.resolve(index_array), sizes[axis], row, block_bytes, in_flight_bytes)
     peak = worker_memory(routing, sizes[axis], workers, threads)
     peak.check(limit, routing, sizes[axis], axis=axis, workers=workers)
-    here = 0 if workers > 1 or client_runs() else threads
-    compute = compute_memory(routing, sizes, axis, table.dtype, threads=here, available=available_memory())
+    own_threads = 0 if workers > 1 or client_runs() else threads
+    compute = compute_memory(routing, sizes, axis, table.dtype, threads=own_threads, available=available_memory())
     touched = _touched(routing, sizes, axis, table)
-    inside = sum(each.requests for each in touched)
-    borders = pairwise([-1, *(each.chunk for each in touched), len(sizes[axis])])
+    read = sum(chunk.requests for chunk in touched)
+    borders = pairwise([-1, *(chunk.chunk for chunk in touched), len(sizes[axis])])
     return GatherForecast(
         dialect=dialect,
         out_of_bounds=rule.out_of_bounds.value,
@@ -342,18 +339,18 @@ def plan_gather(
         dtype=str(table.dtype),
         axis=axis,
         chunks=len(sizes[axis]),
-        index_shape=given.shape,
-        output_shape=replace_axis(table.shape, axis, *given.shape),
+        index_shape=index_array.shape,
+        output_shape=replace_axis(table.shape, axis, *index_array.shape),
         output_chunks=replace_axis(sizes, axis, *routing.index_chunks),
         touched=touched,
         untouched=tuple(ChunkRange(first=low + 1, last=high - 1) for low, high in borders if high - low > 1),
-        requests=inside,
-        filled=given.size - inside,
+        requests=read,
+        filled=index_array.size - read,
         blocks=len(routing.splits),
         groups=len(routing.groups),
         row_bytes=prod(replace_axis(table.shape, axis)) * table.dtype.itemsize,
         place=_place(routing, sizes, axis, table.dtype),
-        whole=_whole(table, axis, given.shape),
+        whole=_whole(table, axis, index_array.shape),
         workers=workers,
         peak=peak,
         compute=compute,
@@ -361,23 +358,23 @@ def plan_gather(
     )
 
 
-def _table(given: Any, dtype: Any) -> tuple[Chunks, TensorType]:
-    """The sizes of a table's chunks along each axis, and its type. given, dtype: as a caller states them."""
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        sizes = _sizes(given)
+def _table(table: Any, dtype: Any) -> tuple[Chunks, TensorType]:
+    """Return the chunks and the type of the table that a caller passes."""
+    if isinstance(table, Sequence) and not isinstance(table, str | bytes):
+        sizes = _sizes(table)
         return sizes, type_of("the table", (tuple(map(sum, sizes)), "float32" if dtype is None else dtype))
     try:
         from dmlgather.distributed.table_sources import as_table
     except ModuleNotFoundError as error:
         raise missing_extra("a table, unless the sizes of its chunks along each axis are given,", "dask", error) from None
-    source = as_table(given)
+    source = as_table(table)
     if dtype is not None and numpy_type(dtype) != source.dtype:
         raise TypeError(f"dtype is {dtype!r}, but the table has type {source.dtype}: leave dtype out")
     return source.chunks, type_of("the table", source)
 
 
 def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
-    """Whole sizes. ValueError for unknown and negative ones, TypeError for what is no list of sizes for each axis."""
+    """Return the sizes as integers. Raise ValueError for unknown or negative sizes, TypeError unless each axis has a list."""
     for axis, sizes in enumerate(chunks):
         if not hasattr(sizes, "__len__"):
             raise TypeError(
@@ -418,7 +415,7 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
 
 @lru_cache(DESCRIPTORS_KEPT)
 def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> CheckedDescriptor | None:
-    """The gather of `count` rows of a chunk; none where a tensor would be empty."""
+    """Return the gather of `count` rows of a chunk, None if a tensor would be empty."""
     if 0 in shape or not count:
         return None
     try:
@@ -429,19 +426,19 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: i
 
 
 def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
-    """The last step of the block with the most indices; where it only fills, it reads one row."""
+    """Return the place task of the block with the most indices. If it only fills, its source has one row."""
     largest = max(routing.splits, key=lambda split: split.lookup.size)
     shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
     return _described(shape, dtype, axis, largest.lookup.size)
 
 
 def _whole(table: TensorType, axis: int, index_shape: tuple[int, ...]) -> CheckedDescriptor:
-    """The gather as one problem, of words that DirectML has a type for."""
+    """Return the gather on one device, of elements described as words."""
     word, parts = word_of(table.dtype)
     data, indices = TensorType((*table.shape, *parts), word), TensorType(index_shape, np.dtype(np.int64))
-    found = express(Gather(data, indices, axis), max(FeatureLevel))
-    if isinstance(found, Report):
-        return CheckedDescriptor(descriptor=None, findings=found.findings)
-    (desc,) = found
+    descriptors = express(Gather(data, indices, axis), max(FeatureLevel))
+    if isinstance(descriptors, Report):
+        return CheckedDescriptor(descriptor=None, findings=descriptors.findings)
+    (desc,) = descriptors
     assert isinstance(desc, GatherOperatorDesc)
     return CheckedDescriptor(descriptor=desc, findings=validate(desc).findings)

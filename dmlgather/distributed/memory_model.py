@@ -1,4 +1,4 @@
-"""How much memory a gather needs, by a model: of each worker that runs its tasks, and of the process that calls `compute`."""
+"""Memory model of a gather, for the workers that run its tasks and for the process that calls `compute`."""
 
 from __future__ import annotations
 
@@ -18,69 +18,69 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, bytes_of, counted
 
 ROUTING_BYTES = 64
-"""For each index, while `gather` finds out which rows are wanted: eight arrays of eight bytes."""
+"""Memory per index while `gather` computes the routing: eight int64 arrays."""
 
 PLACE_BYTES = {True: 32, False: 16}
-"""For each index of a block, while its rows are written to their places (True) or joined: arrays of eight bytes."""
+"""Memory per index of a block while its rows are scattered (True: four int64 arrays) or concatenated (False: two)."""
 
 TASK_BYTES = 2048
-"""For each task that the scheduler keeps, measured."""
+"""Memory per task in the scheduler, measured."""
 
 KEPT_BYTES = 64 * 2**20
-"""What threads and the allocator keep in any case, measured."""
+"""Memory that threads and the allocator keep for any gather, measured."""
 
 
 def check_limit(limit: object) -> int | None:
-    """Return a caller's memory_limit in bytes, None for no limit. TypeError for another type, ValueError for less than a byte."""
+    """Return a caller's memory_limit in bytes, None for no limit.
+
+    Raise TypeError for another type, ValueError for less than one byte and for a text that is no number of bytes.
+    """
     if limit is None:
         return None
-    found = bytes_of(limit) if isinstance(limit, str) else limit
-    if found is None:
+    size = bytes_of(limit) if isinstance(limit, str) else limit
+    if size is None:
         raise ValueError(f"memory_limit is {limit!r}, expected a number of bytes such as '500MiB' or '2GB'")
     try:
-        found = whole("memory_limit", found)
+        size = whole("memory_limit", size)
     except TypeError as error:
         raise TypeError(f"{error} of bytes, such as 2 * 10**9, or a text such as '2GB'") from None
-    if found < 1:
+    if size < 1:
         raise ValueError(f"memory_limit is {limit!r}, expected at least 1 byte; None for no limit")
-    return found
+    return size
 
 
 class MemoryLimitError(ValueError):
-    """A gather needs more memory of a worker than it may have. The message says what takes the most, and what to change."""
+    """Error for a gather that needs more memory than `memory_limit`. Its message names the largest part and a remedy."""
 
 
 class WorkerMemory(Record):
-    """Memory of one worker, in bytes, by a model: every thread takes rows of the largest chunk or places the largest block, while
-    the worker holds its share of the rows of one group.
+    """Memory of one worker, in bytes, by a model.
 
-    The model leaves out Python and the libraries, what a store needs to decode a chunk, and output that is computed and kept:
-    `ComputeMemory` has it, for the process that calls `compute`.
+    Each thread takes rows of the largest chunk or places the largest block, while the worker holds its share of one group's rows.
+    Not in the model: Python and its libraries, the memory to decode a chunk of a store, and the result (see `ComputeMemory`).
     """
 
     threads: int
-    """Of one worker."""
+    """Threads of one worker."""
 
     take_bytes: int
-    """One thread takes rows: the largest chunk and the rows that are taken of it."""
+    """Memory of one thread that takes rows: the largest chunk, and the rows taken of it."""
 
     place_bytes: int
-    """One thread places a block: three times the largest, as pieces, as the joined pieces (rows of 512 bytes or more are not
-    joined), and as output."""
+    """Memory of one thread that places a block: three times the largest block, as pieces, as concatenated pieces and as output.
+    Rows of 512 bytes or more are not concatenated."""
 
     held_bytes: int
-    """Rows of one group on the worker that has the most of them, where chunks are dealt to the workers in turn."""
+    """Rows of one group on the worker that holds most of them, if chunks are assigned round-robin."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def total_bytes(self) -> int:
-        """All of it."""
+        """Memory of the worker."""
         return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
 
     def check(self, limit: int | None, routing: Routing, sizes: Sequence[int], *, axis: int, workers: int) -> None:
-        """MemoryLimitError where it exceeds `limit`, in bytes. routing, sizes: as for `worker_memory`. axis, workers: for the
-        message.
-        """
+        """Raise MemoryLimitError if the worker needs more than `limit` bytes. `routing`, `sizes`: those of `worker_memory`."""
         if limit is None or self.total_bytes <= limit:
             return
         threads = f"bytes on {counted(self.threads, 'thread')}"
@@ -101,73 +101,73 @@ class WorkerMemory(Record):
 
 
 def _remedy(limit: int, threads: int, chunk: int, row: int, axis: int) -> str:
-    """Return what meets a limit whatever the indices are. chunk, row: bytes of the largest chunk, and of one row of it.
-
-    With groups of one block of b bytes, a thread holds at most max(chunk + b, 3 b), and the worker b.
-    """
+    """Return a remedy that meets the limit for any indices. `chunk`, `row`: bytes of the largest chunk and of one row of it."""
+    # With groups of one block of b bytes, each thread needs max(chunk + b, 3 b), and the worker holds b.
+    # Example: limit 70, 2 threads, chunk 20: b <= 70 // 7 = 10 and b <= (70 - 40) // 3 = 10; 2 * max(30, 30) + 10 = 70.
     block = min(limit // (3 * threads + 1), (limit - threads * chunk) // (threads + 1))
     if block >= row:
         return f"block_bytes and in_flight_bytes of {block} meet it"
-    block, none = limit // (3 * threads + 1), "no block_bytes meets it"
+    block, refusal = limit // (3 * threads + 1), "no block_bytes meets it"
     if block < row:
         least = (3 * threads + 1) * row
         return (
-            f"{none}, and no chunks along axis {axis} do: rows of {row} bytes need {least} bytes on "
+            f"{refusal}, and no chunks along axis {axis} do: rows of {row} bytes need {least} bytes on "
             f"{counted(threads, 'thread')}; use fewer threads of a worker, or chunks that are smaller off the axis"
         )
     return (
-        f"{none} with such chunks: make them at most {2 * block} bytes, {counted(2 * block // row, 'row')} along axis {axis} "
+        f"{refusal} with such chunks: make them at most {2 * block} bytes, {counted(2 * block // row, 'row')} along axis {axis} "
         f"(table.rechunk(…); {FILE_CHUNKS.format(2 * block)}), with block_bytes and in_flight_bytes of {block}"
     )
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
-    """The memory that a gather needs. sizes: of the table's chunks along the axis. threads: of one worker."""
-    loads = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
+    """Return the memory of one worker. `sizes`: of the table's chunks along the axis, in rows. `threads`: of one worker."""
+    takes = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
     taken = [[len(rows) for rows in group.rows.values()] for group in routing.groups]
     shares = (sum(counts[worker::workers]) for counts in taken for worker in range(min(workers, len(counts))))
     return WorkerMemory(
         threads=threads,
-        take_bytes=max(loads, default=0) * routing.row_bytes,
+        take_bytes=max(takes, default=0) * routing.row_bytes,
         place_bytes=3 * max((split.lookup.size for split in routing.splits), default=0) * routing.row_bytes,
         held_bytes=max(shares, default=0) * routing.row_bytes,
     )
 
 
 class ComputeMemory(Record):
-    """Memory of the process that calls `compute`, in bytes, by a model, beside what it held before `gather` was called.
+    """Additional memory of the process that calls `gather` and `compute`, in bytes, by a model.
 
-    Without a client, its threads run the tasks as well. The model leaves out what a store needs to decode a chunk.
+    Without a client, the threads of this process run the tasks as well. Not in the model: the memory to decode a chunk of a
+    store.
     """
 
     routing_bytes: int
-    """While `gather` finds out which rows are wanted, before any task runs."""
+    """Memory of `gather` while it computes the routing, before any task runs."""
 
     graph_bytes: int
-    """The tasks, as the scheduler keeps them, with the places of their rows; and what threads and the allocator keep."""
+    """Memory of the tasks in the scheduler, with their row numbers, and memory that threads and the allocator keep."""
 
     output_bytes: int
-    """The blocks of the result, which the scheduler keeps until all of them are there."""
+    """Blocks of the result, which the scheduler keeps until all are computed."""
 
     join_bytes: int
-    """The array that `compute` copies the blocks into. The task of a single block still holds its rows then."""
+    """Array that `compute` copies the blocks into. If the result is a single block, also the rows that its task still holds."""
 
     tasks_bytes: int
-    """What tasks in this process hold beside the blocks: the rows of one group, and for each thread a chunk and the rows that are
-    taken of it, and what a block is made of. The allocator may keep the former while the latter is made. 0 where workers run the
-    tasks."""
+    """Memory of tasks in this process, without the blocks of the result; 0 if workers run the tasks. It is the sum of the rows of
+    one group and, for each thread, of a take (a chunk and its rows) and of a place task: the allocator may keep the memory of
+    takes while blocks are placed."""
 
     available_bytes: int | None
-    """What the process could still have of its machine and its control groups, where that is less than it needs; else none."""
+    """Memory that the machine and the control groups still allow, if it is less than the process needs; else none."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def total_bytes(self) -> int:
-        """The most at the same time."""
+        """Peak memory."""
         return max(self.routing_bytes, self.graph_bytes + self.output_bytes + max(self.join_bytes, self.tasks_bytes))
 
     def check(self, limit: int) -> None:
-        """MemoryLimitError where it exceeds `limit`, in bytes, and no client's workers run the tasks."""
+        """Raise MemoryLimitError if the process needs more than `limit` bytes, and no client's workers run the tasks."""
         if self.total_bytes > limit and not client_runs():
             raise MemoryLimitError(
                 f"compute() needs {self.total_bytes} bytes of this process, which runs the tasks as well, but memory_limit is "
@@ -176,7 +176,7 @@ class ComputeMemory(Record):
 
     @property
     def shortage(self) -> str:
-        """In words, for behind the total; empty where the process can have it."""
+        """Clause for messages, after the total; empty if enough memory is available."""
         if self.available_bytes is None:
             return ""
         return f", more than the {amount(self.available_bytes)} that it can still have"
@@ -194,7 +194,8 @@ def compute_memory(
 ) -> ComputeMemory:
     """Return the memory that a gather needs in the process that computes it.
 
-    chunks: of the table. threads: that run tasks in this process, 0 where workers do. available: bytes that it can still have.
+    `chunks`: of the table. `threads`: of this process that run tasks; 0 if workers run them. `available`: memory that the
+    machine still allows, in bytes.
     """
     off_axis, row, itemsize = replace_axis(chunks, axis), routing.row_bytes, dtype.itemsize
     columns = prod(sum(map(bool, sizes)) for sizes in off_axis)
@@ -222,7 +223,7 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """How many tasks a gather has for each column of chunks: takes, picks where blocks share them, and places."""
+    """Return the number of tasks of a gather in each column of chunks: takes, picks if blocks share takes, and places."""
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups
@@ -230,29 +231,31 @@ def _tasks(routing: Routing) -> int:
 
 
 def _placing(split: Split, row: int, trail: int, *, picked: bool) -> int:
-    """Bytes that a thread holds beside the output while it places a block: its rows where they were `picked` out of those of the
-    group; these joined, or what one piece gives; and the order of its indices.
+    """Return the memory in bytes of a thread that places a block, without the output.
+
+    It holds the rows of the block if they were `picked`; then the concatenated rows, or the rows that one piece scatters; and
+    PLACE_BYTES for each index.
     """
     scattered = trail >= WIDE and int(split.lookup.max(initial=0)) < split.count
-    beside = max(requests(split).values(), default=0) if scattered else split.count
-    return picked * split.count * row + (beside * row if len(split.rows) > 1 else 0) + PLACE_BYTES[scattered] * split.lookup.size
+    copied = max(requests(split).values(), default=0) if scattered else split.count
+    return picked * split.count * row + (copied * row if len(split.rows) > 1 else 0) + PLACE_BYTES[scattered] * split.lookup.size
 
 
 def requests(split: Split) -> dict[int, int]:
-    """How many elements of a split's lookup read a row of each chunk."""
+    """Return the number of indices that read each chunk."""
     reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
     begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
     return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))
 
 
 def client_runs() -> bool:
-    """Return whether a Dask client runs what this process computes."""
+    """Return True if a Dask client runs the tasks of this process."""
     return _client() is not None
 
 
 def _client() -> Any:
-    """Return the current client; None where there is none."""
-    if (distributed := sys.modules.get("distributed")) is None:  # where nothing has imported it, there is none
+    """Return the current client, None if there is none."""
+    if (distributed := sys.modules.get("distributed")) is None:  # a client exists only if the library was imported
         return None
     try:
         return distributed.get_client()
@@ -261,7 +264,7 @@ def _client() -> Any:
 
 
 def workers_now() -> tuple[int, int]:
-    """The number of workers, and of threads of one at most: of the current client, else of dask's threaded scheduler."""
+    """Return the number of workers and the largest number of threads of one, of the client or of dask's threaded scheduler."""
     if (client := _client()) is not None and (threads := list(client.nthreads().values())):
         return len(threads), max(threads)
     try:

@@ -1,4 +1,4 @@
-"""Which rows of which chunks a gather wants: by blocks of the indices, and groups of blocks."""
+"""The routing of a gather: blocks of indices, groups of blocks, and the rows of each chunk that they read."""
 
 from __future__ import annotations
 
@@ -29,18 +29,22 @@ from dmlgather.distributed.chunk_grid import (
 T = TypeVar("T")
 
 BLOCK_BYTES = 256 * 2**20
-"""Bytes of output that one block has at most; a block has at least one index."""
+"""Maximum output of one block, in bytes. A block has at least one index."""
 
 WIDE = 512
-"""Bytes of a row from which on pieces are not joined before they are placed. Joining shorter rows is faster, but needs memory."""
+"""Rows of at least this many bytes are scattered to the output piece by piece.
+
+Shorter rows are concatenated and then gathered, which is faster for them but needs more memory.
+"""
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Bytes of output of the blocks of one group at most; a group has at least one block. A worker holds the rows of a group."""
+"""Maximum output of the blocks of one group, in bytes. A group has at least one block; its rows are held by the workers."""
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
-    """Return the fewest chunks of at most `largest` (>= 1) whose sizes add up to `size`: all alike but for a smaller last one, as
-    zarr needs them. One empty one of 0.
+    """Return the sizes of the fewest chunks of at most `largest` (>= 1) elements; their sum is `size`.
+
+    All but the last, which may be smaller, have one size, because zarr needs that. An axis of size 0 is one chunk of size 0.
     """
     count = max(-(-size // largest), 1)
     each = -(-size // count)
@@ -48,11 +52,11 @@ def even(size: int, largest: int) -> tuple[int, ...]:
 
 
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
-    """Chunks along each dimension of an index array of `shape`, such that a block of them has at most `block_bytes` of output.
+    """Return chunks of an index array, such that a block has at most `block_bytes` of output.
 
-    bytes_each: output bytes of one index. A block of one index may exceed `block_bytes`. Leading dimensions are split first, and
-    trailing ones stay whole while they fit; nothing is split where there is no output.
-    TypeError unless block_bytes is a whole number, ValueError unless it is at least 1.
+    `bytes_each`: output of one index, in bytes. A block of one index may exceed `block_bytes`. Leading dimensions are split
+    first; trailing dimensions stay whole if they fit. Nothing is split if the output is empty.
+    Raise TypeError unless `block_bytes` is an integer, ValueError unless it is at least 1.
     """
     if whole("block_bytes", block_bytes) < 1:
         raise ValueError(f"block_bytes is {block_bytes}, expected at least 1 (bytes of output per block of indices)")
@@ -69,9 +73,9 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
 def grouped(
     blocks: Iterable[T], sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES
 ) -> tuple[tuple[T, ...], ...]:
-    """Consecutive blocks whose bytes add up to at most `in_flight_bytes`; a larger block is a group of its own.
+    """Return groups of consecutive blocks of at most `in_flight_bytes` together; a larger block is a group of its own.
 
-    sizes_in_bytes: of each block. TypeError unless in_flight_bytes is a whole number, ValueError unless it is at least 1.
+    Raise TypeError unless `in_flight_bytes` is an integer, ValueError unless it is at least 1.
     """
     if whole("in_flight_bytes", in_flight_bytes) < 1:
         raise ValueError(f"in_flight_bytes is {in_flight_bytes}, expected at least 1 (bytes of output per group of blocks)")
@@ -86,12 +90,9 @@ def grouped(
     return tuple(map(tuple, groups))
 
 
-# Which rows of which chunks a gather wants: block by block of the indices, and group by group of blocks.
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of the indices: its number along each dimension of them, and the rows that it wants."""
+    """A block of the indices: its number along each dimension, and the rows that it reads."""
 
     place: Place
     split: Split
@@ -99,7 +100,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Blocks that share the loads of their chunks. rows: those that any of them wants."""
+    """Blocks that share the loads of their chunks. `rows`: union of the rows of the blocks."""
 
     blocks: tuple[Block, ...]
     rows: Rows
@@ -107,9 +108,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What every block of a gather wants.
+    """The blocks of a gather, by groups, with the rows that they read.
 
-    index_chunks: sizes of the blocks along each dimension of the indices. row_bytes: of one row of the widest chunk.
+    `index_chunks`: sizes of the blocks along each dimension of the indices. `row_bytes`: size of one row of the widest chunk.
     """
 
     index_chunks: Chunks
@@ -118,17 +119,18 @@ class Routing:
 
     @property
     def splits(self) -> list[Split]:
-        """Of all blocks, in row-major order."""
+        """Splits of all blocks, in row-major order."""
         return [block.split for group in self.groups for block in group.blocks]
 
 
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """The routing of resolved positions, any shape (negative: filled).
+    """Return the routing of resolved positions of any shape; negative positions are filled.
 
-    sizes: of the table's chunks along the axis. row_bytes: of one row of the widest chunk. block_bytes, in_flight_bytes: the
-    output of one block and of one group at most, where one index and one block allow it; ValueError unless both are at least 1.
+    `sizes`: of the table's chunks along the axis, in rows. `row_bytes`: size of one row of the widest chunk.
+    `block_bytes`, `in_flight_bytes`: maximum output of a block and of a group; a single index, or a single block, may exceed
+    them. Raise ValueError unless both are at least 1.
     """
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
@@ -140,22 +142,22 @@ def routing_of(
 
 
 def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:
-    """Bytes of one row along `axis` of the widest chunk."""
+    """Return the size in bytes of one row along `axis` of the widest chunk."""
     return prod(max(sizes, default=0) for sizes in replace_axis(chunks, axis)) * dtype.itemsize
 
 
 def host_indices(indices: Any) -> NDArray[Any]:
-    """An index array on the host: NumPy's as it is, one copy from a GPU, and what NumPy makes an array of.
+    """Return indices as a NumPy array; an array on a GPU is copied, and numbers and sequences are converted.
 
-    TypeError for anything else.
+    Raise TypeError for anything else.
     """
     if isinstance(indices, str | os.PathLike):
         raise TypeError(f"indices is {os.fspath(indices)!r}, expected integers: the table, which may be a path, comes first")
     if isinstance(indices, np.generic | Sequence | int):
         array = np.asarray(indices)
-        return array if array.size else array.astype(np.int64)  # NumPy takes [] for floats
+        return array if array.size else array.astype(np.int64)  # numpy.asarray([]) is float64
     try:
-        found, device = arrays.adopt(indices)
+        array, device = arrays.adopt(indices)
     except TypeError as error:
         raise TypeError(f"indices: {error}") from None
-    return arrays.move(found, device, CPU)  # type: ignore[no-any-return]
+    return arrays.move(array, device, CPU)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""DirectML descriptors over chunked tables, which may have more elements than a descriptor allows."""
+"""Execution of DirectML descriptors on chunked tables, which may have more elements than a descriptor allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table, concluded
 
 OF_ONE_DEVICE = frozenset({"DML108"})
-"""Rules about what a device can address: they apply to chunks, which are described one by one, and not to the whole table."""
+"""Codes of limits of one device. They apply to the descriptors of chunks, not to the descriptor of the whole table."""
 
 
 def run(
@@ -39,18 +39,18 @@ def run(
     level: str | FeatureLevel = "6_4",
     out_of_bounds: str | Fill | None = None,
 ) -> da.Array:
-    """The result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
+    """Return the result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
-    desc: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, legal at `level`, except that its tensors may have more than 2^32 - 1
-    elements. Its sizes, with or without leading 1s, and data types are the arrays'; its strides play no part, since chunks have
-    their own. table: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. indices:
-    shape IndicesTensor.Sizes; NumPy, CuPy or dask; None for slices. out_of_bounds: None is DirectML's clamping; else "clamp",
-    "raise", "promise" or Fill(value).
+    `desc`: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, valid at `level`; but its tensors may have more than 2^32 - 1 elements.
+    Its data types must be those of the arrays, its sizes too, where leading 1s may be left out. Its strides are ignored.
+    `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
+    `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices.
+    `out_of_bounds`: "clamp", "raise", "promise" or Fill(value); None for DirectML's clamping.
 
-    Returns a dask array of shape OutputTensor.Sizes, with the table's kind of chunks.
+    The result is a dask array of shape OutputTensor.Sizes, with chunks of the table's array library.
 
-    Raises DescriptorError, ValueError for other operators, for other shapes, and for a GATHER whose leading index
-    dimensions run along with the table's; TypeError for other data types; and what `gather`, `gather_elements` and `slice` raise.
+    Raise DescriptorError for a descriptor that is not valid, ValueError for other operators, for other shapes, and for a GATHER
+    with batch dimensions; TypeError for other data types; and the errors of `gather`, `gather_elements` and `slice`.
 
     >>> import dask.array as da
     >>> source, output = (dg.BufferTensorDesc(data_type="INT64", sizes=(size,)) for size in (10, 3))
@@ -66,18 +66,18 @@ def run(
         return concluded(sliced(source, windows_of(desc)))
     if indices is None:
         raise TypeError(f"{desc.operator.name} takes indices of shape {desc.tensor('indices_tensor').sizes}, got none")
-    given = indices if isinstance(indices, da.Array) else host_indices(indices)
-    given = _as_described("indices", desc.tensor("indices_tensor"), given)
+    index_array = indices if isinstance(indices, da.Array) else host_indices(indices)
+    index_array = _as_described("indices", desc.tensor("indices_tensor"), index_array)
     if isinstance(desc, GatherElementsOperatorDesc):
-        return gather_elements(source, given, axis=desc.axis, out_of_bounds=out_of_bounds)
+        return gather_elements(source, index_array, axis=desc.axis, out_of_bounds=out_of_bounds)
     assert isinstance(desc, GatherOperatorDesc)
-    real = given[(0,) * (given.ndim - desc.index_dimensions)]
-    return _right_aligned(gather(source, real, axis=desc.axis, out_of_bounds=out_of_bounds), source.ndim)
+    index_array = index_array[(0,) * (index_array.ndim - desc.index_dimensions)]
+    return _right_aligned(gather(source, index_array, axis=desc.axis, out_of_bounds=out_of_bounds), source.ndim)
 
 
 def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
     report = validate(desc, level=level)
-    findings = tuple(found for found in report.findings if found.code not in OF_ONE_DEVICE)
+    findings = tuple(finding for finding in report.findings if finding.code not in OF_ONE_DEVICE)
     report.model_copy(update={"findings": findings}).raise_for_errors()
     operator = desc.operator.name
     if isinstance(desc, GatherNDOperatorDesc):
@@ -100,7 +100,10 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
 
 
 def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
-    """The array, of the tensor's shape, whose leading 1s may be left out, and data type; bool for UINT8 is taken as such."""
+    """Return the array with the shape and data type of the tensor: prepend leading 1s, view bool as UINT8.
+
+    Raise ValueError for another shape, TypeError for another data type.
+    """
     dtype = np.dtype(tensor.data_type.name.lower())
     missing = tensor.rank - array.ndim
     if (1,) * missing + tuple(array.shape) != tensor.sizes:
@@ -117,6 +120,6 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
 
 
 def _right_aligned(result: da.Array, rank: int) -> da.Array:
-    """With leading dimensions of size 1 cropped or prepended, as DirectML right-aligns the output's sizes."""
+    """Return `result` with leading dimensions of size 1 dropped or prepended, like DirectML's output sizes."""
     surplus = result.ndim - rank
     return concluded(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result

@@ -1,4 +1,4 @@
-"""What can be a chunked table, and how its chunks are loaded."""
+"""Sources of chunked tables (dask, zarr and NumPy arrays, files), and the loads of their chunks."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EMBEDDED_TASKS = 64
-"""The most tasks of a chunk that another task runs itself; more of them are spread over the workers."""
+"""A chunk with more tasks than this is not embedded in other tasks, so that its tasks run on several workers."""
 
 EMBEDDED_BYTES = 2**20
-"""The most bytes of arguments that are sent with a task; a larger chunk in memory is sent once, as a task of its own."""
+"""A chunk whose tasks have more bytes of arguments than this is not embedded, so that a chunk in memory is sent only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A chunk's own tasks, which a task that needs the chunk runs."""
+    """The tasks of a chunk, embedded in a task that needs the chunk."""
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
 
     def __call__(self) -> Any:
-        """The chunk."""
+        """Run the tasks, and return the chunk."""
         return execute_graph(dict(self.graph), keys={self.key})[self.key]
 
     def __dask_tokenize__(self) -> Any:
@@ -55,10 +55,9 @@ class Load:
 
 
 def loaded(payload: Any) -> Any:
-    """The chunk, inside a task: a `Load` is run, and any other payload is the chunk itself.
+    """Return the chunk of a payload, which is a `Load` or the chunk itself.
 
-    A chunk on a GPU may have been written on any stream, by another thread or a task of Dask's, and nobody tells on which. So the
-    GPU is waited for.
+    Wait for the GPU of the chunk: its tasks may have written it on an unknown stream.
     """
     chunk = payload() if isinstance(payload, Load) else payload
     arrays.wait(chunk, for_all=True)
@@ -66,8 +65,9 @@ def loaded(payload: Any) -> Any:
 
 
 def handed_on(task: Callable[P, T]) -> Callable[P, T]:
-    """`task`, which ends when its result on a GPU is there, and what it was given has been read: Dask hands the result to other
-    threads, and what it drops of the rest may be written again at once.
+    """Decorate a function of a task: wait for the GPU before it returns.
+
+    Dask passes the result to threads with other streams, and may free the arguments, whose memory is then written again.
     """
 
     @wraps(task)
@@ -81,17 +81,15 @@ def handed_on(task: Callable[P, T]) -> Callable[P, T]:
 
 
 class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
-    """A dask array whose `compute` gives what is there: dask joins chunks in a task of its own, on the stream of
-    whatever thread that is, and does not wait.
-    """
+    """A dask array whose `compute` waits for the GPU before and after it concatenates the chunks. Dask's own does not wait."""
 
     refuse: Callable[[], None] | None = None
-    """Raises where this process may not have the memory that `compute` needs."""
+    """Function that raises MemoryLimitError before `compute`, if this process needs more memory than its limit."""
 
     def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self.refuse is not None:
             self.refuse()
-        return _joined, super().__dask_postcompute__()
+        return _concatenate, super().__dask_postcompute__()
 
     def __dask_postpersist__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         rebuild, arguments = super().__dask_postpersist__()
@@ -99,9 +97,9 @@ class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to my
 
 
 @handed_on
-def _joined(chunks: Any, join: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    give_memory_back()  # what tasks have freed: the result is there twice now
-    return join(chunks, *arguments)
+def _concatenate(chunks: Any, concatenate: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    give_memory_back()  # returns memory that the tasks have freed, because the result exists twice now
+    return concatenate(chunks, *arguments)
 
 
 def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **named: Any) -> da.Array:
@@ -109,23 +107,23 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
 
 
 def concluded(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """What a function of this room returns. The tasks that make the chunks are `handed_on`. refuse: is called by `compute`."""
-    found = _Concluded(array.dask, array.name, array.chunks, meta=array._meta)
-    found.refuse = refuse
-    return found
+    """Return `array`, whose tasks are `handed_on`, as a result for the caller. `refuse`: called before `compute`."""
+    result = _Concluded(array.dask, array.name, array.chunks, meta=array._meta)
+    result.refuse = refuse
+    return result
 
 
 class ChunkLoads:
-    """The chunks of an array, each as an argument for the tasks that need it."""
+    """The chunks of an array, as arguments for tasks."""
 
     def __init__(self, array: da.Array, places: Iterable[Place]) -> None:
-        """places: of the chunks that will be asked for."""
+        """`places`: grid numbers of the chunks that `of` may be called with."""
         self._array = array
         self._loads = _own_loads(array, [(array.name, *place) for place in places])
         self._depends = False
 
     def of(self, place: Place) -> Load | TaskRef:
-        """What a task takes in the place of a chunk; inside the task, `loaded` gives the chunk."""
+        """Return the argument for a task that needs a chunk. In the task, `loaded` returns the chunk."""
         key = (self._array.name, *place)
         if key in self._loads:
             return self._loads[key]
@@ -134,30 +132,30 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """The array if `of` has returned references to its tasks: a dependency for `HighLevelGraph.from_collections`."""
+        """Dependencies for `HighLevelGraph.from_collections`: the array, if `of` has returned references to its tasks."""
         return (self._array,) if self._depends else ()
 
 
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """How chunks are loaded by the tasks that need them, by key; a chunk whose tasks others need as well is left out."""
+    """Return the chunks to embed in the tasks that need them, by key. A chunk is left out if it shares a task with another."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
-    reached = {key: _reached(graph, key) for key in keys}
-    users = Counter(name for names in reached.values() if names is not None for name in names)
+    closures = {key: _closure(graph, key) for key in keys}
+    users = Counter(name for names in closures.values() if names is not None for name in names)
     return {
         key: Load(key, {name: graph[name] for name in names})
-        for key, names in reached.items()
+        for key, names in closures.items()
         if names is not None and all(users[name] == 1 or isinstance(graph[name], DataNode) for name in names)
     }
 
 
-def _reached(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
-    """The names of all tasks that make a chunk; None if they are too many or too large, or if one runs elsewhere already."""
+def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
+    """Return the keys of all tasks that compute a chunk; None if they are too many or too large, or if the graph lacks one."""
     names: list[Any] = []
-    waiting, seen, bytes_ = [key], {key}, 0
-    while waiting:
-        name = waiting.pop()
+    stack, seen, bytes_ = [key], {key}, 0
+    while stack:
+        name = stack.pop()
         node = graph.get(name)
         if node is None or len(names) == EMBEDDED_TASKS:
             return None
@@ -165,14 +163,14 @@ def _reached(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
         if bytes_ > EMBEDDED_BYTES:
             return None
         names.append(name)
-        new = [needed for needed in node.dependencies if needed not in seen]
+        new = [dependency for dependency in node.dependencies if dependency not in seen]
         seen.update(new)
-        waiting += new
+        stack += new
     return names
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Bytes of a task's arguments, without references to other tasks; of all its parts where it is a fused task."""
+    """Return the bytes of a task's arguments, without references to other tasks. A fused task has those of all its parts."""
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))
@@ -183,18 +181,20 @@ def _bytes_of(node: GraphNode) -> int:
     return int(sizeof(node.args)) + int(sizeof(node.kwargs)) if isinstance(node, Task) else 0
 
 
-# Tables from what a caller passes: a dask, zarr or NumPy array, or the path of a .npy file or of a zarr store.
-
-
 def as_table(table: Any) -> da.Array:
-    """`table` as a dask array of known chunks, shape [lead…, axis, trail…]; only headers are read.
+    """Return `table` as a dask array of known chunks, shape [lead…, axis, trail…]. Read only headers of files.
 
-    table: a dask array (as it is); a zarr array, chunked as it is stored (by shards where there are any); a NumPy array, of which
-    a copy in chunks of dask's `array.chunk-size` becomes part of the task graph, or the array itself where it is a numpy.memmap;
-    the path of a .npy file, memory-mapped in the tasks and cut into chunks of that size, each of which is one piece of the file;
-    the path or URL of a zarr array. Workers open the same path: they must have access to it.
+    `table` is one of these:
 
-    Raises TypeError for anything else, ValueError for chunks of unknown size and for a file that holds no such array,
+    - a dask array, which is returned as it is;
+    - a zarr array, or its path or URL; a chunk of the table is a shard, or a chunk if the array has no shards;
+    - a NumPy array; a copy in chunks of dask's `array.chunk-size` becomes part of the graph;
+    - a numpy.memmap; views of it become part of the graph;
+    - the path of a .npy file; chunks of dask's `array.chunk-size`, each contiguous in the file, are memory-mapped by the tasks.
+
+    Workers open the same path, so they need access to it.
+
+    Raise TypeError for anything else, ValueError for chunks of unknown size and for a file without such an array, and
     FileNotFoundError.
     """
     if isinstance(table, str | os.PathLike):
@@ -219,9 +219,7 @@ def as_table(table: Any) -> da.Array:
 
 
 def check_chunks(name: str, array: da.Array) -> None:
-    """ValueError for chunks of unknown size. Those on a GPU are there then: dask's own tasks, which cut and join them, wait for
-    nobody who wrote them.
-    """
+    """Raise ValueError for chunks of unknown size. Then wait for the GPU, because dask's own tasks that cut and join do not."""
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
             f"{name} has chunks of unknown size ({array.chunks}), which decide what each task takes: call "
@@ -248,7 +246,7 @@ def _name_of(value: Any) -> str:
 
 
 def _opened(path: str) -> Any:
-    """The dask array of a .npy file, or the zarr array of a store."""
+    """Return the dask array of a .npy file, or the zarr array of a store."""
     if not path:
         raise ValueError("table is '', expected the path of a .npy file or of a zarr store, or an array")
     if "://" not in path and Path(path).suffix == ".npy" and not Path(path).is_dir():
@@ -259,20 +257,21 @@ def _opened(path: str) -> Any:
     except ModuleNotFoundError as error:
         raise missing_extra(f"table is the path {path!r}, which is no .npy file: a zarr store", "dask", error) from None
     try:
-        found = zarr.open(path, mode="r")
+        opened = zarr.open(path, mode="r")
     except (FileNotFoundError, ValueError, OSError) as error:
         kind = ValueError if "://" in path or Path(path).exists() else FileNotFoundError
         message = f"table: {path} is neither a .npy file nor a zarr store: name one, or pass an array; zarr says: {error}"
         raise kind(message) from None
-    if _is_zarr(found, "Group"):
-        raise ValueError(f"table: {path} holds a zarr group: {_remedy(found)} (the path of the store, then /, then the name)")
-    return found
+    if _is_zarr(opened, "Group"):
+        raise ValueError(f"table: {path} holds a zarr group: {_remedy(opened)} (the path of the store, then /, then the name)")
+    return opened
 
 
 @dataclass(frozen=True, slots=True)
 class _ZarrTable:
-    """A zarr array, as dask reads one. zarr gives the fill value for chunks that a store does not hold, and so for all of an
-    array that is gone: whether it is there, its metadata tell.
+    """A zarr array for `dask.array.from_array`, whose metadata is read again after each read.
+
+    zarr returns the fill value for chunks that are missing from the store, and so for all chunks of a deleted array.
     """
 
     array: Any
@@ -290,17 +289,17 @@ class _ZarrTable:
         return self.array.ndim  # type: ignore[no-any-return]
 
     def __getitem__(self, where: Any) -> Any:
-        """Return elements. FileNotFoundError where the array is gone, ValueError where another one is in its place."""
+        """Return elements. Raise FileNotFoundError if the array was deleted, ValueError if it was replaced."""
         import zarr
 
-        found, array = self.array[where], self.array
+        elements, array = self.array[where], self.array
         try:
             now = zarr.open_array(array.store, path=array.path, mode="r", zarr_format=array.metadata.zarr_format)
         except FileNotFoundError:
             raise FileNotFoundError(f"table: the zarr array {array.store_path} is gone since the table was made") from None
         if (now.shape, now.dtype, now.chunks, now.shards) != (array.shape, array.dtype, array.chunks, array.shards):
             raise ValueError(f"table: the zarr array {array.store_path} has changed since the table was made: make it again")
-        return found
+        return elements
 
 
 def _stored(array: Any) -> da.Array:
@@ -311,10 +310,10 @@ def _stored(array: Any) -> da.Array:
 
 @dataclass(frozen=True, slots=True)
 class NpyChunk:
-    """Elements of a .npy file that lie one after the other; called in a task, it reads them.
+    """A contiguous chunk of a .npy file, mapped by the task that calls it.
 
-    stamp: the file's size in bytes and time of change when the table was made. offset: bytes. shape: of the chunk. order: "C" or
-    "F".
+    `stamp`: size and modification time of the file when the table was made. `offset`: in bytes. `shape`: of the chunk.
+    `order`: "C" or "F".
     """
 
     path: Path
@@ -325,7 +324,7 @@ class NpyChunk:
     order: str
 
     def __call__(self) -> NDArray[Any]:
-        """The chunk, memory-mapped, so that only what is taken of it is read. ValueError when the file has changed."""
+        """Return the chunk, memory-mapped, so that only the rows taken of it are read. Raise ValueError if the file changed."""
         if _stamp(self.path) != self.stamp:
             raise ValueError(f"table: {self.path} has changed since the table was made of it: make the table again")
         if 0 in self.shape:
@@ -345,7 +344,7 @@ def _from_npy(path: Path) -> da.Array:
     stamp = _stamp(path)
     name = f"npy-{tokenize(path, stamp, offset, shape, dtype, order, chunks)}"
     graph: dict[Any, Task] = {}
-    for cell in cells(chunks):  # in the order of the file
+    for cell in cells(chunks):
         key = (name, *cell.place)
         graph[key] = Task(key, NpyChunk(path, stamp, offset, cell.shape, dtype, order))
         offset += math.prod(cell.shape) * dtype.itemsize
@@ -353,7 +352,7 @@ def _from_npy(path: Path) -> da.Array:
 
 
 def _mapped(table: np.memmap[Any, Any]) -> da.Array:
-    """Return a table of views: `dask.array.from_array` would copy all of the file into memory, and read it for the name."""
+    """Return a dask array of views. `dask.array.from_array` would copy the whole file into memory, and hash it."""
     values = np.asarray(table)
     chunks = _pieces(values.shape, values.dtype, "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C")
     file = Path(table.filename) if table.mode == "r" and table.filename is not None else None
@@ -364,7 +363,7 @@ def _mapped(table: np.memmap[Any, Any]) -> da.Array:
 
 
 def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
-    """Return chunks that are cut along the dimension that moves slowest, so that a chunk's elements lie one after the other."""
+    """Return chunks that split only the slowest dimension, so that each chunk is contiguous."""
     if 0 in shape:
         return tuple((size,) for size in shape)
     slowest = 0 if order == "C" else len(shape) - 1
@@ -373,7 +372,10 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether the first dimension moves fastest, type, and where the elements begin, bytes. FileError."""
+    """Return the shape, whether the order is Fortran's, the data type, and the offset of the elements in bytes.
+
+    Raise FileError for a file that cannot be used.
+    """
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
         offset = file.tell()
@@ -388,5 +390,5 @@ def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

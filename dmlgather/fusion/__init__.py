@@ -1,4 +1,4 @@
-"""Fusing: a graph of problems as few plans, and running it."""
+"""Fusing of a graph of problems into fewer plans, and execution of the fused graph."""
 
 from dmlgather.fusion.fused import Cut, Fused, FusedLaunch
 from dmlgather.fusion.fusing import fuse

@@ -1,4 +1,4 @@
-"""The result of fusing: the graph that is left, what each launch holds, and where it was cut."""
+"""The result of fusing: the fused graph, the steps in each launch, and the cuts between launches."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ if TYPE_CHECKING:
     from dmlgather.diagram.explanation import FusedExplanation
 
 
-# Running a graph on arrays: those of NumPy, CuPy and PyTorch by what is prepared for their signatures, others are adopted first.
-
 _NDARRAY = np.ndarray
 _NEW = GraphCall(np.empty)
-_ON_THE_HOST = {None: CPU, "cpu": CPU, "reference": Device("reference")}
+_HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 
 
 class PreparedGraphs:
-    """A graph, prepared for each device and signatures of arrays. It holds no runner, so that memory of a GPU goes with the last
-    reference to that.
+    """Cache of prepared graphs of one graph, by device and signatures of arrays.
+
+    It holds no runner: a cycle of references would keep a runner's GPU memory until the garbage collector runs.
     """
 
     def __init__(self, parts: GraphParts) -> None:
         self.graph, self.of = parts.graph, lru_cache(CALLS_KEPT)(partial(PreparedGraph, parts))
 
     def on_a_gpu(self, *signatures: Signature | None) -> PreparedGraph | None:
-        """The graph, prepared for arrays of CuPy on one GPU. None for arrays that do not fit."""
+        """Return the graph, prepared for CuPy arrays on one GPU; None for arrays that do not fit."""
         types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
-        for name, found in inputs:
-            if found is None or found[3] < 0 or (found[1], found[0]) != (types[name].shape, types[name].dtype):
+        for name, signature in inputs:
+            if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
                 return None
-        places = {device_of(found) for found in signatures if found is not None}
-        return None if len(places) > 1 else self.of(places.pop(), inputs, ())
+        devices = {device_of(signature) for signature in signatures if signature is not None}
+        return None if len(devices) > 1 else self.of(devices.pop(), inputs, ())
 
     def on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
-        """The graph, prepared for a device and signatures of arrays: of the inputs, then of what is written, with names. None for
-        arrays that do not fit, and for strings and objects.
+        """Return the graph, prepared for arrays in host memory; None for arrays that do not fit, for strings and for objects.
+
+        `key`: the device, the signature of each input, then a pair of name and signature for each array to write.
         """
         types, count = self.graph.types, len(self.graph.inputs) + 1
         inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
@@ -76,45 +76,48 @@ class PreparedGraphs:
                 check_output(logical(name, signature))
         except ValueError:
             return None
-        device = _ON_THE_HOST.get(key[0])
+        device = _HOST_DEVICES.get(key[0])
         return None if device is None else self.of(device, inputs, targets)
 
 
 class GraphRunner:
-    """Runs one graph, which is prepared once for each device and signatures of arrays."""
+    """Executor of one graph, with a fast path for NumPy, PyTorch and CuPy arrays whose signatures have been seen before."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
         prepared = PreparedGraphs(self._parts)
         self._prepared = prepared.of
-        self._known = lru_cache(CALLS_KEPT)(prepared.on_the_host)
-        self._known_on_a_gpu = lru_cache(CALLS_KEPT)(prepared.on_a_gpu)
+        self._prepared_on_the_host = lru_cache(CALLS_KEPT)(prepared.on_the_host)
+        self._prepared_on_a_gpu = lru_cache(CALLS_KEPT)(prepared.on_a_gpu)
 
     def run(
         self,
-        given: Sequence[Any],
+        inputs: Sequence[Any],
         out: Sequence[Any] = (),
         *,
         device: str | None = None,
         stream: Any = None,
         named: bool = False,
     ) -> list[Any]:
-        """The graph's outputs, in order, which are the caller's own. given: an array for each input. out: nothing, or for each
-        output an array or None. named: whether the caller gave them by the names of values, as messages then have them.
-        """
-        found = self._at_once(given, out, device) if stream is None else None
-        return self._adopting(given, out, device, stream, named) if found is None else found
+        """Return the graph's outputs, in order, as new arrays or in the arrays of `out`.
 
-    def _at_once(self, given: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """The outputs, where all arrays are NumPy's, all inputs tensors in host memory, or all inputs CuPy's on one GPU. None for
-        all others, and for what does not fit: adopting says why.
+        `inputs`: an array for each input. `out`: empty, or an array or None for each output.
+        `named`: True if messages name values like the graph, False if they name them by labels.
+        """
+        outputs = self._run_fast(inputs, out, device) if stream is None else None
+        return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
+
+    def _run_fast(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
+        """Return the outputs if all arrays are NumPy's, all inputs are tensors in host memory, or all are CuPy's on one GPU.
+
+        Return None otherwise, and for arrays that do not fit; `_run_adopted` then raises the error.
         """
         if device is not None and type(device) is not str:
             return None
         key: list[Any] = [device]
-        for array in given:
+        for array in inputs:
             if type(array) is not _NDARRAY:
-                return None if out else self._at_once_elsewhere(given, device)
+                return None if out else self._run_fast_elsewhere(inputs, device)
             key.append((array.dtype, array.shape, array.strides, WRITEABLE))
         targets: dict[str, Any] = {}
         if out:
@@ -124,86 +127,86 @@ class GraphRunner:
                         return None
                     key.append((name, (array.dtype, array.shape, array.strides, WRITEABLE)))
                     targets[name] = array
-        ready = self._known(tuple(key))
-        if ready is None or (targets and not ready.apart(given, targets.values())):
+        prepared = self._prepared_on_the_host(tuple(key))
+        if prepared is None or (targets and not prepared.apart(inputs, targets.values())):
             return None
-        values = dict(zip(self.graph.inputs, given, strict=True))
+        values = dict(zip(self.graph.inputs, inputs, strict=True))
         if self.graph.constants:
             values |= self._parts.constants(CPU)
-        found = ready.run(GraphCall(_NEW.empty, targets) if targets else _NEW, values)
+        outputs = prepared.run(GraphCall(_NEW.empty, targets) if targets else _NEW, values)
         if targets:
             for number, array in enumerate(out):
-                if array is not None and array is not found[number]:
-                    array[...] = found[number]
-                    found[number] = array
-        return found
+                if array is not None and array is not outputs[number]:
+                    array[...] = outputs[number]
+                    outputs[number] = array
+        return outputs
 
-    def _at_once_elsewhere(self, given: Sequence[Any], device: str | None) -> list[Any] | None:
-        """The outputs, of the library of the inputs: tensors in host memory, or CuPy's arrays on one GPU; else None."""
-        if arrays.signed_by(type(given[0])) is CUPY:
-            return None if device is not None else self._at_once_on_a_gpu(given)
-        taken = [torch_tensors.host_view(tensor) for tensor in given]
-        if any(array is None for array in taken):
+    def _run_fast_elsewhere(self, inputs: Sequence[Any], device: str | None) -> list[Any] | None:
+        if arrays.signed_by(type(inputs[0])) is CUPY:
+            return None if device is not None else self._run_fast_on_a_gpu(inputs)
+        views = [torch_tensors.host_view(tensor) for tensor in inputs]
+        if any(view is None for view in views):
             return None
-        found = self._at_once(taken, (), device)
-        return None if found is None else [torch_tensors.TORCH.hand_back(array, given[0]) for array in found]
+        outputs = self._run_fast(views, (), device)
+        return None if outputs is None else [torch_tensors.TORCH.hand_back(array, inputs[0]) for array in outputs]
 
-    def _at_once_on_a_gpu(self, given: Sequence[Any]) -> list[Any] | None:
-        """The outputs, where all inputs are CuPy's on one GPU and fit; on CuPy's current stream."""
-        ready = self._known_on_a_gpu(*arrays.view_signatures(given))
-        if ready is None:
+    def _run_fast_on_a_gpu(self, inputs: Sequence[Any]) -> list[Any] | None:
+        """Run on CuPy's current stream; return None unless all inputs are CuPy's on one GPU and fit."""
+        prepared = self._prepared_on_a_gpu(*arrays.view_signatures(inputs))
+        if prepared is None:
             return None
-        runs, values = ready.device, dict(zip(self.graph.inputs, given, strict=True))
+        device, values = prepared.device, dict(zip(self.graph.inputs, inputs, strict=True))
         if self.graph.constants:
-            values |= self._parts.constants(runs)
-        with runs.current():
-            return ready.run(GraphCall(type(given[0])), values)
+            values |= self._parts.constants(device)
+        with device.current():
+            return prepared.run(GraphCall(type(inputs[0])), values)
 
-    def _adopting(self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
-        """The outputs, of arrays of every kind and place. Raises TypeError and ValueError for what does not fit."""
-        where = None if device is None else Device.parse(device)
-        with arrays.in_order((*given, *out), stream, where):
-            shown = str if named or not self._labelled else self.graph.label
-            taken = take(dict(zip(map(shown, self.graph.inputs), given, strict=True)), where)
+    def _run_adopted(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
+        """Return the outputs for arrays of any library and device. Raise TypeError and ValueError for arrays that do not fit."""
+        requested = None if device is None else Device.parse(device)
+        with arrays.in_order((*inputs, *out), stream, requested):
+            label = str if named or not self._labels_differ else self.graph.label
+            taken = take(dict(zip(map(label, self.graph.inputs), inputs, strict=True)), requested)
             for name, item in zip(self.graph.inputs, taken, strict=True):
                 check_type(item.name, item.type, self.graph.types[name])
             runs = taken[0].runs if taken else Device.parse(device or CPU)
-            inputs = {name: item.array for name, item in zip(self.graph.inputs, taken, strict=True)}
-            targets = Targets(self.graph, out or (None,) * len(self.graph.outputs), runs.memory, inputs, shown)
-            new = partial(arrays.allocate, runs.memory, like=taken[0].given if taken else None)
-            ready = self._prepared(runs, *(_signatures(runs, each) for each in (inputs, targets.direct)))
+            views = {name: item.array for name, item in zip(self.graph.inputs, taken, strict=True)}
+            targets = Targets(self.graph, out or (None,) * len(self.graph.outputs), runs.memory, views, label)
+            empty = partial(arrays.allocate, runs.memory, like=taken[0].given if taken else None)
+            prepared = self._prepared(runs, _signatures(runs, views), _signatures(runs, targets.direct))
             with runs.current():
-                results = ready.run(GraphCall(new, targets.direct), inputs | self._parts.constants(runs.memory))
+                results = prepared.run(GraphCall(empty, targets.direct), views | self._parts.constants(runs.memory))
             home = taken[0].home if taken else runs.memory
-            found = []
+            outputs = []
             for number, result in enumerate(results):
-                written = targets.returned(number, result)
-                found.append(written if written is not None else _handed_back(result, runs.memory, home, taken))
-            return found
+                target = targets.returned(number, result)
+                outputs.append(target if target is not None else _converted(result, runs.memory, home, taken))
+            return outputs
 
     @cached_property
-    def _labelled(self) -> bool:
-        """Whether the inputs can be told apart by what users know them by."""
+    def _labels_differ(self) -> bool:
         return len({*map(self.graph.label, self.graph.inputs)}) == len(self.graph.inputs)
 
 
-def _signatures(runs: Device, found: Mapping[str, Any]) -> tuple[tuple[str, Signature], ...]:
-    return () if runs.on_gpu else tuple((name, signature_of(array)) for name, array in found.items())
+def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Signature], ...]:
+    return () if runs.on_gpu else tuple((name, signature_of(array)) for name, array in views.items())
 
 
-def _handed_back(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
-    """A result as the kind of array that the first input is; strings of the type that all inputs have."""
-    found = arrays.move(result, memory, home)
-    if not found.dtype.hasobject:
-        return arrays.hand_back(found, taken[0].given) if taken else found
+def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
+    """Return a result as an array of the first input's library; strings get the type that all string inputs have in common."""
+    array = arrays.move(result, memory, home)
+    if not array.dtype.hasobject:
+        return arrays.hand_back(array, taken[0].given) if taken else array
     types = {item.given.dtype for item in taken if item.array.dtype.hasobject}
-    return found.astype(types.pop()) if len(types) == 1 else found
+    return array.astype(types.pop()) if len(types) == 1 else array
 
 
 @dataclass(frozen=True, slots=True)
 class FusedLaunch:
-    """One launch. step: its name in the fused graph; holds: the names of the steps that it does, in order. plan: over packed
-    arrays, in canonical form.
+    """One launch of a fused graph.
+
+    `step`: its name in the fused graph. `holds`: the names of the steps that it executes, in order. `plan`: over packed arrays,
+    in canonical form.
     """
 
     step: str
@@ -214,9 +217,9 @@ class FusedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Two steps that stay apart: what `maker` writes exists in memory, and `reader` reads it.
+    """Two steps in different launches: `reader` reads from memory the value that `maker` writes.
 
-    code: the reason in few words, one of docs/fusing.md. reason: what holds here.
+    `code`: a reason from docs/fusing.md. `reason`: the details.
     """
 
     maker: str
@@ -227,10 +230,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Fused:
-    """A graph after fusing, which can be run. `fuse` makes it.
+    """A fused graph, the result of `fuse`. It can be called.
 
-    graph: the fused graph, whose outputs are those of the program, then the values that are kept. source: the graph before,
-    without steps that nothing needs. kept: the names of the values that are kept.
+    `graph`: the fused graph; its outputs are those of the program, then the kept values. `source`: the graph before fusing,
+    without dead steps. `kept`: the names of the kept values.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import SliceView, TransposeView, Window
@@ -247,11 +250,11 @@ class Fused:
     kept: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Fused, (self.graph, self.source, self.cuts, self.kept)  # prepared programs are prepared again
+        return Fused, (self.graph, self.source, self.cuts, self.kept)  # programs are not pickled, but prepared again
 
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
-        """The launches of one run, in order."""
+        """Launches of one run, in order."""
         return tuple(_launches(self.graph))
 
     @cached_property
@@ -261,15 +264,16 @@ class Fused:
 
     @cached_property
     def bytes_saved(self) -> int:
-        """Bytes that the steps one by one would read and write more."""
+        """Bytes that one run reads and writes less than the steps one by one."""
         return _bytes(self.source) - self.bytes_moved
 
     def __call__(self, *arrays: Any, out: Any = None, device: str | None = None, stream: Any = None) -> Any:
-        """Run on the graph's inputs, in order: arrays of NumPy, CuPy or any library with DLPack. Returns the output, of the first
-        input's kind, or a tuple of several.
+        """Run the graph. Return its output as an array of the first input's library, or a tuple of several outputs.
 
-        out: an array to write, or one for each output of several. device: "cpu", "cuda", "cuda:N" or "reference"; None for where
-        the arrays lie. stream: as of a compiled operator. Raises as `run`.
+        `arrays`: the graph's inputs, in order; NumPy or CuPy arrays, or arrays of any library with DLPack.
+        `out`: an array to write, or a list of arrays if there are several outputs.
+        `device`: "cpu", "cuda", "cuda:N" or "reference"; None for the device of the arrays.
+        `stream`: see `CompiledOperator`. Raise the errors of `run`.
         """
         names = self.graph.inputs
         if len(arrays) != len(names):
@@ -294,39 +298,41 @@ class Fused:
         device: str | None = None,
         stream: Any = None,
     ) -> dict[str, Any]:
-        """The outputs, and the values that are kept, by name. values: the inputs, by name.
+        """Run the graph on inputs by name, and return the outputs and the kept values by name.
 
-        out: arrays to write, by the names of outputs. device, stream: as of a call.
+        `values`: the inputs. `out`: arrays to write, for some outputs or none. `device`, `stream`: see `__call__`.
 
-        Raises TypeError for arrays of another data type or on several devices, for what is no mapping, for a name that is
-        missing, and for a stream on the CPU; ValueError for another shape, and an `out` that overlaps an input; IndexError for a
-        bad index under RAISE, as the step would that looks it up, and DeviceError for no usable GPU.
+        Raise TypeError for another data type, for arrays on several devices, for an argument that is no mapping, for a missing or
+        unknown name, and for a stream on the CPU; ValueError for another shape, and if an array of `out` overlaps an input;
+        IndexError for a bad index under RAISE, with the message of the step that looks it up; DeviceError without a usable GPU.
         """
-        inputs, places, targets = self.graph.inputs, self._places, list[Any]()
+        inputs, positions, targets = self.graph.inputs, self._output_positions, list[Any]()
         _check_mapping("values", values, inputs)
         if out is not None:
-            _check_mapping("out", out, [*places])
+            _check_mapping("out", out, [*positions])
         if values.keys() != self._names:
             raise TypeError(f"values has {sorted(values, key=str)}, but the graph takes {sorted(inputs)}")
         if out:
-            if unknown := {*out}.difference(places):
-                raise TypeError(f"out has {sorted(unknown, key=str)}, but the graph's outputs are {sorted(places)}")
+            if unknown := {*out}.difference(positions):
+                raise TypeError(f"out has {sorted(unknown, key=str)}, but the graph's outputs are {sorted(positions)}")
             targets = [None] * len(self.graph.outputs)
             for name, array in out.items():
-                targets[places[name]] = array
-        found = self._run([values[name] for name in inputs], targets, device, stream, named=True)
-        return {name: found[place] for name, place in places.items()}
+                targets[positions[name]] = array
+        results = self._run([values[name] for name in inputs], targets, device, stream, named=True)
+        return {name: results[position] for name, position in positions.items()}
 
     def explain(self) -> FusedExplanation:
-        """Each launch with its plan, canonical plan, what each device runs, and a picture; with what was cut and saved."""
+        """Explain each launch (plan, canonical plan, program on each device, diagram), the cuts and the saved bytes."""
         from dmlgather.diagram.explanation import FusedExplanation, explain_problem
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
-        found = [explain_problem(problems[each.step], f"one launch for {', '.join(each.holds)}", "") for each in self.launches]
-        return FusedExplanation(str(self), self.to_json(), tuple(found))
+        launches = (
+            explain_problem(problems[launch.step], f"one launch for {', '.join(launch.holds)}", "") for launch in self.launches
+        )
+        return FusedExplanation(str(self), self.to_json(), tuple(launches))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON-able data."""
+        """Return launches, cuts and bytes as JSON-able data."""
         return {
             "steps": len(self.source.steps),
             "launches": [
@@ -356,17 +362,17 @@ class Fused:
         return "\n".join((head, *(table if self.launches else ()), *reasons))
 
     def _run(
-        self, given: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, *, named: bool = False
+        self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, *, named: bool = False
     ) -> list[Any]:
         try:
-            return self._runner.run(given, out, device=device, stream=stream, named=named)
+            return self._runner.run(inputs, out, device=device, stream=stream, named=named)
         except IndexError as error:
             if all(len(launch.holds) == 1 for launch in self.launches):
                 raise
-            bad = error
-        # A step on its own says best which of its indices is bad, and steps one by one, which step is the first.
-        self._unfused.run(given, device=device, stream=stream)
-        raise bad
+            fused_error = error
+        # Run the steps one by one: the first step with a bad index raises an error that names its own index tensor.
+        self._unfused.run(inputs, device=device, stream=stream)
+        raise fused_error
 
     @cached_property
     def _runner(self) -> GraphRunner:
@@ -381,38 +387,37 @@ class Fused:
         return frozenset(self.graph.inputs)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        """The first place of each output among the outputs."""
+    def _output_positions(self) -> dict[str, int]:
         return {name: self.graph.outputs.index(name) for name in self.graph.outputs}
 
 
-def _check_mapping(argument: str, given: object, names: Sequence[str]) -> None:
-    """TypeError for anything but a mapping. names: those that it may have."""
-    if type(given) is not dict and not isinstance(given, Mapping):
+def _check_mapping(argument: str, value: object, names: Sequence[str]) -> None:
+    """Raise TypeError for anything but a mapping. `names`: its possible keys."""
+    if type(value) is not dict and not isinstance(value, Mapping):
         example = names[0] if names else "name"
         text = (
-            f"{argument} is of type {type(given).__name__}, expected a mapping from names to arrays, such as {{{example!r}: …}}"
+            f"{argument} is of type {type(value).__name__}, expected a mapping from names to arrays, such as {{{example!r}: …}}"
         )
         raise TypeError(f"{text}; called as a function, the graph takes arrays in order")
 
 
 def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
-    without = unlaunched(graph)
+    views = unlaunched(graph)
     for step in graph.steps:
-        if isinstance(step.work, Problem) and step.name not in without:
+        if isinstance(step.work, Problem) and step.name not in views:
             plan = canonicalise(step.work.plan())
             yield FusedLaunch(step.name, step.work.holds or (step.name,), plan, bytes_moved(plan))
 
 
 def _bytes(graph: IndexGraph) -> int:
-    """What one run reads and writes."""
+    """Return the bytes that one run reads and writes."""
 
     def size(name: str) -> int:
         tensor = graph.types[name]
         return prod(tensor.shape) * tensor.dtype.itemsize
 
-    without = unlaunched(graph)
-    others = (step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in without)
+    views = unlaunched(graph)
+    others = (step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in views)
     return sum(launch.bytes.total for launch in _launches(graph)) + sum(
         size(name) for step in others for name in (*step.inputs, *step.outputs)
     )

@@ -1,4 +1,4 @@
-"""The fusing pass: each problem of a graph reads what its maker reads, wherever one plan can say it."""
+"""The fusing pass: wherever one plan can express both, a step reads the sources of the step that makes its input."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from dmlgather.plan.compose import compose, compose_indices
 from dmlgather.plan.walk import CompositionError
 from dmlgather.wording import shortened
 
-# Derivations: how one plan makes a value of others that exist, and which index tensors are views of others.
-
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How one plan makes a value. data, indices: the values that it reads. holds: the names of the steps that it does.
+    """A value as the result of one plan on other values.
 
-    Several index tensors lie one behind the other in one buffer; there are none where the plan looks nothing up.
+    `data`, `indices`: the values that the plan reads; several index tensors are concatenated in one buffer; `indices` is empty
+    without lookups. `holds`: the names of the steps that the plan executes.
     """
 
     data: str
@@ -43,9 +42,9 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """A value is what `plan` reads of `base`. holds: the names of the steps between.
+    """An index tensor as a view of the value `base`. `holds`: the names of the steps between the two.
 
-    plan: over packed arrays, its elements of one byte, because their size plays no part here.
+    `plan`: over packed arrays. Its elements have one byte, because their size does not matter here.
     """
 
     base: str
@@ -54,126 +53,127 @@ class IndexView:
 
 
 class IndexViews:
-    """Index tensors of a graph as views of those that are made otherwise, as far as views can be followed backwards."""
+    """The index tensors of a graph that are views, each with the value that it is a view of."""
 
     def __init__(self, graph: IndexGraph) -> None:
-        self._types, self._found = graph.types, dict[str, IndexView]()
+        self._types, self._views = graph.types, dict[str, IndexView]()
 
-    def follow(self, step: Step, plan: IndexPlan) -> None:
-        """Learn that a step is a view, with this plan over packed arrays."""
-        source = self._of(step.inputs[0])
+    def add(self, step: Step, plan: IndexPlan) -> None:
+        """Add the output of a step without lookups, if its input is an index tensor. `plan`: of the step, over packed arrays."""
+        source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
                 view = tidied(compose(replace(plan, element_bytes=1), source.plan))
-                self._found[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
+                self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """The plan, which looks up a value, as one that looks up what the value is a view of; its data is left open. And what
-        kept it from that. Unsigned indices that are all in range are not checked.
+        """Return a plan whose lookups read the base of the index tensor `name`, or `name` itself with the reason why.
+
+        `plan`: looks up `name`. The `data` of the derivation is empty. If all values of an unsigned index type are in range, the
+        policy becomes CLAMP.
         """
-        source, refusal, dtype = self._of(name), None, self._types[name].dtype
+        source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
-        if dtype.kind == "u" and plan.lookups and unchecked(plan, np.iinfo(dtype).max):
+        if dtype.kind == "u" and plan.lookups and all_in_range(plan, np.iinfo(dtype).max):
             plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
-        if plan.in_reach is not None or plan.out_of_bounds is OutOfBounds.RAISE:  # else no index matters, or it cannot run
+        # A plan that reads no data has no use for its indices, except that RAISE checks them.
+        if plan.in_reach is not None or plan.out_of_bounds is OutOfBounds.RAISE:
             try:
                 return Derivation("", (source.base,), compose_indices(plan, source.plan), source.holds), None
             except CompositionError as error:
                 refusal = error
         return Derivation("", (name,), plan, ()), refusal
 
-    def _of(self, name: str) -> IndexView | None:
-        """A value as a view, of itself if it is none; None where it is no index."""
+    def _view(self, name: str) -> IndexView | None:
+        """Return an index tensor as a view, of itself if no other is known; None for a value that is no index tensor."""
         tensor = self._types[name]
-        if name not in self._found and tensor.dtype.name.upper() in IndexType.__members__:
-            own = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
-            self._found[name] = IndexView(name, tidied(own))
-        return self._found.get(name)
+        if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
+            identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
+            self._views[name] = IndexView(name, tidied(identity))
+        return self._views.get(name)
 
 
-def unchecked(plan: IndexPlan, largest: int) -> bool:
-    """Whether every lookup finds all indices from 0 to the largest one."""
+def all_in_range(plan: IndexPlan, largest: int) -> bool:
+    """Return True if the indices 0 … `largest` are in range for all lookups."""
     return all(largest < lookup.limit for lookup in plan.lookups)
 
 
 if TYPE_CHECKING:
     from dmlgather.directml import OperatorDesc
 
-# Index tensors one behind the other in one buffer, because a plan looks up one.
-
 Parts = tuple[str, ...]
-"""The names of index tensors, in the order in which they lie in a buffer."""
+"""The names of index tensors, in the order of their concatenation."""
 
 
 class JoinedIndices:
-    """Makes the values that hold several index tensors, and the steps that write them."""
+    """Builder of concatenated index tensors. A plan that composes two gathers needs one, because it has one index tensor."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """types, constants: of the graph with these steps. What is made is added to them."""
+        """`types`, `constants`, `steps`: of the graph. New values are added to `types` and `constants`."""
         self._types, self._constants = types, constants
-        self._taken = {step.name for step in steps}
-        self._made: dict[Parts, tuple[str, list[Step]]] = {}
+        self._step_names = {step.name for step in steps}
+        self._values: dict[Parts, tuple[str, list[Step]]] = {}
 
     def common_type(self, parts: Parts) -> np.dtype[Any] | None:
-        """The smallest index type that holds the values of all; None where there is none: of int64 and uint64."""
-        found = np.result_type(*(self._types[name].dtype for name in parts))
-        return found if found.name.upper() in IndexType.__members__ else None
+        """Return the smallest index type that holds the values of all parts; None for int64 and uint64 together."""
+        dtype = np.result_type(*(self._types[name].dtype for name in parts))
+        return dtype if dtype.name.upper() in IndexType.__members__ else None
 
     def cost(self, parts: Parts) -> int:
-        """Bytes that joining moves in each run: none for one part, and none where all are known."""
-        kind = self.common_type(parts)
-        if kind is None or len(parts) == 1 or self._known(parts):
+        """Return the bytes that the concatenation moves in each run: 0 for one part, and if all parts are constants."""
+        dtype = self.common_type(parts)
+        if dtype is None or len(parts) == 1 or self._constant(parts):
             return 0
-        return 2 * kind.itemsize * sum(map(self._size, parts))
+        return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """The plan, which looks up its `own` parts, as one that looks up all `parts`: its own are among them, in one piece."""
+        """Return `plan`, which looks up `own`, for the concatenation of `parts`, where `own` is a contiguous part."""
         if not plan.lookups:
             return plan
-        kind = self.common_type(parts)
-        assert kind is not None
+        dtype = self.common_type(parts)
+        assert dtype is not None
         before = sum(map(self._size, parts[: parts.index(own[0])]))
         lookups = tuple(replace(lookup, index_offset=lookup.index_offset + before) for lookup in plan.lookups)
-        return replace(plan, lookups=lookups, index_type=index_type(kind), index_extent=sum(map(self._size, parts)))
+        return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """The value that holds the parts, and the steps that make it; that there is already, if it is one part."""
+        """Return the concatenation of the parts, and the steps that compute it; no steps on later calls, and for one part."""
         if len(parts) == 1:
             return parts[0], []
-        if parts not in self._made:
-            self._made[parts] = self._joined(parts)
-            return self._made[parts]
-        return self._made[parts][0], []
+        if parts not in self._values:
+            self._values[parts] = self._joined(parts)
+            return self._values[parts]
+        return self._values[parts][0], []
 
     def _joined(self, parts: Parts) -> tuple[str, list[Step]]:
-        kind, name = self.common_type(parts), f"{' and '.join(parts)} joined"
-        assert kind is not None
-        if self._known(parts):
-            name = self._named(name, TensorType((sum(map(self._size, parts)),), kind))
-            self._constants[name] = np.concatenate([self._constants[part].reshape(-1).astype(kind) for part in parts])
+        dtype, name = self.common_type(parts), f"{' and '.join(parts)} joined"
+        assert dtype is not None
+        if self._constant(parts):
+            name = self._new_value(name, TensorType((sum(map(self._size, parts)),), dtype))
+            self._constants[name] = np.concatenate([self._constants[part].reshape(-1).astype(dtype) for part in parts])
             return name, []
         steps: list[Step] = []
 
-        def added(what: str, work: Work, result: TensorType, *inputs: str) -> str:
-            written = self._named(what, result)
-            steps.append(Step(written, work, inputs, (written,)))
-            return written
+        def add_step(what: str, work: Work, result: TensorType, *inputs: str) -> str:
+            output = self._new_value(what, result)
+            steps.append(Step(output, work, inputs, (output,)))
+            return output
 
         flat = []
         for part in parts:
-            value, given = part, self._types[part]
-            tensor, row = TensorType(given.shape, kind), TensorType((prod(given.shape),), kind)
-            if given.dtype != kind:
-                value = added(f"{part} as {kind}", Elementwise("cast", kind), tensor, value)
-            if given.shape != row.shape:
-                value = added(f"{part} in one row", ReshapeView(tensor, row.shape), row, value)
+            value, part_type = part, self._types[part]
+            tensor, row = TensorType(part_type.shape, dtype), TensorType((prod(part_type.shape),), dtype)
+            if part_type.dtype != dtype:
+                value = add_step(f"{part} as {dtype}", Elementwise("cast", dtype), tensor, value)
+            if part_type.shape != row.shape:
+                value = add_step(f"{part} in one row", ReshapeView(tensor, row.shape), row, value)
             flat.append(value)
-        return added(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), kind), *flat), steps
+        return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
-    def _named(self, name: str, tensor: TensorType) -> str:
-        """The name of a new value, and of the step that writes it; with a number behind it where it is taken."""
+    def _new_value(self, name: str, tensor: TensorType) -> str:
+        """Add a value, which has the name of its step, and return its name, with a number if `name` is in use."""
         free, number = name, 1
-        while free in self._types or free in self._taken:
+        while free in self._types or free in self._step_names:
             number += 1
             free = f"{name} ({number})"
         self._types[free] = tensor
@@ -182,100 +182,101 @@ class JoinedIndices:
     def _size(self, name: str) -> int:
         return prod(self._types[name].shape)
 
-    def _known(self, parts: Parts) -> bool:
+    def _constant(self, parts: Parts) -> bool:
         return all(name in self._constants for name in parts)
 
 
-# Gathers whose indices are known: views where the indices walk evenly, without anything to check where they are in range.
-
-
 def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
-    """The plan for these elements of its index tensor, shape [index_extent].
+    """Return the plan for constant indices, the elements of its index tensor, shape [index_extent].
 
-    Lookups whose positions walk evenly (up or down, alone or in groups) become steps through the input, and the policy becomes
-    CLAMP. The plan is returned as it is where an index is out of bounds under FILL or RAISE.
+    If the positions of a lookup are affine in the coordinates, strides replace the lookup: [8, 6, 4] has stride -2, and
+    [0, 1, 5, 6] has the strides (5, 1). The policy becomes CLAMP. If an index is out of range under FILL or RAISE, the plan is
+    returned unchanged.
     """
     if plan.in_reach is None:
         return plan
-    found = [_positions(plan, lookup, indices) for lookup in plan.lookups]
+    lookup_positions = [_positions(plan, lookup, indices) for lookup in plan.lookups]
     if plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE):
-        limits = [lookup.limit for lookup in plan.lookups]
-        if any((each < 0).any() or (each >= limit).any() for each, limit in zip(found, limits, strict=True)):
-            return plan
+        for positions, lookup in zip(lookup_positions, plan.lookups, strict=True):
+            if (positions < 0).any() or (positions >= lookup.limit).any():
+                return plan
     plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
     for number, lookup in reversed([*enumerate(plan.lookups)]):
-        within = np.clip(_positions(plan, plan.lookups[number], indices), 0, lookup.limit - 1)
-        plan = _walked(plan, number, within)  # which may split dimensions that other lookups move along
+        # Read positions again: replacing the lookup before may have split dimensions.
+        clamped = np.clip(_positions(plan, plan.lookups[number], indices), 0, lookup.limit - 1)
+        plan = _strided(plan, number, clamped)
     return plan
 
 
 def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
-    """What a lookup finds, wrapped but not clamped, for each coordinate; of size 1 along dimensions that do not move it."""
+    """Return the positions that a lookup reads, wrapped but not clamped; shape: the plan's, but 1 where the index stride is 0."""
     addresses = np.array(lookup.index_offset)
-    sizes = [size if step else 1 for size, step in zip(plan.shape, lookup.index_strides, strict=True)]
-    for axis, (size, step) in enumerate(zip(sizes, lookup.index_strides, strict=True)):
+    sizes = [size if stride else 1 for size, stride in zip(plan.shape, lookup.index_strides, strict=True)]
+    for axis, (size, stride) in enumerate(zip(sizes, lookup.index_strides, strict=True)):
         shape = [1] * len(sizes)
         shape[axis] = size
-        addresses = addresses + step * np.arange(size).reshape(shape)
+        addresses = addresses + stride * np.arange(size).reshape(shape)
     values = indices[addresses].astype(object if indices.dtype == np.uint64 else np.int64)
     return np.asarray(values + np.where(values < 0, lookup.wrap, 0))
 
 
-def _walked(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """The plan with a lookup as steps through the input, if its positions walk evenly. positions: as of `_positions`."""
+def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
+    """Return the plan with strides instead of lookup `number` if its positions are a sum of affine loops, else `plan`."""
     first = positions.flat[0]
-    steps, total = list[list[tuple[int, int]]](), np.array(first)
+    axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
         along = np.moveaxis(positions, axis, 0).reshape(positions.shape[axis], -1)[:, 0] - first
-        parts = [(size, 0)] if along.size == 1 else _even_steps(along)
-        if parts is None:
+        loops = [(size, 0)] if along.size == 1 else _affine_loops(along)
+        if loops is None:
             return plan
         total = total + along.reshape([-1 if axis == other else 1 for other in range(plan.rank)])
-        steps.append(parts)
+        axis_loops.append(loops)
     if (total != positions).any():
         return plan
     lookup = plan.lookups[number]
     others = plan.lookups[:number] + plan.lookups[number + 1 :]
-    dims = [(size, beyond, axis, step) for axis, parts in enumerate(steps) for size, beyond, step in _nested(parts)]
+    dims = [(size, span, axis, step) for axis, loops in enumerate(axis_loops) for size, span, step in _with_spans(loops)]
     return replace(
         plan,
         shape=tuple(size for size, _, _, _ in dims),
-        out_strides=tuple(plan.out_strides[axis] * beyond for _, beyond, axis, _ in dims),
-        in_strides=tuple(plan.in_strides[axis] * beyond + step * lookup.in_stride for _, beyond, axis, step in dims),
+        out_strides=tuple(plan.out_strides[axis] * span for _, span, axis, _ in dims),
+        in_strides=tuple(plan.in_strides[axis] * span + step * lookup.in_stride for _, span, axis, step in dims),
         in_offset=plan.in_offset + int(first) * lookup.in_stride,
         lookups=tuple(
-            replace(each, index_strides=tuple(each.index_strides[axis] * beyond for _, beyond, axis, _ in dims))
-            for each in others
+            replace(other, index_strides=tuple(other.index_strides[axis] * span for _, span, axis, _ in dims)) for other in others
         ),
         index_type=plan.index_type if others else None,
         index_extent=plan.index_extent if others else 0,
     )
 
 
-def _even_steps(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
-    """Positions, of which the first is 0, as nested loops: sizes and steps, outermost first. None where there are none."""
+def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
+    """Return (size, step) of nested loops, outermost first, that yield `positions`; None if there are none.
+
+    `positions` begins with 0. [0, 1, 5, 6] gives [(2, 5), (2, 1)].
+    """
     step = positions[1]
     line = step * np.arange(positions.size)
     breaks = np.flatnonzero(positions != line)
     if not breaks.size:
         return [(positions.size, int(step))]
-    inside = int(breaks[0])
-    groups = positions[::inside]
-    if positions.size % inside or (positions.reshape(-1, inside) != groups[:, None] + line[:inside]).any():
+    inner = int(breaks[0])
+    groups = positions[::inner]
+    if positions.size % inner or (positions.reshape(-1, inner) != groups[:, None] + line[:inner]).any():
         return None
-    outer = _even_steps(groups)
-    return None if outer is None else [*outer, (inside, int(step))]
+    outer = _affine_loops(groups)
+    return None if outer is None else [*outer, (inner, int(step))]
 
 
-def _nested(parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """For each of several nested loops over a dimension: size, elements of the dimension that one turn passes, and step."""
-    sizes = [size for size, _ in parts]
-    for (size, step), beyond in zip(parts, packed_strides(sizes), strict=True):
-        yield size, beyond, step
+def _with_spans(loops: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield size, span and step of each of the nested loops over a dimension. Span: elements of the dimension per iteration."""
+    sizes = [size for size, _ in loops]
+    for (size, step), span in zip(loops, packed_strides(sizes), strict=True):
+        yield size, span, step
 
 
 MOST_KNOWN = 2**20
-"""A result of up to so many elements is computed while fusing, where everything that it is made of is known."""
+"""A result of constants is computed while fusing if it has at most this many elements."""
 
 
 def fuse(
@@ -284,17 +285,24 @@ def fuse(
     keep: str | Collection[str] = (),
     join: bool = True,
 ) -> Fused:
-    """A chain in as few launches as plans can say: the same bits, and under RAISE errors for the same indices.
+    """Fuse a chain or a graph into as few launches as plans can express.
 
-    what: problems, each of which reads as data what the one before it writes, or one; descriptors, of which each further one's
-    InputTensor is the output of the one before, or one; the path of a DxDispatch model or a descriptor (.json), or of descriptors
-    on lines, side by side (.jsonl, .ndjson). keep: the names of values that are to exist besides the outputs, or one name. Steps
-    that neither needs are dropped, but for those that can raise (`IndexGraph.needed`), and what follows from constants alone is
-    computed now. join: whether two index tensors may be copied into one buffer where that moves fewer bytes, which adds steps.
+    The fused graph returns the same bits, and under RAISE it raises errors for the same indices.
 
-    TypeError for anything else, and for what is no name; FileError for a file that cannot be used; DescriptorError for a
-    descriptor that feature level 6_4 does not take; ValueError for a name that is no value, and for steps that do not fit one
-    another.
+    `what`: one of these:
+
+    - a problem, or a chain of problems: each reads the output of the problem before it as data;
+    - a descriptor, or a chain of descriptors: the InputTensor of each is the output of the descriptor before it;
+    - the path of a DxDispatch model or of a descriptor (.json), or of independent descriptors, one per line (.jsonl, .ndjson);
+    - an `IndexGraph`.
+
+    `keep`: name or names of further values to return. Dead steps are removed, unless they can raise (`IndexGraph.needed`).
+    Results of constants are computed now.
+    `join`: if True, two index tensors may be concatenated at run time if this moves fewer bytes; it adds steps.
+
+    Raise TypeError for another `what`, and for a `keep` that is no name; FileError for a file that cannot be used;
+    DescriptorError for a descriptor that is not valid at feature level 6_4; ValueError for an unknown name, and for steps that do
+    not fit one another.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -310,22 +318,22 @@ def fuse(
     kept = tuple(name for name in keep if name not in graph.outputs)
     source = replace(graph, outputs=(*graph.outputs, *kept)).needed()
     fusing = _Fusing(source, kept, join)
-    steps = tuple(found for step in source.steps for found in fusing.fused(step))
+    steps = tuple(new for step in source.steps for new in fusing.fused(step))
     fused = replace(source, steps=steps, types=fusing.types, constants=fusing.constants).needed()
-    done = {step.name for step in fused.steps}
-    done.update(name for step in fused.steps if isinstance(step.work, Problem) for name in step.work.holds)
-    return Fused(fused, source, tuple(cut for cut in fusing.cuts if cut.reader in done), kept)
+    live = {step.name for step in fused.steps}
+    live.update(name for step in fused.steps if isinstance(step.work, Problem) for name in step.work.holds)
+    return Fused(fused, source, tuple(cut for cut in fusing.cuts if cut.reader in live), kept)
 
 
-def _names(given: object, graph: IndexGraph) -> list[str]:
-    """Names of values of a graph, each once. TypeError for anything else, ValueError for another name."""
-    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else None
+def _names(keep: object, graph: IndexGraph) -> list[str]:
+    """Return the different names. Raise TypeError for anything but names, ValueError for a name that the graph lacks."""
+    names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"keep is {shortened(repr(given))}, expected the name of a value, or a list of names")
+        raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
     for name in names:
         if name not in graph.types:
-            known = shortened(", ".join(map(repr, graph.types)))
-            raise ValueError(f"keep names {name!r}, which is no value of the graph: its values are {known}")
+            values = shortened(", ".join(map(repr, graph.types)))
+            raise ValueError(f"keep names {name!r}, which is no value of the graph: its values are {values}")
     return list(dict.fromkeys(names))
 
 
@@ -346,48 +354,48 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """The step, or steps that do the same and read values that are made earlier; none where its result is known now."""
+        """Return the step, or equal steps that read earlier values; none if the result is now a constant."""
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
-            known = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
-            if known is not None:
-                self.constants[output] = known
+            constant = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
+            if constant is not None:
+                self.constants[output] = constant
                 return []
         return self._fused_problem(step, step.work) if isinstance(step.work, Problem) else [step]
 
     def _fused_problem(self, step: Step, problem: Problem) -> list[Step]:
         own = self._with_index_maker(step, problem)
         if not own.indices:
-            self._indices.follow(step, own.plan)
-        found = self._with_data_maker(own, step)
-        self._derivations[step.outputs[0]] = found
-        reads, joining = [found.data], list[Step]()
-        if found.indices:
-            joined, joining = self._joined.value(found.indices)
+            self._indices.add(step, own.plan)
+        derivation = self._with_data_maker(own, step)
+        self._derivations[step.outputs[0]] = derivation
+        reads, joining_steps = [derivation.data], list[Step]()
+        if derivation.indices:
+            joined, joining_steps = self._joined.value(derivation.indices)
             reads.append(joined)
         if tuple(reads) == step.inputs:
             return [step]
         data, *indices = (self.types[name] for name in reads)
-        work = Planned(data, indices[0] if indices else None, problem.output, found.plan, found.holds)
-        return [*joining, Step(step.name, work, tuple(reads), step.outputs)]
+        work = Planned(data, indices[0] if indices else None, problem.output, derivation.plan, derivation.holds)
+        return [*joining_steps, Step(step.name, work, tuple(reads), step.outputs)]
 
     def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
-        """What a step does on its own data, with indices from where their makers have them."""
+        """Return the derivation of the step's output from its own data, fused with the steps that make its indices."""
         data, *indices = step.inputs
         own, refusal = Derivation(data, tuple(indices), problem.plan(), ()), None
         for name in indices:
             if name in self.constants:
                 own = replace(own, plan=with_known_indices(own.plan, self.constants[name].reshape(-1)))
             else:
-                found, refusal = self._indices.looked_up(own.plan, name)
-                own = replace(found, data=data)
+                derivation, refusal = self._indices.looked_up(own.plan, name)
+                own = replace(derivation, data=data)
         plan = tidied(own.plan)
         own = Derivation(data, own.indices if plan.lookups else (), plan, self._in_order((*own.holds, step.name)))
         self._explain_indices(own, step, refusal)
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """A cut between a step and the maker of its indices, where that is a gather or a view."""
+        """Add a cut between a step and the maker of its indices, if that is a problem."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
@@ -398,7 +406,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """`own`, which a step does, reading its data from where the data's maker reads it."""
+        """Return the derivation `own` of a step, fused with the maker of its data if possible; else add a cut."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -412,23 +420,24 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Both in one plan. CompositionError where there is none, and where joining their indices would not be worth it."""
+        """Return both as one plan. Raise CompositionError if there is none, or if joining their indices is not worthwhile."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
-        kind = self._joined.common_type(parts) if parts else None
+        dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
-            self._check_worth(parts, kind, self.types[own.data])
-        outer, inner = (self._joined.read_by(each.plan, each.indices, parts) for each in (own, maker))
+            self._check_worth(parts, dtype, self.types[own.data])
+        outer = self._joined.read_by(own.plan, own.indices, parts)
+        inner = self._joined.read_by(maker.plan, maker.indices, parts)
         plan = tidied(compose(outer, inner, same_indices=True))
-        if kind is not None and plan.lookups:  # a plan that only fills has lost the type
-            plan = replace(plan, index_type=index_type(kind))
+        if dtype is not None and plan.lookups:  # `compose` loses the type if the result only fills
+            plan = replace(plan, index_type=index_type(dtype))
         return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
 
-    def _check_worth(self, parts: Parts, kind: np.dtype[Any] | None, between: TensorType) -> None:
-        """CompositionError unless joining index tensors moves fewer bytes than a value in between."""
+    def _check_worth(self, parts: Parts, dtype: np.dtype[Any] | None, between: TensorType) -> None:
+        """Raise CompositionError unless joining the index tensors moves fewer bytes than the value between the steps."""
         saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
         if not self._join:
             why = "and they are not to be joined"
-        elif kind is None:
+        elif dtype is None:
             why = "and no integer type holds the values of both"
         elif cost > saved:
             why = f"and joining them would move {cost} bytes, to save {saved}"
@@ -438,7 +447,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}; a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Why a value has to exist, whatever this reader does: a code, and the reason in words. None where it need not."""
+        """Return code and reason why a value must exist in memory even if `reader` is fused; None if it need not exist."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
@@ -446,9 +455,9 @@ class _Fusing:
             return "output", f"{label!r} is an output of the graph"
         if name in reader.inputs[1:]:
             return "another consumer", f"{label!r} is its data and its indices"
-        others = [each for each in self._readers[name] if each is not reader]
-        if not maker.plan.lookups:  # a view costs nothing where it is read, however often
-            others = [each for each in others if not isinstance(each.work, Problem)]
+        others = [step for step in self._readers[name] if step is not reader]
+        if not maker.plan.lookups:  # several problems can read a view at no cost
+            others = [step for step in others if not isinstance(step.work, Problem)]
         if others:
             return "another consumer", f"{label!r} is read by {others[0].name} as well"
         return None
@@ -461,7 +470,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """The result of a step on known arrays; None where it is large, or where the step would raise, which it has to do later."""
+    """Return the result of a step on constants; None if it is large, or if the step raises, which it must do at run time."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

@@ -1,4 +1,4 @@
-"""Prepared graphs: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches."""
+"""Prepared graphs: a graph, compiled for arrays with known signatures. A run only allocates outputs and launches programs."""
 
 from __future__ import annotations
 
@@ -32,89 +32,86 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 OUT = "out"
-"""The label of the one output of a graph whose users know no names of values."""
+"""Label of the only output of a graph whose values have no names that users know."""
 
 
 class Targets:
-    """The array for each output, None where the result is a new one.
+    """The arrays that a caller passes as `out`, one for each output of the graph, or None.
 
-    direct: by name, those that lie in the memory where the graph runs, so that a launch can write them.
+    `direct`: by output, the arrays in the memory where the graph runs. Launches write them directly.
     """
 
     def __init__(
         self,
         graph: IndexGraph,
-        given: Sequence[Any],
+        outs: Sequence[Any],
         memory: Device,
         inputs: Mapping[str, Any],
-        shown: Callable[[str], str] = str,
+        label: Callable[[str], str] = str,
     ) -> None:
-        """given: an array, or None, for each of the graph's outputs. inputs: the arrays that are read, by name. shown: what
-        messages call a value.
+        """`outs`: an array or None for each output. `inputs`: arrays by name. `label`: returns the name of a value in messages.
 
-        TypeError and ValueError for arrays of another type or shape, that cannot be written, or that overlap an input or another
-        output.
+        Raise TypeError and ValueError for an array of another type or shape, a read-only array, and an array that overlaps an
+        input or another output.
         """
         self._memory = memory
         self.direct: dict[str, Any] = {}
-        self._given: list[tuple[Any, Any, Device] | None] = []
-        taken = {f"input {shown(name)!r}": array for name, array in inputs.items()}
-        for name, out in zip(graph.outputs, given, strict=True):
+        self._outs: list[tuple[Any, Any, Device] | None] = []
+        used = {f"input {label(name)!r}": array for name, array in inputs.items()}
+        for name, out in zip(graph.outputs, outs, strict=True):
             if out is None:
-                self._given.append(None)
+                self._outs.append(None)
                 continue
-            what = OUT if shown(name) == OUT else f"out for {shown(name)!r}"
+            what = OUT if label(name) == OUT else f"out for {label(name)!r}"
             try:
                 array, home = arrays.adopt_output(out)
             except TypeError as error:
                 raise TypeError(f"{what}: {error}") from None
             check_type(what, TensorType(tuple(array.shape), array.dtype), graph.types[name])
             check_output(logical(what, signature_on(home, array)))
-            self._given.append((out, array, home))
+            self._outs.append((out, array, home))
             if home == memory:
-                self._check_apart(what, array, taken)
+                self._check_overlap(what, array, used)
                 self.direct.setdefault(name, array)
-                taken[what] = array
+                used[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
-        """The array that was given for an output, filled with the result; None where none was."""
-        given = self._given[number]
-        if given is None:
+        """Return the caller's array for output `number`, after copying the result into it; None if there is no array."""
+        entry = self._outs[number]
+        if entry is None:
             return None
-        out, array, home = given
+        out, array, home = entry
         if array is not result:
             arrays.fill_from(array, home, arrays.move(result, self._memory, home))
         return out
 
-    def _check_apart(self, what: str, array: Any, others: Mapping[str, Any]) -> None:
-        for other, taken in others.items():
-            if overlap(self._memory, array, taken):
+    def _check_overlap(self, what: str, array: Any, others: Mapping[str, Any]) -> None:
+        for other, used in others.items():
+            if overlap(self._memory, array, used):
                 raise ValueError(f"{what} overlaps {other}: pass another array")
 
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
-    """Whether two arrays in one memory have elements that share bytes, or may have."""
+    """Return True if elements of two arrays in one memory share bytes, or may share bytes."""
     try:
-        found = [logical("", signature_on(memory, array)) for array in (one, other)]
-    except ValueError:  # strides that are no whole elements, which no GPU has
+        footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
+    except ValueError:  # strides that are no multiple of the element size, which no array on a GPU has
         return np.may_share_memory(one, other)
     pointers = [array.data.ptr if memory.on_gpu else address_of(array) for array in (one, other)]
-    return share_memory(found[0], pointers[0], found[1], pointers[1])
-
-
-# How the problems of a graph are launched, and which of them need no launch.
+    return share_memory(footprints[0], pointers[0], footprints[1], pointers[1])
 
 
 class Launcher:
-    """A problem whose prepared calls are kept, for each device and signatures of arrays."""
+    """A problem and its cache of prepared calls, by device and signatures of arrays."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
     def writing(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
-        """What runs the problem on arrays of these signatures, inputs first, in the memory of the device. None where `launch` has
-        to copy them, or refuses them.
+        """Return a function that runs the problem on arrays with these signatures in the device's memory, inputs first.
+
+        Return None if `launch` must copy the arrays or raise an error.
         """
         try:
             return partial(write, self._prepared(device, *signatures), self._problem)
@@ -122,13 +119,13 @@ class Launcher:
             return None
 
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
-        """Write the result into `out`; all arrays lie in the memory of the device. IndexError for a bad index under RAISE."""
+        """Write the result into `out`. All arrays are in the device's memory. Raise IndexError for a bad index under RAISE."""
         memory = device.memory
         writing = self.writing(device, *(signature_on(memory, array) for array in (*inputs, out)))
         if writing is not None:
             writing(inputs, out)
             return
-        # No plan can say how the problem walks over these strides.
+        # The problem has no plan for these strides: run it on packed copies.
         *packed, result = (arrays.allocate(memory, array.shape, array.dtype) for array in (*inputs, out))
         for copy, array in zip(packed, inputs, strict=True):
             arrays.fill_from(copy, memory, array)
@@ -138,111 +135,109 @@ class Launcher:
 
 
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
-    """The names of the steps that move nothing: they give all bytes of their data in their order, perhaps under another shape or
-    type.
+    """Return the names of the steps without a launch: their output is a reshape or a bitcast of their whole input.
 
-    Where such an output would be memory of an input, of a constant or of another output of the graph, it is a copy, and moved.
+    A step is launched all the same if its output is an output of the graph and would share memory with an input, a constant or
+    another output.
     """
     owner = {name: name for name in (*graph.inputs, *graph.constants)}
-    found = {}
+    views = {}
     for step in graph.steps:
         owner |= {name: name for name in step.outputs}
         if isinstance(step.work, Bitcast) or (isinstance(step.work, Problem) and moves_nothing(step.work)):
             (output,) = step.outputs
-            owner[output], found[output] = owner[step.inputs[0]], step.name
-    taken = {*graph.inputs, *graph.constants}
+            owner[output], views[output] = owner[step.inputs[0]], step.name
+    owned = {*graph.inputs, *graph.constants}
     for name in dict.fromkeys(graph.outputs):
-        if owner[name] in taken:
-            found.pop(name, None)
-        taken.add(owner[name])
-    return frozenset(found.values())
+        if owner[name] in owned:
+            views.pop(name, None)
+        owned.add(owner[name])
+    return frozenset(views.values())
 
 
 def moves_nothing(problem: Problem) -> bool:
-    """Whether the output is all of the data, element by element, perhaps under another shape."""
+    """Return True if the output is a reshape of all the data."""
     plan = tidied(problem.plan())
-    straight = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
-    return straight and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
+    contiguous = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
+    return contiguous and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:
-    """The canonical form at the plan's own element size; plans that read nothing stay as they are."""
+    """Return the canonical form with the plan's own element size; a plan that reads no data is returned unchanged."""
     return plan if plan.in_reach is None else simplify(plan)
 
 
-# Prepared graphs: how a graph runs on all arrays of the same signatures. A run allocates what it writes, and launches.
-
-
 Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
-"""Signatures of arrays on the host, by the names of values."""
+"""Pairs of the name of a value and the signature of its array."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """What a call of a graph gives besides the arrays to read.
+    """Allocator and target arrays of one call of a graph.
 
-    empty: gives a new packed array of a shape and type where the graph runs. targets: arrays that are written in the place of new
-    ones, by name.
+    `empty`: returns a new packed array of a shape and type in the memory where the graph runs. `targets`: arrays to write instead
+    of new ones, by name.
     """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
     targets: Mapping[str, Any] = field(default_factory=dict)
 
 
-Act: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
-"""Does a step: adds what it writes to the values that exist, by name."""
+Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
+"""Function that runs a step: it reads its inputs in the dict of values by name, and adds its output."""
 
 
 class GraphParts:
-    """A graph, and what it shares, however it is prepared. Programs are prepared once, and kept; so are constants on a GPU."""
+    """The parts of a graph that all its prepared graphs share: launchers, constants on each device, lifetimes of values."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
         self.launchers = {step.name: Launcher(step.work) for step in graph.steps if isinstance(step.work, Problem)}
         self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
-        known = (*graph.inputs, *graph.constants)
-        self.results = tuple((name, name in {*known, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
-        """The outputs, and whether each is an input, a constant, or an output before it."""
+        sources = (*graph.inputs, *graph.constants)
+        self.results = tuple((name, name in {*sources, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
+        """For each output its name, and True if it is an input, a constant or an earlier output, which `run` copies."""
         last_readers = {name: step.name for step in graph.steps for name in step.inputs}
-        kept = {*known, *graph.outputs}
+        kept = {*sources, *graph.outputs}
         self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
-        """What nothing needs behind a step, by the step's name."""
+        """Values that no later step needs, by the name of the step after which they are deleted."""
 
 
 class PreparedGraph:
-    """How a graph runs on arrays of known signatures on the host, or on any on a GPU. Threads may share it."""
+    """A graph, prepared for arrays with known signatures on the host, or for any arrays on a GPU. It is thread-safe."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
-        """inputs, targets: of the graph's inputs, and of the arrays that are written; on a GPU of views of CuPy's, or none."""
+        """`targets`: signatures of the arrays to write. On a GPU, `inputs` may be empty, and `targets` is empty."""
         self._parts, self.device = parts, device
-        self._acts = tuple(self._made(dict(inputs), dict(targets)))
-        self._gives_its_own = not any(taken for _, taken in parts.results)
+        self._actions = tuple(self._prepared_steps(dict(inputs), dict(targets)))
+        self._needs_no_copies = not any(copied for _, copied in parts.results)
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
-        """The graph's outputs, in order: none of them memory of an input, of a constant, or of another output.
+        """Return the graph's outputs, in order. None shares memory with an input, a constant or another output.
 
-        values: inputs and constants, by name; what is made of them is added.
+        `values`: inputs and constants, by name; `run` adds and deletes other values.
         """
-        for act, dropped in self._acts:
-            act(call, values)
+        for action, dropped in self._actions:
+            action(call, values)
             for name in dropped:
                 del values[name]
-        if self._gives_its_own:
+        if self._needs_no_copies:
             return [values[name] for name in self._parts.graph.outputs]
-        found = list[Any]()
-        for name, taken in self._parts.results:
+        outputs = list[Any]()
+        for name, copied in self._parts.results:
             array = values[name]
-            if taken:
+            if copied:
                 copy = call.empty(array.shape, array.dtype)
                 arrays.fill_from(copy, self.device.memory, array)
                 array = copy
-            found.append(array)
-        return found
+            outputs.append(array)
+        return outputs
 
     def apart(self, inputs: Sequence[Any], targets: Iterable[Any]) -> bool:
-        """Whether arrays of these signatures that are written lie apart from all others. Where not, they may still share no
-        element.
+        """Return True if the address range of each target overlaps that of no other array.
+
+        If ranges overlap, the arrays may still share no element.
         """
         if self._spans is None:
             return False
@@ -255,47 +250,53 @@ class PreparedGraph:
             ranges.append((low, high))
         return True
 
-    def _made(self, known: dict[str, Signature], targets: Mapping[str, Signature]) -> Iterator[tuple[Act, tuple[str, ...]]]:
-        """What does each step, and what is dropped behind it. known: the signatures of values, as far as they follow."""
+    def _prepared_steps(
+        self, signatures: dict[str, Signature], targets: Mapping[str, Signature]
+    ) -> Iterator[tuple[Action, tuple[str, ...]]]:
+        """Yield the action of each step, and the values to delete after it.
+
+        `signatures`: of the inputs; those of constants and of the steps' outputs are added.
+        """
         parts, device = self._parts, self.device
-        where, follows = new_place(device), bool(known) or not device.on_gpu
-        if follows:
-            known |= {name: (*signature_of(array)[:3], where) for name, array in parts.constants(device.memory).items()}
+        new, propagates = new_place(device), bool(signatures) or not device.on_gpu
+        if propagates:
+            signatures |= {name: (*signature_of(array)[:3], new) for name, array in parts.constants(device.memory).items()}
         for step in parts.graph.steps:
             work = step.work
             if not isinstance(work, Problem):
-                act: Act = partial(_compute, step, work, device.on_gpu, copies=step.name not in parts.unlaunched)
+                action: Action = partial(_compute, step, work, device.on_gpu, copies=step.name not in parts.unlaunched)
             elif step.name in parts.unlaunched:
-                act = partial(_reshape, step, work.output.shape)
-                if step.inputs[0] in known and logical("", known[step.inputs[0]]).whole:
-                    known[step.outputs[0]] = _packed(work.output, known[step.inputs[0]][3])
+                action = partial(_reshape, step, work.output.shape)
+                source = signatures.get(step.inputs[0])
+                if source is not None and logical("", source).whole:
+                    signatures[step.outputs[0]] = _packed(work.output, source[3])
             elif work.out_of_bounds is OutOfBounds.FILL and work.data.dtype.hasobject:
-                act = partial(_fill_strings, step, work, device)
+                action = partial(_fill_strings, step, work, device)
             else:
                 (name,) = step.outputs
-                written = targets.get(name, _packed(work.output, where))
-                act = self._launching(step, work.output.shape, [known.get(each) for each in step.inputs], written)
-                if follows:
-                    known[name] = written
-            yield act, parts.dropped[step.name]
+                output = targets.get(name, _packed(work.output, new))
+                action = self._launch_action(step, work.output.shape, list(map(signatures.get, step.inputs)), output)
+                if propagates:
+                    signatures[name] = output
+            yield action, parts.dropped[step.name]
 
-    def _launching(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], written: Signature) -> Act:
-        """A launch, by a call that is prepared here where the signatures of its arrays are known."""
+    def _launch_action(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], output: Signature) -> Action:
+        """Return an action that launches a step. Prepare its call now if all signatures are known."""
         launcher = self._parts.launchers[step.name]
-        known = [found for found in inputs if found is not None]
-        writing = launcher.writing(self.device, *known, written) if len(known) == len(inputs) else None
+        known = [signature for signature in inputs if signature is not None]
+        writing = launcher.writing(self.device, *known, output) if len(known) == len(inputs) else None
         write = partial(launcher.launch, self.device) if writing is None else writing
         (name,), names = step.outputs, step.inputs
 
-        def act(call: GraphCall, values: dict[str, Any]) -> None:
-            arrays = [values[each] for each in names]
+        def action(call: GraphCall, values: dict[str, Any]) -> None:
+            arrays = [values[input_name] for input_name in names]
             out = call.targets.get(name)
             if out is None:
                 out = call.empty(shape, arrays[0].dtype)
             write(arrays, out)
             values[name] = out
 
-        return act
+        return action
 
 
 def _reshape(step: Step, shape: tuple[int, ...], _: GraphCall, values: dict[str, Any]) -> None:
@@ -303,7 +304,7 @@ def _reshape(step: Step, shape: tuple[int, ...], _: GraphCall, values: dict[str,
 
 
 def _fill_strings(step: Step, problem: Problem, device: Device, _: GraphCall, values: dict[str, Any]) -> None:
-    """By the eager functions, which know what strings are filled with."""
+    # The eager functions know the fill value of strings.
     inputs = [values[name] for name in step.inputs]
     values[step.outputs[0]] = eager.execute(problem, inputs, device=str(device))
 
@@ -318,9 +319,9 @@ def _compute(
 
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
-    """What a step without a plan makes of arrays of NumPy, or on a GPU of CuPy; a bitcast may give their memory."""
+    """Return the result of a step without a plan on NumPy or CuPy arrays. The result of a bitcast may be a view of its input."""
     if isinstance(work, Elementwise):
-        return work.compute(inputs)  # NumPy's functions hand CuPy's arrays on to CuPy's
+        return work.compute(inputs)  # NumPy's functions dispatch to CuPy
     if on_gpu:
         import cupy as library
     else:
@@ -341,21 +342,21 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """The signature of an array on the host. It does not say whether the array can be written: what is read need not, and what is
-    written was checked.
-    """
+    """Return the signature of an array on the host, always as WRITEABLE: inputs are only read, and targets were checked."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
-def _packed(tensor: TensorType, where: int) -> Signature:
-    """The signature of a packed array, with its last item."""
-    return packed_signature(tensor.dtype, tensor.shape, where)
+def _packed(tensor: TensorType, place: int) -> Signature:
+    return packed_signature(tensor.dtype, tensor.shape, place)
 
 
-def _spans(*found: Signatures) -> tuple[tuple[int, int], ...] | None:
-    """Where the memory of each array begins and ends, in bytes from its pointer. None where strides are no whole elements."""
+def _spans(inputs: Signatures, targets: Signatures) -> tuple[tuple[int, int], ...] | None:
+    """Return start and end of the memory of each array, in bytes from its pointer.
+
+    Return None if a stride is no multiple of the element size.
+    """
     try:
-        footprints = [logical(name, signature) for signatures in found for name, signature in signatures]
+        footprints = [logical(name, signature) for name, signature in (*inputs, *targets)]
     except ValueError:
         return None
-    return tuple((each.start, each.end) for each in footprints)
+    return tuple((footprint.start, footprint.end) for footprint in footprints)

@@ -120,10 +120,12 @@ def test_signatures_in_turn(fused: list[Fused]) -> None:
 
 def test_a_stale_route_is_noticed(fused: list[Fused]) -> None:
     runner: Any = fused[0]._runner
-    graphs = [runner._known((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))]  # which reach as far
+    graphs = [
+        runner._prepared_on_the_host((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))
+    ]  # which reach as far
     right: list[bool] = []
     for graph in graphs:
-        runner._known = partial(lambda graph, _: graph, graph)
+        runner._prepared_on_the_host = partial(lambda graph, _: graph, graph)
         for x in (X, np.asfortranarray(X)):
             found = said(lambda: fused[0](x, IDS))  # noqa: B023 # called at once
             right.append(found[-1] == expected(0, x, IDS).tobytes())
@@ -136,7 +138,7 @@ def test_a_call_of_known_signatures_plans_nothing(fused: list[Fused], monkeypatc
     fused[0](X, IDS)
     fused[0](X, IDS, out=out)
     for place, name in (
-        (running.GraphRunner, "_adopting"),
+        (running.GraphRunner, "_run_adopted"),
         (prepared_graph.PreparedGraph, "__init__"),
         (prepared_graph.Launcher, "launch"),
     ):
@@ -168,7 +170,7 @@ def test_so_many_prepared_graphs_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
         x = np.zeros((6, 10 * step), np.float32)[:, ::step]
         assert fused(x, IDS).shape == (5, 4)
     runner = fused._runner
-    assert (runner._known.cache_info().currsize, runner._prepared.cache_info().currsize) == (5, 5)
+    assert (runner._prepared_on_the_host.cache_info().currsize, runner._prepared.cache_info().currsize) == (5, 5)
 
 
 def test_an_array_that_changed_in_place_is_another_one() -> None:
