@@ -1,4 +1,4 @@
-"""What an operator becomes, in words, and as pictures of plans over layouts: what it reads and writes, as SVG."""
+"""Explanations of operators in words, and diagrams of what plans read and write, as SVG."""
 
 from dmlgather.diagram.drawing import draw
 from dmlgather.diagram.subject import ShownTensor, Subject, of_descriptor, of_plan, of_problem

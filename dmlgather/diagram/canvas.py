@@ -1,4 +1,4 @@
-"""SVG elements in one style. Every text that is drawn passes through here and is escaped."""
+"""SVG elements in one style. All text of diagrams is escaped here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import svg
 from dmlgather.wording import printable
 
 INK, SOFT, RULE, PAPER, SHADE = "#1b1f24", "#57606a", "#c4cad1", "#ffffff", "#eef0f2"
-"""Colours of text, of what matters less, of lines, of the background, and of what is no element."""
+"""Colours of text, secondary text, lines, background, and padding."""
 
 ALERT = "#b3261e"
-"""The colour of what is out of range."""
+"""Colour for indices out of range."""
 
 HUES = ("#0b63b0", "#b35900", "#1a7f4b", "#8b3fa8", "#0f7d8c", "#a3305c", "#6b7a00", "#5a5fc7")
-"""Dark enough for lines on the background; neighbours differ in lightness and hue, for eyes that see fewer colours."""
+"""Line colours, dark enough for the background. Neighbours differ in lightness and hue, for colour-blind readers."""
 
 DARK = {
     INK: "#e6edf3",
@@ -32,27 +32,27 @@ DARK = {
         zip(HUES, ("#6cb6ff", "#f0a35e", "#57c98a", "#d29bea", "#4cc3d4", "#f28cb1", "#c3d04a", "#a5aaff"), strict=True),
     ),
 }
-"""The colour that stands for each where the reader prefers dark pages."""
+"""Replacement of each colour in dark mode."""
 
 TINT = 0.2
-"""Opacity of a colour that fills a cell."""
+"""Opacity of the fill of a cell."""
 
 SANS, MONO = "Helvetica, Arial, sans-serif", "Consolas, Menlo, monospace"
 
 SIZE = 12.0
-"""Font size of all text but titles."""
+"""Font size of all text but titles and names."""
 
 LETTER, DIGIT = 0.58, 0.605
-"""Width of a character of SANS and of MONO, as a share of the font size: those of a wide font, because any may be used."""
+"""Mean width of a character of SANS and of MONO, per font size, in a wide font, because viewers choose the font."""
 
 FIGURE = 0.64
-"""Width of a digit of SANS, as a share of the font size: in most fonts wider than the average letter."""
+"""Width of a digit of SANS, per font size. In most fonts, digits are wider than the average letter."""
 
 BOLD = 0.7
-"""Width of a character of SANS in bold."""
+"""Mean width of a character of SANS in bold, per font size."""
 
 CLASS = "dmlgather-picture"
-"""The class of a picture's root, so that its style changes nothing else on a page."""
+"""Class of the root element. It limits the style sheet to the diagram."""
 
 Anchor = Literal["start", "middle", "end"]
 Data = Mapping[str, str]
@@ -60,12 +60,12 @@ Point = tuple[float, float]
 
 
 def hue(number: int) -> str:
-    """The colour of a number, in turns."""
+    """Return the colour of a number, modulo the number of colours."""
     return HUES[number % len(HUES)]
 
 
 def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTER) -> list[str]:
-    """Return `content` in lines that are at most `width` wide. share: mean width of a character, as a share of the font size."""
+    """Return `content` in lines at most `width` wide. `share`: mean width of a character, per font size."""
     lines = wrap(printable(content), max(8, int(width / (size * share))))
     digits = max((sum(map(str.isdigit, line)) for line in lines), default=0)
     if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits, which are wider
@@ -74,7 +74,7 @@ def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTE
 
 
 def plain(text: str) -> str:
-    """`text` as it may stand in XML: markup escaped, what XML or a screen cannot show spelled out."""
+    """Return `text` for XML: with markup escaped, and with unprintable characters as escape sequences."""
     return escape(printable(text))
 
 
@@ -90,7 +90,7 @@ def text(
     bold: bool = False,
     data: Data | None = None,
 ) -> svg.Element:
-    """A line of text whose baseline is at y."""
+    """Return a line of text whose baseline is at `y`."""
     return svg.Text(
         x=_n(x),
         y=_n(y),
@@ -118,7 +118,7 @@ def box(
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
-    """A rectangle; opacity: of its fill; `hint` is shown where a pointer rests on it."""
+    """Return a rectangle. `opacity`: of the fill. `hint`: the tooltip."""
     return svg.Rect(
         x=_n(x),
         y=_n(y),
@@ -135,12 +135,12 @@ def box(
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, colour: str = RULE, width: float = 1) -> svg.Element:
-    """A straight line."""
+    """Return a straight line."""
     return svg.Line(x1=_n(x1), y1=_n(y1), x2=_n(x2), y2=_n(y2), stroke=colour, stroke_width=width)
 
 
 def hatching(x: float, y: float, width: float, height: float, colour: str) -> Iterator[svg.Element]:
-    """Diagonal lines inside a rectangle. (An SVG pattern would need a name that is unique on the page.)"""
+    """Yield diagonal lines inside a rectangle. (An SVG pattern would need an id that is unique on the page.)"""
     step = 6.0
     offset = step
     while offset < width + height:
@@ -158,7 +158,7 @@ def path(
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
-    """Straight strokes, and a curve that leaves its first point and reaches its second one horizontally."""
+    """Return polylines and one curve. The curve is horizontal at both of its ends."""
     (x1, y1), (x2, y2) = curved
     bend = (x2 - x1) * 0.5
     parts: list[svg.PathData] = []
@@ -172,25 +172,25 @@ def path(
 
 
 def dot(x: float, y: float, colour: str) -> svg.Element:
-    """Where an element is read."""
+    """Return a dot, which marks an element that is read."""
     return svg.Circle(cx=_n(x), cy=_n(y), r=2.2, fill=colour)
 
 
 def tip(x: float, y: float, colour: str, *, up: bool) -> svg.Element:
-    """The tip of an arrow that ends at (x, y), to the right or up."""
-    ends = [(x, y), (x - 3, y + 5), (x + 3, y + 5)] if up else [(x, y), (x - 5, y - 3), (x - 5, y + 3)]
-    (x1, y1), *others = [(_n(at), _n(height)) for at, height in ends]
-    return svg.Path(d=[svg.M(x1, y1), *(svg.L(at, height) for at, height in others), svg.Z()], fill=colour)
+    """Return the head of an arrow that ends at (x, y) and points up or to the right."""
+    corners = [(x, y), (x - 3, y + 5), (x + 3, y + 5)] if up else [(x, y), (x - 5, y - 3), (x - 5, y + 3)]
+    (x1, y1), *others = [(_n(x2), _n(y2)) for x2, y2 in corners]
+    return svg.Path(d=[svg.M(x1, y1), *(svg.L(x2, y2) for x2, y2 in others), svg.Z()], fill=colour)
 
 
 def moved(elements: Sequence[svg.Element], x: float, y: float) -> svg.Element:
-    """The elements, moved to the right and down."""
+    """Return the elements as a group, moved right by `x` and down by `y`."""
     return svg.G(elements=list(elements), transform=[svg.Translate(_n(x), _n(y))])
 
 
 def document(title: str, description: str, elements: Sequence[svg.Element], width: float, height: float) -> str:
-    """The elements as an SVG document of that size; title and description are what a screen reader says."""
-    key = f"{crc32(f'{title}{description}{elements}'.encode()):08x}"  # names must be unique where pictures share a page
+    """Return the elements as an SVG document. Screen readers read title and description."""
+    key = f"{crc32(f'{title}{description}{elements}'.encode()):08x}"  # ids must be unique on a page with several diagrams
     sheet = svg.SVG(
         viewBox=svg.ViewBoxSpec(0, 0, round(width), round(height)),
         width=round(width),
@@ -205,23 +205,23 @@ def document(title: str, description: str, elements: Sequence[svg.Element], widt
             *elements,
         ],
     )
-    return sheet.as_str().replace("><", ">\n<") + "\n"  # a text holds neither sign: both are escaped
+    return sheet.as_str().replace("><", ">\n<") + "\n"  # text has no "><", because it is escaped
 
 
 _SCREEN = f"@media screen{{.{CLASS}{{max-width:100%;height:auto}}}}"
-"""The style that fits a picture into a narrow page. Outside @media, converters such as CairoSVG read its height as 0."""
+"""Style that fits a diagram into a narrow page. It is inside @media, because CairoSVG would read "auto" as height 0."""
 
 
 def _dark() -> str:
-    """The style that puts the dark colours in the place of the others."""
+    """Return the style sheet for dark mode."""
     rules = (f".{CLASS} [{key}='{light}']{{{key}:{dark}}}" for light, dark in DARK.items() for key in ("fill", "stroke"))
     return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}"
 
 
 def _n(number: float) -> float:
-    """A coordinate as briefly as it is needed."""
-    short = round(number, 1)
-    return int(short) if short == int(short) else short
+    """Round a coordinate to one digit, and to an integer if it is one."""
+    rounded = round(number, 1)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def _data(data: Data | None) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""Whole pictures: title, grids, legend, tables and bytes moved, as an SVG document."""
+"""Whole diagrams as SVG documents: title, grids, lines between them, legend, tables, bytes moved."""
 
 from __future__ import annotations
 
@@ -37,19 +37,17 @@ from dmlgather.plan import IndexPlan, OutOfBounds, bytes_moved, canonicalise
 from dmlgather.plan.interpreter import IndexOutcome
 from dmlgather.wording import counted
 
-# A plan's dimensions as a table.
-
 ROW, APART = 16.0, 12.0
-"""Height of a row, and width between columns."""
+"""Height of a row of a plan's table, and space between columns."""
 
 MOST_ROWS, MOST_LOOKUPS = 12, 4
-"""Dimensions and lookups that are listed."""
+"""Maximum numbers of dimensions and lookups in a plan's table."""
 
 
 class PlanTable:
-    """A table of a plan's dimensions, laid out from (0, 0) in `room` x `height`; its rows are `width` wide.
+    """A table of a plan's dimensions, laid out from (0, 0), at most `room` wide, with as many lookups as fit.
 
-    Of the lookups, it has as many as fit.
+    `width`, `height`: of the table.
     """
 
     def __init__(self, title: str, plan: IndexPlan, room: float, lookup_axes: tuple[int, ...] = ()) -> None:
@@ -65,17 +63,17 @@ class PlanTable:
         self.height = 16 + ROW * (len(self.rows) + 1) + 8 + ROW * len(self.notes)
 
     def elements(self) -> Iterator[svg.Element]:
-        """Title, head, rows and notes."""
+        """Yield title, head, rows and notes."""
         yield text(0, 11, self.title, size=13, bold=True)
         y = 16 + ROW - 4
         for number, row in enumerate((self.head, *self.rows)):
-            at = 0.0
+            x = 0.0
             for column, (content, width) in enumerate(zip(row, self.widths, strict=True)):
-                at += width
+                x += width
                 last = number == len(self.rows)
                 data = {"plan": self.title, "row": row[0], "column": self.head[column]} if number else None
                 colour = SOFT if number == 0 or column == 0 or last else INK
-                yield text(at - APART / 2, y, content, colour=colour, anchor="end", mono=True, data=data)
+                yield text(x - APART / 2, y, content, colour=colour, anchor="end", mono=True, data=data)
             y += ROW
             if number in (0, len(self.rows) - 1):
                 yield line(0, y - ROW + 4.5, sum(self.widths), y - ROW + 4.5, colour=RULE)
@@ -110,41 +108,43 @@ def _notes(plan: IndexPlan, lookup_axes: tuple[int, ...]) -> Iterator[str]:
         yield f"and {counted(len(plan.lookups) - MOST_LOOKUPS, 'more lookup')}"
 
 
-# The lines between input and output. They run beside cells, never over them: from the right end of a row, or below it.
-
 DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Which level below its row each group of cells uses whose line cannot leave from the row's end. Level 0 is the highest."""
+    """The lanes of one grid. A lane is a horizontal line below a row, for a group of cells that is not at the row's end.
+
+    So lines between input and output never cross cells. `levels`: for each group, the number of its lane below the row; 0 is
+    the highest.
+    """
 
     levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[int, int]:
-        """The number of levels below each row."""
+        """Number of lanes below each row."""
         rows = [cells[0][0] for cells in self.levels]
         return {row: rows.count(row) for row in rows}
 
 
 def departures(scene: Scene) -> Lanes:
-    """The lanes below the input. A group that begins further left is lower, so that no other line crosses its way down."""
+    """Return the lanes of the input. Groups further left get lower lanes, so that their strokes cross no other lane."""
     cutout = scene.data
-    ends = not cutout.shown_padding
-    groups = {join.sources for join in scene.joins if not (ends and _at_edge(join.sources, cutout.columns[-1]))}
+    open_end = not cutout.shown_padding
+    groups = {join.sources for join in scene.joins if not (open_end and _at_edge(join.sources, cutout.columns[-1]))}
     return _lanes(groups, lambda cells: -cells[0][1])
 
 
 def arrivals(scene: Scene) -> Lanes:
-    """The lanes below the output. A group that ends further right is lower."""
+    """Return the lanes of the output. Groups further right get lower lanes."""
     cutout = scene.output
     groups = {join.targets for join in scene.joins if not _at_edge(join.targets, cutout.columns[0])}
     return _lanes(groups, lambda cells: cells[-1][1])
 
 
 def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
-    """All lines, each with a dot at what is read and the tip of an arrow at what is written."""
+    """Yield the lines between input and output, with a dot at each cell that is read and an arrowhead at each written cell."""
     leaving, arriving = departures(scene).levels, arrivals(scene).levels
     for join in scene.joins:
         colour = hue(join.colour)
@@ -166,30 +166,30 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
 
 
 def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) -> list[list[Point]]:
-    """A stroke down from each cell, of which the outermost goes on to the edge; none where no lane is needed."""
+    """Return a stroke from each cell down to the lane; the outermost goes on to the edge. Return none without a lane."""
     if level is None:
         return []
-    low = grid.lane(cells[0][0], level)
-    drops = []
+    lane_y = grid.lane(cells[0][0], level)
+    strokes = []
     for cell in cells:
         x, y, width, height = grid.place(cell)
-        drops.append([(x + width / 2, y + height), (x + width / 2, low)])
-    outermost = max(drops, key=lambda drop: abs(drop[0][0] - edge))
-    outermost.append((edge, low))
-    return drops
+        strokes.append([(x + width / 2, y + height), (x + width / 2, lane_y)])
+    outermost = max(strokes, key=lambda stroke: abs(stroke[0][0] - edge))
+    outermost.append((edge, lane_y))
+    return strokes
 
 
 def _outer(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
-    """Where the curve meets the grid: at the end of the lane, or at the side of the cell."""
-    ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
-    if ends:
-        return ends[0]
+    """Return the point where the curve meets the grid: the end of the lane, or the side of the cell."""
+    lane_ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
+    if lane_ends:
+        return lane_ends[0]
     x, y, width, height = grid.place(cell)
     return x + (width if right else 0), y + height / 2
 
 
 def _at_edge(cells: Sequence[Cell], edge: int) -> bool:
-    """Whether the cells are neighbours up to the column at an edge."""
+    """Return True if the cells are neighbours, and one of them is in column `edge`."""
     columns = [column for _, column in cells]
     return edge in columns and columns == list(range(columns[0], columns[-1] + 1))
 
@@ -204,13 +204,11 @@ def _lanes(groups: Iterable[tuple[Cell, ...]], order: Callable[[tuple[Cell, ...]
     return Lanes(levels)
 
 
-# The grids of one picture and the lines between them: indices above; below them, input and output side by side.
-
 BETWEEN, NEAREST = 72.0, 236.0
-"""Space between input and output, and the least x of the output."""
+"""Space between input and output, and minimum x of the output."""
 
 LEAST_HEADING = 130.0
-"""Width of the output's heading, at least."""
+"""Minimum width of the output's heading."""
 
 BELOW = 20.0
 """Space between the indices and the grids below them."""
@@ -223,7 +221,10 @@ NAME_SIZE = 13.0
 
 
 class Panel:
-    """A scene, laid out from (0, 0) in `room` x `height`. fits: whether indices, and the other grids, are as narrow as `room`."""
+    """A scene, laid out from (0, 0): indices above, input and output side by side below.
+
+    `fits`: whether the indices, and whether input and output, are at most `room` wide.
+    """
 
     def __init__(self, scene: Scene, room: float) -> None:
         self.scene, self.room = scene, room
@@ -231,17 +232,16 @@ class Panel:
         if scene.indices is not None:
             self.indices = Grid(scene.indices, 0, {cell: index_style(scene, cell) for cell in scene.indices.cells()})
         read_by: dict[int, int] = {}
-        for target, found in scene.reads.items():
-            if found.source is not None:
-                read_by.setdefault(found.source, scene.colour(target))
+        for target, origin in scene.reads.items():
+            if origin.source is not None:
+                read_by.setdefault(origin.source, scene.colour(target))
         styles = {cell: data_style(scene, cell, read_by) for cell in scene.data.cells()}
         self.data = Grid(scene.data, 0, styles, departures(scene).counts)
-        written = {cell: output_style(scene, cell) for cell in scene.output.cells()}
+        output_styles = {cell: output_style(scene, cell) for cell in scene.output.cells()}
         x = max(self.data.edge + BETWEEN, NEAREST)
-        self.output = Grid(scene.output, x, written, arrivals(scene).counts, labels_left=False)
+        self.output = Grid(scene.output, x, output_styles, arrivals(scene).counts, labels_left=False)
         self.fits = (self.indices is None or self.indices.right <= room, max(self.output.right, x + LEAST_HEADING) <= room)
-        rooms = ((scene.data, 0.0, x - 12), (scene.output, x, room - x))
-        self._headings = [(at, _heading(cutout, width)) for cutout, at, width in rooms]
+        self._headings = [(0.0, _heading(scene.data, x - 12)), (x, _heading(scene.output, room - x))]
         self._index_heading = [] if scene.indices is None else _heading(scene.indices, room)
         self._index_top = _height(self._index_heading)
         below = 0.0 if self.indices is None else self._index_top + self.indices.bottom + BELOW
@@ -250,7 +250,7 @@ class Panel:
 
     @classmethod
     def fitting(cls, subject: Subject, room: float) -> Panel:
-        """The panel of a subject with as many columns of each grid as `room` has place for, at least one."""
+        """Return the panel of a subject with as many columns of each grid as fit into `room`, at least one."""
         columns = index_columns = MOST_COLUMNS
         while True:
             panel = cls(Scene(subject, columns, index_columns), room)
@@ -262,19 +262,19 @@ class Panel:
             index_columns, columns = fewer
 
     def elements(self) -> Iterator[svg.Element]:
-        """Headings, grids, and lines."""
+        """Yield headings, grids and lines."""
         if self.indices is not None:
-            shown = [*_drawn(0, self._index_heading), *self.indices.elements()]
-            yield moved(shown, 0, self._index_top)
-        both: list[svg.Element] = []
+            indices = [*_drawn(0, self._index_heading), *self.indices.elements()]
+            yield moved(indices, 0, self._index_top)
+        data_and_output: list[svg.Element] = []
         for x, rows in self._headings:
-            both += _drawn(x, rows)
-        both += [*self.data.elements(), *self.output.elements(), *lines(self.scene, self.data, self.output)]
-        yield moved(both, 0, self._top)
+            data_and_output += _drawn(x, rows)
+        data_and_output += [*self.data.elements(), *self.output.elements(), *lines(self.scene, self.data, self.output)]
+        yield moved(data_and_output, 0, self._top)
 
 
 def _heading(cutout: Cutout, room: float) -> list[tuple[str, bool]]:
-    """The lines of a heading, and which of them are the name."""
+    """Return the lines of a heading, each with True if it belongs to the name."""
     name = wrapped(cutout.tensor.name, room, NAME_SIZE, BOLD)
     return [*((row, True) for row in name), *((row, False) for row in heading(cutout, room))]
 
@@ -284,7 +284,7 @@ def _height(rows: list[tuple[str, bool]]) -> float:
 
 
 def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
-    """A heading whose column numbers end at height 0."""
+    """Yield a heading that leaves space for the column numbers above y = 0."""
     y = -_height(rows)
     for content, is_name in rows:
         y += PANEL_LINE
@@ -292,21 +292,22 @@ def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
 
 
 WIDTH = 480.0
-"""Width of a picture. On a telephone, 390 pixels wide, the smallest text is then 9.75 pixels high."""
+"""Width of a diagram. On a phone that is 390 pixels wide, the smallest text is 12 · 390 / 480 = 9.75 pixels high."""
 
 EDGE, SPACE = 16.0, 26.0
-"""Width of the margin, and height between the parts of a picture."""
+"""Width of the margin, and space between the parts of a diagram."""
 
 ROOM = WIDTH - 2 * EDGE
+"""Width between the margins."""
 
 TITLE, LINE, MARK = 15.0, 16.0, 20.0
 """Font size of the title, and heights of a line of text and of a mark in the legend."""
 
 
 def draw(*subjects: Subject) -> str:
-    """An SVG document with a picture of each subject, one below the other. Equal subjects give equal text.
+    """Return an SVG document with a diagram of each subject, one below the other. Equal subjects give equal documents.
 
-    ValueError for none, and for a plan that cannot run (`IndexPlan.check_limits`).
+    Raise ValueError without a subject, and for a plan that cannot run (`IndexPlan.check_limits`).
     """
     if not subjects:
         raise ValueError("there is nothing to draw")
@@ -325,7 +326,7 @@ def draw(*subjects: Subject) -> str:
 
 
 class _Section:
-    """One subject's picture, laid out from (0, 0): `elements`, of `height`. description: the picture in words."""
+    """The diagram of one subject, laid out from (0, 0). `description`: its text for screen readers."""
 
     def __init__(self, subject: Subject) -> None:
         panel = Panel.fitting(subject, ROOM)
@@ -354,7 +355,7 @@ class _Section:
                 self._add(list(table.elements()), table.height + 8)
 
     def _add(self, elements: Sequence[svg.Element], height: float) -> None:
-        """Elements below those that there are."""
+        """Add elements below the others."""
         self.elements.append(moved(elements, 0, self.height))
         self.height += height
 
@@ -366,24 +367,24 @@ def _tables(subject: Subject, room: float) -> tuple[PlanTable, PlanTable]:
 
 
 def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
-    """The marks of the legend: one for each way in which indices out of range are treated."""
-    said = {
+    """Yield a mark of the legend for each outcome of indices out of range."""
+    meanings = {
         IndexOutcome.CLAMPED: "index out of range: clamped to the nearest valid position",
         IndexOutcome.FILLED: f"index out of range: the fill value 0x{scene.subject.plan.fill.hex()} is written",
         IndexOutcome.REFUSED: "index out of range: IndexError, the output is not to be used",
     }
     for outcome in IndexOutcome:
-        if outcome in scene.outcomes and outcome in said:
+        if outcome in scene.outcomes and outcome in meanings:
             swatch: list[svg.Element] = [box(0, 1, 22, 13, fill=SHADE, stroke=ALERT, stroke_width=1.6, dashed=True)]
             if outcome is IndexOutcome.FILLED:
                 swatch += hatching(0, 1, 22, 13, ALERT)
             if outcome is IndexOutcome.REFUSED:
                 swatch += [line(3, 3, 19, 12, colour=ALERT), line(3, 12, 19, 3, colour=ALERT)]
-            yield [*swatch, text(30, 12, said[outcome])]
+            yield [*swatch, text(30, 12, meanings[outcome])]
 
 
 def _remarks(scene: Scene) -> Iterator[str]:
-    """The sentences of the legend."""
+    """Yield the sentences of the legend."""
     subject = scene.subject
     if subject.plan.empty:
         yield f"{subject.output.name} has no elements: nothing is read or written."

@@ -1,4 +1,4 @@
-"""What an operator becomes: plan, what each device runs, bytes moved, lowest level, a picture; and what these words mean."""
+"""Explanations of operators (plan, program on each device, bytes moved, lowest level, diagram), and a legend of their terms."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 WIDTH = 120
-"""Characters of a line of the printed legend."""
+"""Characters per line of the printed legend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One word of an explanation. shown: as it is printed, with letters for numbers. pattern: where it occurs."""
+    """A term of an explanation. `shown`: its text, with letters for numbers. `pattern`: regular expression that finds it."""
 
     shown: str
     pattern: str
@@ -35,11 +35,11 @@ class Term:
 
 TERMS = (
     Term("lowest feature level", r"lowest feature level", "the oldest feature level of DirectML that takes this operator"),
-    Term("plan", r"^plan ", "the copy that the operator is: in each step, one element is read and one is written"),
+    Term("plan", r"^plan ", "the copy that the operator performs: each step reads one element and writes one"),
     Term(
         "canonical", r"^canonical ",
-        "the same copy in as few dimensions and as wide elements as possible; devices run this form, and operators that do the "
-        "same have the same one",
+        "the same copy in as few dimensions and as wide elements as possible; devices run this form, and equal operators have "
+        "equal canonical plans",
     ),
     Term("shape [n, …]", r"shape \[", "the number of steps along each dimension of the plan, which need not be a tensor's sizes"),
     Term(
@@ -51,10 +51,10 @@ TERMS = (
     Term("RAISE", r", RAISE$", "an index out of range is an IndexError"),
     Term("PROMISE", r", PROMISE$", "the caller promises that no index is out of range; if one is, some valid position is read"),
     Term("out [n], in [n]", r"^ +out \[", "the buffers that are written and read, and how many elements they must have"),
-    Term("offset n", r"offset \d", "the element of the buffer at which the first step is"),
+    Term("offset n", r"offset \d", "the buffer's element that the first step accesses"),
     Term(
         "strides [n, …]", r"strides \[",
-        "how many elements further the next step along each dimension is; 0 stays at an element, a negative one goes backwards",
+        "the distance, in elements, to the next step along each dimension; 0 stays at an element, a negative one goes backwards",
     ),
     Term(
         "lookup n: TYPE [m]", r"lookup \d+: ",
@@ -63,14 +63,14 @@ TERMS = (
     Term("values 0 … n", r"values 0 …", "the valid indices"),
     Term("no valid value", r"no valid value", "the axis that is indexed has no elements, so every index is out of range"),
     Term("wrap n", r"wrap \d", "added to a negative index, so that -1 is the last position; with 0, it is out of range"),
-    Term("in stride n", r"in stride ", "an index moves the place that is read by index x n elements"),
+    Term("in stride n", r"in stride ", "index x n elements are added to the input address"),
     Term("fill 0x…", r"^ +fill 0x", "the bytes of the fill value"),
     Term(
         "cpu name: …", r"^cpu ",
         "the inner loop of the compiled engine, or NumPy's recipe and the reason for it; docs/cpu-recipes.md describes them",
     ),
-    Term("units of n bytes", r"units of \d+ byte", "what the CPU moves as one: an element, or several that lie side by side"),
-    Term("n blocks on m threads", r"blocks? on \d+ thread", "the parts of the work, and the most threads that take them"),
+    Term("units of n bytes", r"units of \d+ byte", "what the CPU moves as one: an element, or several contiguous elements"),
+    Term("n blocks on m threads", r"blocks? on \d+ thread", "the number of parts of the work, and of threads at most"),
     Term("streamed", r"streamed ", "the output is so large that it is written past the cache"),
     Term("by the compiled engine", r"by the compiled engine", "`dmlgather env` names its instruction set"),
     Term("by NumPy, as …", r"by NumPy, as ", "why NumPy runs the plan, and not the compiled engine"),
@@ -80,32 +80,32 @@ TERMS = (
         "chosen; docs/kernels.md has them all",
     ),
     Term("up to n per thread", r"(up to \d+|one) per thread", "the number of elements that a thread moves"),
-    Term("along the dimension of n", r"along the dimension of", "a thread's elements lie apart along this dimension of the plan"),
-    Term("tiles of n x m", r"tiles of \d", "boxes of elements, read as the input lies and written as the output lies"),
-    Term("squares of n x n", r"squares of \d", "elements of a tile that a thread turns together; it moves whole rows of them"),
+    Term("along the dimension of n", r"along the dimension of", "a thread's elements differ only in this dimension of the plan"),
+    Term("tiles of n x m", r"tiles of \d", "boxes of elements, read in the input's order and written in the output's order"),
+    Term("squares of n x n", r"squares of \d", "elements of a tile that one thread transposes; it moves whole rows of them"),
     Term(
         "indices resolved", r"indices resolved",
         "an index is resolved when it is read, wrapped, and compared with the valid ones"
     ),
-    Term("dimensions and lookups from a table", r"lookups from a table", "the kernel reads the plan from memory: it takes any"),
+    Term("dimensions and lookups from a table", r"lookups from a table", "the kernel reads the plan from memory: it runs any"),
     Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
 )  # fmt: skip
-"""All words, in the order in which they are printed."""
+"""All terms, in the order of the legend."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:
-    """The words that occur in an explanation with their meanings, then the names of its kernels, part by part."""
-    words = tuple((term.shown, term.meaning) for term in TERMS if re.search(term.pattern, explanation, re.MULTILINE))
-    return words + tuple(_kernels(explanation))
+    """Return (term, meaning) for the terms in an explanation, then for the parts of the names of its kernels."""
+    terms = tuple((term.shown, term.meaning) for term in TERMS if re.search(term.pattern, explanation, re.MULTILINE))
+    return terms + tuple(_kernels(explanation))
 
 
 def printed(entries: tuple[tuple[str, str], ...]) -> str:
-    """A legend as lines of text."""
-    room = max((len(name) for name, _ in entries), default=0) + 2
+    """Return a legend as text."""
+    width = max((len(name) for name, _ in entries), default=0) + 2
     lines = ["legend"]
     for name, meaning in entries:
-        first, *others = wrap(meaning, WIDTH - room - 2) or [""]
-        lines += [f"  {name:<{room}}{first}".rstrip(), *(" " * (room + 2) + other for other in others)]
+        first, *others = wrap(meaning, WIDTH - width - 2) or [""]
+        lines += [f"  {name:<{width}}{first}".rstrip(), *(" " * (width + 2) + other for other in others)]
     return "\n".join(lines)
 
 
@@ -119,15 +119,13 @@ def _kernels(explanation: str) -> Iterator[tuple[str, str]]:
             yield from ((f"  {part}", meaning) for part, meaning in new)
 
 
-# What a descriptor becomes: plan, canonical plan, what each device would run, bytes moved, lowest feature level, a picture.
-
-
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The result of `CompiledOperator.explain`: `str()` gives text, `to_json()` plain data, `picture()` SVG, `legend()` words.
+    """The result of `CompiledOperator.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
 
-    lowest_level: "3_0"; "" where DirectML's levels do not matter. plan: as lowered over the described layouts; canonical: its
-    canonical form. cpu, cuda: what runs it there, in words. bytes_moved: of one run. A notebook shows the picture and the text.
+    `lowest_level`: such as "3_0"; None if no level supports the operator, "" if DirectML's levels do not apply.
+    `plan`: lowered over the described layouts. `canonical`: its canonical form. `cpu`, `cuda`: the program on each device.
+    `bytes_moved`: in one run. A notebook shows diagram and text.
     """
 
     operator: str
@@ -140,16 +138,16 @@ class Explanation:
     _subject: Callable[[str], Subject] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation as JSON-able data; bytes_moved with its total."""
-        stated = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "_subject"}
-        return {**stated, "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
+        """Return the explanation as JSON-able data. `bytes_moved` gets a total."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "_subject"}
+        return {**values, "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
 
     def picture(self, indices: Any = None, data: Any = None) -> str:
-        """An SVG document: the first cells of input, indices and output, what each output cell reads, the plan's dimensions.
+        """Return an SVG document: the first cells of input, indices and output, the reads of each output cell, the plan.
 
-        indices: index values, as integers of the shape IndicesTensor.Sizes or as its one-dimensional buffer, on the host; None
-        for a few examples. data: the elements of InputTensor, likewise; None to show only addresses. TypeError for indices that
-        are no integers, ValueError for another shape.
+        `indices`: index values, an integer array on the host of shape IndicesTensor.Sizes, or its one-dimensional buffer; None
+        for examples. `data`: the elements of InputTensor in the same form; None to show only addresses.
+        Raise TypeError unless the indices are integers, ValueError for another shape.
         """
         from dmlgather.diagram import draw
 
@@ -158,7 +156,7 @@ class Explanation:
         return draw(subject if data is None else subject.with_elements(data))
 
     def subject(self, name: str = "") -> Subject:
-        """What a picture is drawn from, for `dmlgather.diagram.draw`. name: of the operator in its model, for the title."""
+        """Return the subject for `dmlgather.diagram.draw`. `name`: of the operator in its model, for the title."""
         return self._subject(f"{name}: {self._title}" if name else self._title)
 
     @property
@@ -169,7 +167,7 @@ class Explanation:
         return f"{self.operator}, {level}"
 
     def legend(self) -> str:
-        """The words of the text, with the parts of each kernel's name, and what they mean."""
+        """Return the terms of the text and the parts of kernel names, with their meanings."""
         return printed(legend(str(self)))
 
     def _repr_html_(self) -> str:
@@ -195,7 +193,7 @@ def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
 
 
 def explain_problem(problem: Problem, operator: str, lowest_level: str | None) -> Explanation:
-    """Explain a dialect's call over packed arrays. lowest_level: as of an `Explanation`; None where no level takes the call."""
+    """Explain a problem over packed arrays. `lowest_level`: see `Explanation`."""
     plan = problem.plan()
     return _explained(operator, lowest_level, plan, partial(_of_problem, problem, plan))
 
@@ -229,14 +227,11 @@ def _block(title: str, text: str) -> str:
     return "\n".join(f"{title if number == 0 else '':<9} {line}" for number, line in enumerate(text.splitlines()))
 
 
-# What a fused graph runs, launch by launch, in words and as pictures.
-
-
 @dataclass(frozen=True, slots=True)
 class FusedExplanation:
-    """The result of `Fused.explain`: `str()` gives text, `to_json()` plain data, `picture()` SVG, `legend()` words.
+    """The result of `Fused.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
 
-    table: `str()` of the fused graph. launches: in order. A notebook shows the pictures and the text.
+    `table`: `str()` of the fused graph. `data`: its JSON-able data. A notebook shows diagrams and text.
     """
 
     table: str
@@ -244,18 +239,18 @@ class FusedExplanation:
     launches: tuple[Explanation, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """`Fused.to_json()`, with the explanation of each launch."""
-        found = zip(self.data["launches"], self.launches, strict=True)
-        return {**self.data, "launches": [{**launch, "explanation": each.to_json()} for launch, each in found]}
+        """Return `Fused.to_json()` with the explanation of each launch."""
+        pairs = zip(self.data["launches"], self.launches, strict=True)
+        return {**self.data, "launches": [{**launch, "explanation": explanation.to_json()} for launch, explanation in pairs]}
 
     def picture(self) -> str:
-        """An SVG document with a picture of each launch: what each output cell reads. ValueError where there is no launch."""
+        """Return an SVG document with a diagram of each launch. Raise ValueError if there is no launch."""
         from dmlgather.diagram import draw
 
-        return draw(*(each.subject() for each in self.launches))
+        return draw(*(launch.subject() for launch in self.launches))
 
     def legend(self) -> str:
-        """The words of the text, with the parts of each kernel's name, and what they mean."""
+        """Return the terms of the text and the parts of kernel names, with their meanings."""
         return printed(legend(str(self)))
 
     def _repr_html_(self) -> str:

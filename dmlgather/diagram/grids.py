@@ -1,4 +1,4 @@
-"""Grids of cells, and how a cell of each tensor looks."""
+"""Grids of cells, and the styles of the cells of each tensor."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from dmlgather.plan.interpreter import IndexOutcome, ResolvedIndex
 from dmlgather.wording import braces, counted, spelled
 
 LABELS, GAP, BLOCK, PADDING = 18.0, 16.0, 7.0, 9.0
-"""Height of the line of column numbers, width of an ellipsis, space between folded blocks, width of one element of padding."""
+"""Height of the column numbers, width of an ellipsis, space between folded blocks, width of one element of padding."""
 
 ONE_LINE, TWO_LINES = 24.0, 40.0
-"""Heights of cells."""
+"""Heights of cells with one and two lines of text."""
 
 MARGIN, NARROWEST = 8.0, 26.0
-"""Width of the space beside a cell's text, and of a cell."""
+"""Total margin beside the text of a cell, and minimum width of a cell."""
 
 CLEAR, LANE = 8.0, 4.0
-"""Height between lines and the cells above and below them, and between lines that run below one row of cells."""
+"""Space between lanes and the cells above and below them, and between two lanes below one row of cells."""
 
 LONGEST = 10
-"""Characters of a number that fit into a cell or beside a row."""
+"""Maximum characters of a number in a cell or beside a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellStyle:
-    """How one cell looks. below: a second line of text. opacity: of `fill`."""
+    """Text, colours and marks of one cell. `below`: a second line of text. `opacity`: of `fill`. `hint`: the tooltip."""
 
     text: str = ""
     below: str = ""
@@ -65,10 +65,10 @@ class CellStyle:
 
 
 class Grid:
-    """A cut-out of a tensor, whose cells begin at height 0; the column numbers are above it.
+    """The grid of a cutout, laid out. Its cells begin at y = 0; the column numbers are above.
 
-    lanes: how many lines run below each row of cells. left, edge, bottom: of the cells, padding and lines included. right: with
-    the labels of the rows.
+    `lanes`: number of lines below each row of cells. `left`, `edge`, `bottom`: bounds of the cells, with padding and lanes.
+    `right`: bound with the row labels.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Grid:
         beside = round(characters * DIGIT * SIZE + 6, 1) if characters else 0.0
         self._labels_left = labels_left
         self.left = x + (beside if labels_left else 0.0)
-        self._columns, end = _placed(cutout.columns, self.tensor.columns, lambda _: self.cell[0], self.left)
-        self._rows, self.bottom = _placed(cutout.rows, self.tensor.rows, self._row_height, 0.0, self._block)
+        self._columns, end = _positions(cutout.columns, self.tensor.columns, lambda _: self.cell[0], self.left)
+        self._rows, self.bottom = _positions(cutout.rows, self.tensor.rows, self._row_height, 0.0, self._block)
         count = cutout.shown_padding
         self._more = f"+{count}" if count > MOST_PADDING else ""
         widths = [len(self._more) * DIGIT * SIZE + MARGIN] if self._more else [PADDING] * count
@@ -101,26 +101,26 @@ class Grid:
         self.right = self.edge + (0.0 if labels_left else beside)
 
     def place(self, cell: Cell) -> tuple[float, float, float, float]:
-        """x, y, width, height of a cell that is shown."""
+        """Return x, y, width and height of a shown cell."""
         return self._columns[cell[1]], self._rows[cell[0]], *self.cell
 
     def lane(self, row: int, number: int) -> float:
-        """The height of a line below a row; number 0 is next to the cells."""
+        """Return y of a lane below a row. Lane 0 is next to the cells."""
         return self._rows[row] + self.cell[1] + CLEAR + LANE * number
 
     def elements(self) -> Iterator[svg.Element]:
-        """Labels and cells."""
+        """Yield labels and cells."""
         for column, x in self._columns.items():
             yield text(x + self.cell[0] / 2, -5, _column(column), colour=SOFT, anchor="middle", mono=True)
-        at = self.left - 5 if self._labels_left else self.edge + 5
+        label_x = self.left - 5 if self._labels_left else self.edge + 5
         anchor: Anchor = "end" if self._labels_left else "start"
         for row, y in self._rows.items():
             if self._labels[row]:
-                yield text(at, y + self.cell[1] / 2 + 4, self._labels[row], colour=SOFT, anchor=anchor, mono=True)
+                yield text(label_x, y + self.cell[1] / 2 + 4, self._labels[row], colour=SOFT, anchor=anchor, mono=True)
         for x in _breaks(self.cutout.columns, self.tensor.columns, self._columns, lambda _: self.cell[0]):
             yield text(x + GAP / 2, -5, "…", colour=SOFT, anchor="middle")
         for y in _breaks(self.cutout.rows, self.tensor.rows, self._rows, self._row_height):
-            yield text(at, y + GAP / 2 + 4, "⋮", colour=SOFT, anchor=anchor)
+            yield text(label_x, y + GAP / 2 + 4, "⋮", colour=SOFT, anchor=anchor)
         if not self._columns or not self._rows:
             yield box(self.left, 0, max(self.edge - self.left, 60), max(self.bottom, 24), dashed=True)
         for y in self._rows.values():
@@ -167,9 +167,7 @@ class Grid:
 
 
 def heading(cutout: Cutout, room: float) -> list[str]:
-    """What is said about a tensor below its name, in lines at most `room` wide: type and sizes, strides if not packed, folded
-    dimensions, how much is shown.
-    """
+    """Return the lines below a tensor's name, at most `room` wide: type, sizes, strides unless packed, folding, shown part."""
     tensor = cutout.tensor
     sizes, strides = tensor.layout.sizes, tensor.layout.strides
     lines = [f"{tensor.type} {braces(sizes)}"]
@@ -186,7 +184,7 @@ def heading(cutout: Cutout, room: float) -> list[str]:
 
 
 def short(content: str) -> str:
-    """A number or coordinates, shortened to fit into a cell or beside a row."""
+    """Shorten a number or coordinates to fit into a cell or beside a row."""
     return content if len(content) <= LONGEST else f"{content[:5]}…{content[-3:]}"
 
 
@@ -194,38 +192,35 @@ def _column(number: int) -> str:
     return short(str(number))
 
 
-def _placed(
+def _positions(
     shown: Sequence[int], total: int, size: Callable[[int], float], start: float, block: Callable[[int], int] = lambda _: 0
 ) -> tuple[dict[int, float], float]:
-    """Where each row or column begins, and where all of them end."""
-    places: dict[int, float] = {}
-    at, before = start, -1
+    """Return the position of each shown row or column, and the end of the last, in the direction x or y."""
+    positions: dict[int, float] = {}
+    end, before = start, -1
     for number in shown:
         if number != before + 1:
-            at += GAP
+            end += GAP
         elif before >= 0 and block(number) != block(before):
-            at += BLOCK
-        places[number] = at
-        at, before = at + size(number), number
-    return places, at + (GAP if before + 1 < total else 0)
+            end += BLOCK
+        positions[number] = end
+        end, before = end + size(number), number
+    return positions, end + (GAP if before + 1 < total else 0)
 
 
-def _breaks(shown: Sequence[int], total: int, places: Mapping[int, float], size: Callable[[int], float]) -> Iterator[float]:
-    """Where each ellipsis begins."""
+def _breaks(shown: Sequence[int], total: int, positions: Mapping[int, float], size: Callable[[int], float]) -> Iterator[float]:
+    """Yield the position of each ellipsis."""
     before = -1
     for number in shown:
         if number != before + 1:
-            yield places[number] - GAP
+            yield positions[number] - GAP
         before = number
     if shown and before + 1 < total:
-        yield places[before] + size(before)
-
-
-# How the cells of each tensor look.
+        yield positions[before] + size(before)
 
 
 def data_style(scene: Scene, cell: Cell, read_by: Mapping[int, int]) -> CellStyle:
-    """A cell of the input. read_by: the colour of what reads an address."""
+    """Return the style of an input cell. `read_by`: colours by the addresses that are read."""
     cutout = scene.data
     address, coordinates = cutout.address(*cell), cutout.coordinates(*cell)
     colour = read_by.get(address)
@@ -243,17 +238,17 @@ def data_style(scene: Scene, cell: Cell, read_by: Mapping[int, int]) -> CellStyl
 
 
 def output_style(scene: Scene, cell: Cell) -> CellStyle:
-    """A cell of the output."""
-    found, coordinates = scene.reads[cell], scene.output.coordinates(*cell)
+    """Return the style of an output cell."""
+    origin, coordinates = scene.reads[cell], scene.output.coordinates(*cell)
     name = f"{scene.output.tensor.name}[{at(coordinates)}]"
-    data = {"tensor": scene.output.tensor.name, "at": at(coordinates), "outcome": found.outcome.value}
-    if found.source is None:
-        if found.outcome is IndexOutcome.REFUSED:
+    data = {"tensor": scene.output.tensor.name, "at": at(coordinates), "outcome": origin.outcome.value}
+    if origin.source is None:
+        if origin.outcome is IndexOutcome.REFUSED:
             return CellStyle(stroke=ALERT, dashed=True, crossed=True, hint=f"{name} is not written", data=data)
         hint = f"{name} gets the fill value"
         return CellStyle(text="fill", fill=PAPER, stroke=ALERT, dashed=True, hatched=True, hint=hint, data=data)
-    clamped = found.outcome is IndexOutcome.CLAMPED
-    content, below, value = _element(scene, found.source)
+    clamped = origin.outcome is IndexOutcome.CLAMPED
+    content, below, value = _element(scene, origin.source)
     return CellStyle(
         text=content,
         below=below,
@@ -261,51 +256,51 @@ def output_style(scene: Scene, cell: Cell) -> CellStyle:
         opacity=TINT,
         stroke=ALERT if clamped else hue(scene.colour(cell)),
         dashed=clamped,
-        hint=f"{name} is read from element {found.source}{value}" + (", to which an index was clamped" if clamped else ""),
+        hint=f"{name} is read from element {origin.source}{value}" + (", to which an index was clamped" if clamped else ""),
         data=data,
     )
 
 
 def index_style(scene: Scene, cell: Cell) -> CellStyle:
-    """A cell of the index tensor."""
+    """Return the style of a cell of the index tensor."""
     assert scene.indices is not None
-    coordinates, found = scene.indices.coordinates(*cell), scene.resolved.get(cell)
+    coordinates, index = scene.indices.coordinates(*cell), scene.resolved.get(cell)
     name, value = f"{scene.indices.tensor.name}[{at(coordinates)}]", scene.values[cell]
     data = {"tensor": scene.indices.tensor.name, "at": at(coordinates)}
-    if found is None:
+    if index is None:
         hint = f"{name} is used by no output element that is shown"
         return CellStyle(text=short(str(value)), fill=PAPER, colour=SOFT, hint=hint, data=data)
-    bad = found.outcome is not IndexOutcome.VALID
-    colour = hue(next(number for addresses, number in scene.colours.items() if found.address in addresses))
+    bad = index.outcome is not IndexOutcome.VALID
+    colour = hue(next(number for addresses, number in scene.colours.items() if index.address in addresses))
     return CellStyle(
         text=short(str(value)),
-        below=_position(found),
+        below=_position(index),
         fill=colour,
         opacity=TINT,
         stroke=ALERT if bad else colour,
         dashed=bad,
-        crossed=found.outcome is IndexOutcome.REFUSED,
-        hatched=found.outcome is IndexOutcome.FILLED,
-        hint=f"{name} is {value}" + (f", out of range: {found.outcome.value}" if bad else ""),
-        data={**data, "outcome": found.outcome.value},
+        crossed=index.outcome is IndexOutcome.REFUSED,
+        hatched=index.outcome is IndexOutcome.FILLED,
+        hint=f"{name} is {value}" + (f", out of range: {index.outcome.value}" if bad else ""),
+        data={**data, "outcome": index.outcome.value},
     )
 
 
 def at(coordinates: tuple[int, ...]) -> str:
-    """Coordinates as text: "0,3"."""
+    """Return coordinates as text, such as "0,3"."""
     return ",".join(map(str, coordinates))
 
 
 def _element(scene: Scene, address: int) -> tuple[str, str, str]:
-    """The two lines of a cell with this element of the input, and the end of its hint. Without values the address alone."""
+    """Return both lines of a cell that shows an input element, and the end of its hint. Unknown elements show addresses."""
     if scene.subject.elements is None:
         return str(address), "", ""
     value = spelled(scene.subject.element_at(address))
     return short(value), f"@{address}", f"; its value is {value}"
 
 
-def _position(found: ResolvedIndex) -> str:
-    """The position of an index, if it differs from its value."""
-    if found.position is None:
-        return "→fill" if found.outcome is IndexOutcome.FILLED else "refused"
-    return "" if found.position == found.value else f"→{short(str(found.position))}"
+def _position(index: ResolvedIndex) -> str:
+    """Return the text for the position of an index, empty if the position is the index itself."""
+    if index.position is None:
+        return "→fill" if index.outcome is IndexOutcome.FILLED else "refused"
+    return "" if index.position == index.value else f"→{short(str(index.position))}"

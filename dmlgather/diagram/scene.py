@@ -1,4 +1,4 @@
-"""The cells that a picture shows, and what each output cell reads."""
+"""The scene of a diagram: the cells that it shows, and the input cell that each output cell reads."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Cell = tuple[int, int]
 """Row and column in the whole grid of a tensor."""
 
 LEAST = 6
-"""Rows and columns that a grid shows at least, if the tensor has as many, read or not."""
+"""Minimum number of rows and of columns of a grid, if the tensor has as many."""
 
 MOST_PADDING = 3
-"""Elements of padding behind a row that are drawn as single cells; more are one cell with their number."""
+"""Padding of a row is drawn as single cells up to this number of elements. More padding is one cell with their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cutout:
-    """The rows and columns of a tensor that are shown."""
+    """The shown rows and columns of a tensor."""
 
     tensor: ShownTensor
     rows: tuple[int, ...]
@@ -31,40 +31,40 @@ class Cutout:
 
     @property
     def complete(self) -> bool:
-        """Whether everything is shown."""
+        """Return True if all cells are shown."""
         return (len(self.rows), len(self.columns)) == (self.tensor.rows, self.tensor.columns)
 
     def coordinates(self, row: int, column: int) -> tuple[int, ...]:
-        """The tensor's coordinates of a row and column of the whole grid."""
+        """Return the coordinates of the element at a row and column of the whole grid."""
         sizes = self.tensor.layout.sizes
         return (*unravel(row, sizes[:-1]), column) if sizes else ()
 
     def address(self, row: int, column: int) -> int:
-        """Elements from the start of the tensor's buffer."""
+        """Return the address of a cell, in elements from the start of the tensor's buffer."""
         return self.tensor.layout.address(self.coordinates(row, column))
 
     def cells(self) -> Iterable[Cell]:
-        """Row and column of each cell shown, row by row."""
+        """Return row and column of each shown cell, row by row."""
         return ((row, column) for row in self.rows for column in self.columns)
 
     @property
     def padding(self) -> int:
-        """Elements behind each row that belong to the tensor's buffer but to no element."""
+        """Number of unused buffer elements between a row and the next."""
         layout = self.tensor.layout
         if len(layout.sizes) < 2 or layout.sizes[-2] < 2 or layout.strides[-1] != 1:
             return 0
-        gap = layout.strides[-2] - layout.sizes[-1]
-        between = range(layout.offset + layout.sizes[-1], layout.offset + layout.strides[-2])
-        return gap if gap > 0 and all(layout.position(address) is None for address in islice(between, 8)) else 0
+        size = layout.strides[-2] - layout.sizes[-1]
+        gap = range(layout.offset + layout.sizes[-1], layout.offset + layout.strides[-2])
+        return size if size > 0 and all(layout.position(address) is None for address in islice(gap, 8)) else 0
 
     @property
     def shown_padding(self) -> int:
-        """The padding behind each row, if the last column is shown."""
+        """Padding after each row, 0 if the last column is not shown."""
         return self.padding if self.columns and self.columns[-1] == self.tensor.columns - 1 else 0
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
-    """Row and column of the element at `coordinates`."""
+    """Return row and column, in the whole grid, of the element at `coordinates`."""
     row = 0
     for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
         row = row * size + coordinate
@@ -72,14 +72,17 @@ def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, i
 
 
 def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
-    """The first rows and columns, at most `rows` and `columns`."""
+    """Return the first rows and columns, at most `rows` and `columns`."""
     return Cutout(tensor, tuple(range(min(rows, tensor.rows))), tuple(range(min(columns, tensor.columns))))
 
 
 def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
-    """The rows and columns of the elements at `addresses`, the first ones if not all fit; filled up with others to `least`."""
-    found = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
-    needed = [folded(coordinates, tensor.layout.sizes) for coordinates in found if coordinates is not None]
+    """Return the rows and columns of the elements at `addresses`, at most `rows` and `columns`.
+
+    Add other rows and columns up to `least` of each.
+    """
+    positions = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
+    needed = [folded(coordinates, tensor.layout.sizes) for coordinates in positions if coordinates is not None]
     return Cutout(
         tensor,
         _chosen(tensor.rows, [row for row, _ in needed], rows, least),
@@ -95,23 +98,21 @@ def _chosen(total: int, needed: Iterable[int], most: int, least: int) -> tuple[i
         if len(kept) >= min(least, most):
             break
         kept.add(number)
-    for number in sorted(kept):  # an ellipsis takes as much room as a single row between two that are shown
+    for number in sorted(kept):  # an ellipsis for a single row would be as wide as the row, so show the row
         if len(kept) < most and number + 1 not in kept and number + 2 in kept:
             kept.add(number + 1)
     return tuple(sorted(kept))
 
 
-# The content of a picture before layout: the cells of each grid, their values, and which output cells read which input cells.
-
-
 NEAR = 8
-"""Positions lie among the first `NEAR` of an axis."""
+"""Example indices are positions among the first `NEAR` of an axis."""
 
 
 def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
-    """Index values by address (elements of the index tensor). looked_up: the addresses of each step, one per lookup.
+    """Return example index values by their address, in elements of the index tensor.
 
-    The last tuple of indices has one out of range, the one before it a negative one where those count from the end.
+    `looked_up`: for each step of the plan, the address of each lookup. The last step has an index out of range. The step before
+    it has a negative index if negative indices count from the end.
     """
     assert plan.index_type is not None
     tuples = list(dict.fromkeys(looked_up))
@@ -123,52 +124,51 @@ def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> di
     if len(tuples) > 2 and plan.lookups[0].wrap > 1:
         values[tuples[-2][0]] = _from_the_end(plan.lookups[0].wrap, {values[addresses[0]] for addresses in tuples[:-2]})
     if len(tuples) > 1:
-        beyond = _beyond(plan.lookups[-1], plan.index_type)
-        if beyond is not None:
-            values[tuples[-1][-1]] = beyond
+        bad = _out_of_range(plan.lookups[-1], plan.index_type)
+        if bad is not None:
+            values[tuples[-1][-1]] = bad
     return values
 
 
 def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
-    among = max(1, min(limit, NEAR, _most(index_type)))
-    step = next(step for step in (2, 3, 5, 7, 1) if gcd(step, among) == 1)
-    return (2 + number * step + number // among) % among
+    count = max(1, min(limit, NEAR, _largest(index_type)))
+    # A step that is coprime to the count visits all positions: for count 8, 2, 5, 0, 3, 6, 1, 4, 7.
+    step = next(step for step in (2, 3, 5, 7, 1) if gcd(step, count) == 1)
+    return (2 + number * step + number // count) % count
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """A negative value for a position close to the end that no other index has; -1, to which larger values are clamped, only if
-    there is no other.
-    """
+    """Return a negative index of an unused position near the end. Avoid -1, because clamped indices have its position."""
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 
 
-def _beyond(lookup: Lookup, index_type: IndexType) -> int | None:
-    """A value out of range on the side that the type has room for."""
-    if lookup.limit + 1 <= _most(index_type):
+def _out_of_range(lookup: Lookup, index_type: IndexType) -> int | None:
+    """Return an index above the range, or below it if the type has no larger value; None if it has neither."""
+    if lookup.limit + 1 <= _largest(index_type):
         return lookup.limit + 1
-    return -lookup.wrap - 2 if index_type.signed and lookup.wrap + 2 <= _most(index_type) else None
+    return -lookup.wrap - 2 if index_type.signed and lookup.wrap + 2 <= _largest(index_type) else None
 
 
-def _most(index_type: IndexType) -> int:
+def _largest(index_type: IndexType) -> int:
     return int(2 ** (8 * index_type.bytes - index_type.signed) - 1)
 
 
 MOST_JOINS, FEW_JOINS = 24, 10
-"""Up to MOST_JOINS joins are all drawn; of more, only FEW_JOINS, because many crossing lines cannot be followed."""
+"""Up to MOST_JOINS joins are all drawn. Of more, only FEW_JOINS are drawn, because nobody can follow many crossing lines."""
 
 OUTPUT_ROWS, INPUT_ROWS, INDEX_ROWS = 8, 14, 10
-"""Rows that each grid shows at most."""
+"""Maximum number of rows of each grid."""
 
 MOST_COLUMNS = 8
-"""Columns that each grid shows at most."""
+"""Maximum number of columns of each grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A run of neighbouring output cells that read cells of one input row, each `step` columns after the one before.
+    """A line of the diagram: neighbouring output cells that read cells of one input row, `step` columns apart.
 
-    source, target: the first cells of both; length: cells. colour: a number, the same for the same indices. indices: the cells
-    of the index tensor that were looked up.
+    `source`, `target`: the first cell of each. `length`: number of cells. `colour`: a number, equal for equal indices.
+    `indices`: the cells of the index tensor that are looked up.
     """
 
     source: Cell
@@ -181,27 +181,30 @@ class Join:
 
     @property
     def sources(self) -> tuple[Cell, ...]:
-        """The cells that are read, from left to right."""
+        """Input cells, from left to right."""
         row, first = self.source
         return tuple(sorted({(row, first + number * self.step) for number in range(self.length)}))
 
     @property
     def targets(self) -> tuple[Cell, ...]:
-        """The cells that are written, from left to right."""
+        """Output cells, from left to right."""
         row, first = self.target
         return tuple((row, first + number) for number in range(self.length))
 
 
 class Scene:
-    """The content of the picture of one subject, by following the plan for the part of the output that is shown.
+    """The content of a diagram before its layout, computed by interpreting the plan for the shown part of the output.
 
-    columns, index_columns: that data and output, and the index tensor, show at most.
-    reads: where each shown output cell comes from. values: the index of each shown index cell. resolved: each index cell that a
-    shown output cell looks up. colours: a number per tuple of index addresses. joins: those that are drawn; runs: how many there
-    are. ValueError for a plan that cannot run (`IndexPlan.check_limits`).
+    `reads`: the origin of each shown output cell. `values`: the index in each shown index cell. `resolved`: the index cells that
+    shown output cells look up. `colours`: a number for each tuple of index addresses. `joins`: the drawn joins. `runs`: the
+    number of all joins.
     """
 
     def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
+        """`columns`, `index_columns`: maximum number of columns of data and output, and of the index tensor.
+
+        Raise ValueError for a plan that cannot run (`IndexPlan.check_limits`).
+        """
         self.subject, plan = subject, subject.plan
         plan.check_limits()
         self.output = first(subject.output, OUTPUT_ROWS, columns)
@@ -230,11 +233,11 @@ class Scene:
 
     @property
     def outcomes(self) -> set[IndexOutcome]:
-        """The outcomes that occur."""
+        """Outcomes of the shown output cells."""
         return {origin.outcome for origin in self.reads.values()}
 
     def colour(self, cell: Cell) -> int:
-        """The colour of an output cell: that of its indices, or of its row where there are none."""
+        """Return the colour of an output cell: that of its indices, or without indices that of its row."""
         addresses = _addresses(self.reads[cell])
         return self.colours[addresses] if addresses else cell[0]
 
@@ -247,24 +250,24 @@ class Scene:
             cells = [(row, column) for column in self.output.columns]
             while cells:
                 target, source = cells[0], sources[cells[0]]
-                length, step = (1, 1) if source is None else self._reach(cells, sources)
+                length, step = (1, 1) if source is None else self._run_length(cells, sources)
                 if source is not None:
                     origin = self.reads[target]
-                    indices = [cell for cell in (_cell(self.indices, at) for at in _addresses(origin)) if cell is not None]
+                    indices = [cell for address in _addresses(origin) if (cell := _cell(self.indices, address)) is not None]
                     yield Join(source, target, length, step, self.colour(target), origin.outcome, tuple(indices))
                 cells = cells[length:]
 
-    def _reach(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
-        """The length of the run that starts at the first of these neighbours, and its step."""
+    def _run_length(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
+        """Return length and step of the run that starts at the first of these neighbours."""
         length, step = 1, 1
         for before, cell in pairwise(cells):
-            here, there = sources[before], sources[cell]
-            alike = _addresses(self.reads[before]) == _addresses(self.reads[cell])
-            if here is None or there is None or here[0] != there[0] or not alike:
+            source, next_source = sources[before], sources[cell]
+            same_indices = _addresses(self.reads[before]) == _addresses(self.reads[cell])
+            if source is None or next_source is None or source[0] != next_source[0] or not same_indices:
                 break
-            if length > 1 and there[1] - here[1] != step:
+            if length > 1 and next_source[1] - source[1] != step:
                 break
-            length, step = length + 1, there[1] - here[1]
+            length, step = length + 1, next_source[1] - source[1]
         return length, step
 
 
@@ -280,8 +283,8 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 
 
 def _selected(runs: list[Join]) -> list[Join]:
-    """All runs if they are few; else a few: first those out of range, then those that begin a row, then the others in order."""
+    """Return the runs to draw. Of many runs, prefer those with an index out of range, then those at the start of a row."""
     if len(runs) <= MOST_JOINS:
         return runs
-    order = sorted(range(len(runs)), key=lambda at: (runs[at].outcome is IndexOutcome.VALID, runs[at].target[1] > 0, at))
-    return [runs[at] for at in sorted(order[:FEW_JOINS])]
+    order = sorted(range(len(runs)), key=lambda i: (runs[i].outcome is IndexOutcome.VALID, runs[i].target[1] > 0, i))
+    return [runs[i] for i in sorted(order[:FEW_JOINS])]

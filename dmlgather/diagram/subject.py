@@ -1,4 +1,4 @@
-"""What a picture is drawn from: tensors, a plan, and index values, also those that a model initialises."""
+"""The subject of a diagram: tensors, a plan, and index values, also the initial values of a DxDispatch model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from dmlgather.wording import braces, counted, printable
 
 @dataclass(frozen=True, slots=True)
 class ShownTensor:
-    """A tensor as it is shown. type: the name of its data type in its dialect.
+    """A tensor, shown as a grid. The last dimension is the columns; all other dimensions are folded into the rows.
 
-    The last dimension is the columns; all before it are folded into the rows.
+    `type`: the name of its data type in its dialect.
     """
 
     name: str
@@ -47,13 +47,14 @@ class ShownTensor:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What one picture shows.
+    """The content of one diagram.
 
-    plan: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`. lookup_axes: the dimension of
-    `data` that each lookup indexes, in the plan's order. attributes: the operator's own, by name. values: the index tensor's
-    elements as an integer array of its sizes or as its one-dimensional buffer; None to invent some. origin: where the values come
-    from, in words. elements: those of `data`, as an array of its sizes or as its one-dimensional buffer; None if they are not
-    known.
+    `plan`: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`.
+    `lookup_axes`: the dimension of `data` that each lookup indexes, in the plan's order.
+    `attributes`: of the operator, by name.
+    `values`: the index values, as an integer array of the tensor's sizes or as its one-dimensional buffer; None for examples.
+    `origin`: source of the values, in words.
+    `elements`: of `data`, as an array of its sizes or as its one-dimensional buffer; None if they are unknown.
     """
 
     title: str
@@ -68,33 +69,31 @@ class Subject:
     elements: NDArray[Any] | None = None
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
-        """The subject with known index values. TypeError unless they are integers, ValueError for a shape that does not fit."""
+        """Return the subject with index values. Raise TypeError unless they are integers, ValueError for a wrong shape."""
         if self.indices is None:
             raise ValueError(f"{self.title} has no index tensor, so it takes no index values")
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
             raise TypeError(f"{self.indices.name} values are of type {array.dtype}, expected integers")
-        return dataclasses.replace(self, values=_fitting(self.indices, array), origin=origin)
+        return dataclasses.replace(self, values=_checked(self.indices, array), origin=origin)
 
     def with_elements(self, elements: Any) -> Subject:
-        """The subject with the known elements of `data`, of which every cell shows the value. ValueError for a shape that does
-        not fit.
-        """
-        return dataclasses.replace(self, elements=_fitting(self.data, np.asarray(elements)))
+        """Return the subject with the elements of `data`, which its cells show. Raise ValueError for a wrong shape."""
+        return dataclasses.replace(self, elements=_checked(self.data, np.asarray(elements)))
 
     def value_at(self, address: int) -> int:
-        """The known index value at an address (elements) of the index tensor."""
+        """Return the index value at an address of the index tensor, in elements."""
         assert self.values is not None
         assert self.indices is not None
         return int(_element(self.indices, self.values, address))
 
     def element_at(self, address: int) -> Any:
-        """The known element of `data` at an address (elements), as a NumPy scalar."""
+        """Return the element of `data` at an address, in elements, as a NumPy scalar."""
         assert self.elements is not None
         return _element(self.data, self.elements, address)
 
 
-def _fitting(tensor: ShownTensor, array: NDArray[Any]) -> NDArray[Any]:
+def _checked(tensor: ShownTensor, array: NDArray[Any]) -> NDArray[Any]:
     layout = tensor.layout
     if array.shape != layout.sizes and not (array.ndim == 1 and array.size >= layout.extent):
         raise ValueError(
@@ -112,7 +111,7 @@ def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
-    """The subject of a valid descriptor that was lowered to `plan` over its described layouts. title: the operator by default."""
+    """Return the subject of a valid descriptor, lowered to `plan` over its layouts. `title`: default the operator and level."""
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -131,10 +130,10 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subje
 
 
 def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
-    """The subject of a dialect's call over packed arrays, which was lowered to `plan`."""
+    """Return the subject of a problem over packed arrays, lowered to `plan`."""
     names = (*problem.arguments, "output")
-    tensors = [ShownTensor(name, str(each.dtype), each.layout) for name, each in zip(names, problem.tensors, strict=True)]
-    values = {each.name: getattr(problem, each.name) for each in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
+    tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
+    values = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
     numbers = {name: value for name, value in values.items() if isinstance(value, int | tuple)}
     return Subject(
         title=title,
@@ -148,7 +147,7 @@ def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """The subject of a plan whose tensors are not known: input and indices as one-dimensional buffers, the output as written."""
+    """Return the subject of a plan alone: input and indices as one-dimensional buffers, the output with the plan's shape."""
     index_type = plan.index_type
     return Subject(
         title=title,
@@ -163,27 +162,24 @@ def _width(plan: IndexPlan) -> str:
     return counted(plan.element_bytes, "byte")
 
 
-# Values from a DxDispatch model: the initial contents of the resources that a dispatch reads.
-
-
 INDICES = "indices_tensor"
 
 MOST_VALUES = 128
-"""Elements of the largest input whose values are shown."""
+"""The values of an input are shown if it has at most this many elements."""
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
-    """The subject with the index values that the first dispatch of `dispatchable` reads, and the elements of a small input.
+    """Return the subject with the initial index values of the first dispatch of `dispatchable`, and elements of a small input.
 
-    A tensor has none if there is no such dispatch, if an earlier dispatch writes its resource, or if that does not fit into
-    memory. FileError when a file of values cannot be read.
+    Values stay unknown if there is no dispatch, if an earlier dispatch writes their resource, or if the resource does not fit
+    into memory. Raise FileError for a file of values that cannot be read.
     """
     written: set[str] = set()
     for command, bound in _dispatches(model):
         desc = model.dispatchables[command.dispatchable].desc
-        known = {name: found for name, found in bound.items() if found.resource not in written}
+        initial = {name: binding for name, binding in bound.items() if binding.resource not in written}
         if command.dispatchable == dispatchable:
-            indices, data = known.get(wire_name(INDICES)), known.get(subject.data.name)
+            indices, data = initial.get(wire_name(INDICES)), initial.get(subject.data.name)
             if indices is not None and subject.indices is not None and subject.plan.index_type is not None:
                 values = _contents(model, indices, np.dtype(subject.plan.index_type.value.lower()))
                 origin = f"the initial values of resource '{printable(indices.resource)}'"
@@ -198,18 +194,18 @@ def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str)
 
 
 def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """The elements in a bound range; None for a resource that does not fit into memory."""
+    """Return the elements in a bound range, None for a resource that does not fit into memory."""
     resource = model.resources[bound.resource]
-    room = available_memory()
-    if room is not None and 2 * resource.size > room:
+    available = available_memory()
+    if available is not None and 2 * resource.size > available:
         return None
     raw: NDArray[np.uint8] = resource.buffer()[bound.offset : bound.offset + bound.size]
     return raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
 def _dispatches(model: CheckedFile) -> Iterator[tuple[Dispatch, dict[str, BufferBinding]]]:
-    """Each dispatch with the ranges that its tensors are bound to, at execution or at initialisation."""
+    """Yield each dispatch with the bindings of its tensors; bindings of the execution precede those of the initialisation."""
     for command in model.commands:
         if isinstance(command, Dispatch):
-            here, initial = model.buffer_bindings(command)
-            yield command, {**initial, **here}
+            execution, initialisation = model.buffer_bindings(command)
+            yield command, {**initialisation, **execution}

@@ -146,7 +146,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "indices that are not checked any more": (compose, "_check_coverage", unchecked),
     "a policy for another": (compose, "_check_mergeable", unchecked),
     "an index of an index": (compose, "_check_values", unchecked),
-    "a policy that is dropped": (fusing, "unchecked", always),
+    "a policy that is dropped": (fusing, "all_in_range", always),
     "indices from the start of their view": (fusing, "compose_indices", from_the_start),
     "known indices that are not in range": (fusing, "with_known_indices", clamping),
     "the wrong one of joined indices": (JoinedIndices, "read_by", from_the_start),

@@ -120,9 +120,8 @@ def test_signatures_in_turn(fused: list[Fused]) -> None:
 
 def test_a_stale_route_is_noticed(fused: list[Fused]) -> None:
     runner: Any = fused[0]._runner
-    graphs = [
-        runner._prepared_on_the_host((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))
-    ]  # which reach as far
+    # Both have the same extent.
+    graphs = [runner._prepared_on_the_host((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))]
     right: list[bool] = []
     for graph in graphs:
         runner._prepared_on_the_host = partial(lambda graph, _: graph, graph)
