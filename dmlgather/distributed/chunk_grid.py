@@ -1,4 +1,4 @@
-"""The chunks of an array: their grid numbers, offsets and sizes, and the rows of each chunk that positions refer to."""
+"""The chunks of an array: their grid indices, offsets and sizes, and the rows of each chunk that positions refer to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]
 """Sizes of the chunks along each axis, in elements, like Dask's `chunks`."""
 
-Place: TypeAlias = tuple[int, ...]
-"""Number of a chunk along each axis."""
+GridIndex: TypeAlias = tuple[int, ...]
+"""Number of a chunk or block along each axis."""
 
 
 FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'array.chunk-size': '{}B'}})"
@@ -29,7 +29,7 @@ It does not name dask.array.from_array, which would copy the whole file into mem
 class Cell(NamedTuple):
     """A chunk of a grid: its number, its first coordinate and its size along each axis."""
 
-    place: Place
+    grid_index: GridIndex
     first: tuple[int, ...]
     shape: tuple[int, ...]
 

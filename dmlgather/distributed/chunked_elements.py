@@ -85,15 +85,15 @@ def gather_elements(
 
 def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[Any, Any], Any]) -> da.Array:
     name = f"gather-elements-{tokenize(table.name, indices.name, rule, run)}"
-    sources = {cell.place: replace_axis(cell.place, rule.axis, 0) for cell in cells(indices.chunks) if not cell.empty}
+    sources = {cell.grid_index: replace_axis(cell.grid_index, rule.axis, 0) for cell in cells(indices.chunks) if not cell.empty}
     loads = ChunkLoads(table, set(sources.values()) if rule.extent else ())
     index_loads = ChunkLoads(indices, sources)
     tasks: dict[Any, Task] = {}
     for cell in cells(indices.chunks):
-        key = (name, *cell.place)
-        if cell.place in sources:
-            payload = loads.of(sources[cell.place]) if rule.extent else table._meta
-            tasks[key] = Task(key, gather_chunk, run, rule, payload, index_loads.of(cell.place), cell.first)
+        key = (name, *cell.grid_index)
+        if cell.grid_index in sources:
+            payload = loads.of(sources[cell.grid_index]) if rule.extent else table._meta
+            tasks[key] = Task(key, gather_chunk, run, rule, payload, index_loads.of(cell.grid_index), cell.first)
         else:
             tasks[key] = Task(key, empty_like, table._meta, cell.shape)
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=[*loads.graph, *index_loads.graph])

@@ -23,7 +23,7 @@ from dmlgather.calls.arguments import Fill, type_of
 from dmlgather.dialects.problem import check_axis
 from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
-from dmlgather.distributed.chunk_grid import Chunks, Place, cells, chunk_starts, replace_axis
+from dmlgather.distributed.chunk_grid import Chunks, GridIndex, cells, chunk_starts, replace_axis
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
 from dmlgather.distributed.memory_model import check_limit, compute_memory, worker_memory, workers_now
 from dmlgather.distributed.routing import (
@@ -46,18 +46,18 @@ Work: TypeAlias = tuple[Any, ...]
 class _BlockTasks(NamedTuple):
     """The tasks of one block of indices.
 
-    `place`, `shape`: number and shape of the block. `output`: the place task. `picks`: the pick tasks by chunk of the table, in
-    order; None if the block reads all rows that its group takes of the chunk.
+    `grid_index`, `shape`: of the block in the indices. `picks`: for each chunk that the block reads, in order, the pick task;
+    None if the block reads all rows that its group takes of the chunk. `output`: the place task.
     """
 
-    place: Place
+    grid_index: GridIndex
     shape: tuple[int, ...]
     picks: Mapping[int, Work | None]
     output: Work
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return the gather of indices in memory. Its tasks hold the numbers of their rows; chunks that no index reads have no task.
+    """Return the gather of indices in memory. Its tasks hold their row numbers; chunks that no index reads have no tasks.
 
     `token`: part of the keys, equal for equal gathers. Raise DescriptorError for chunks that DirectML cannot describe.
     """
@@ -76,7 +76,7 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
                 if len(rows) < len(shared):
                     picks[chunk] = (tasks.pick_rows, _narrow(np.searchsorted(shared, rows), len(shared)))
             lookup = _narrow(block.split.lookup, block.split.count)
-            outputs.append(_BlockTasks(block.place, lookup.shape, picks, (tasks.place_rows, lookup)))
+            outputs.append(_BlockTasks(block.grid_index, lookup.shape, picks, (tasks.place_rows, lookup)))
         graph.add_group(number, takes, outputs)
     return graph.array()
 
@@ -101,13 +101,13 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
     for number, group in enumerate(groups):
         splits = {}
         for block in group:
-            index_block = TaskRef((indices.name, *block.place))
-            splits[block] = graph.add("split", block.place, tasks.split_indices, index_block, rule, starts, block.first)
+            index_block = TaskRef((indices.name, *block.grid_index))
+            splits[block] = graph.add("split", block.grid_index, tasks.split_indices, index_block, rule, starts, block.first)
         shared = graph.add("share", (number,), tasks.share, starts, *splits.values())
         outputs = []
         for block, split in splits.items():
             picks = {chunk: (tasks.pick_wanted, shared, split, chunk) if len(group) > 1 else None for chunk in touched}
-            outputs.append(_BlockTasks(block.place, block.shape, picks, (tasks.place_wanted, split)))
+            outputs.append(_BlockTasks(block.grid_index, block.shape, picks, (tasks.place_wanted, split)))
         graph.add_group(number, {chunk: (tasks.take_wanted, shared, chunk) for chunk in touched}, outputs)
     return graph.array(indices)
 
@@ -115,8 +115,8 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 class _GatherGraph:
     """Builder of the task graph of one gather.
 
-    A column is all chunks along the axis with one position in all other dimensions. `columns`: their cells, with number 0 along
-    the axis.
+    A column consists of the chunks that differ only in their number along the axis. `columns`: the cell of each column; its
+    number along the axis is 0.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class _GatherGraph:
         self.columns = list(cells(replace_axis(table.chunks, rule.axis, (1,))))
         self.meta = tasks.empty_like(table._meta, (0,) * len(self.chunks))
         self.tasks: dict[Any, Task] = {}
-        full = [column.place for column in self.columns if not column.empty]
-        self.loads = ChunkLoads(table, [replace_axis(place, rule.axis, chunk) for place in full for chunk in touched])
+        full = [column.grid_index for column in self.columns if not column.empty]
+        self.loads = ChunkLoads(table, [replace_axis(grid_index, rule.axis, chunk) for grid_index in full for chunk in touched])
         sizes = list(map(max, table.chunks))
         sizes[rule.axis] = max((table.chunks[rule.axis][chunk] for chunk in touched), default=0)
         count = prod(map(max, index_chunks))
@@ -142,26 +142,28 @@ class _GatherGraph:
         for column in self.columns:
             pieces: dict[int, TaskRef] = {}
             for chunk, (function, *rows) in takes.items() if not column.empty else ():
-                place = replace_axis(column.place, self.axis, chunk)
-                load = self.loads.of(place)
-                pieces[chunk] = self.add("take", (number, *place), function, load, self.axis, self.table.dtype, *rows)
+                grid_index = replace_axis(column.grid_index, self.axis, chunk)
+                load = self.loads.of(grid_index)
+                pieces[chunk] = self.add("take", (number, *grid_index), function, load, self.axis, self.table.dtype, *rows)
             for block in blocks:
                 own = {chunk: pieces[chunk] for chunk in block.picks if chunk in pieces}
                 for chunk in own:
                     if pick := block.picks[chunk]:
                         function, *rows = pick
-                        place = (*block.place, *replace_axis(column.place, self.axis, chunk))
-                        own[chunk] = self.add("pick", place, function, pieces[chunk], self.axis, *rows)
+                        grid_index = (*block.grid_index, *replace_axis(column.grid_index, self.axis, chunk))
+                        own[chunk] = self.add("pick", grid_index, function, pieces[chunk], self.axis, *rows)
                 function, lookup = block.output
                 # A scheduler without a GPU cannot hold an example array of CuPy, so tasks that have pieces get none.
                 like = None if own and function is tasks.place_rows else self.meta
                 shape = replace_axis(column.shape, self.axis, *block.shape)
                 output = tasks.OutputChunk(self.axis, shape, like, self.fill)
-                self.add("", replace_axis(column.place, self.axis, *block.place), function, output, lookup, *own.values())
+                self.add(
+                    "", replace_axis(column.grid_index, self.axis, *block.grid_index), function, output, lookup, *own.values()
+                )
 
-    def add(self, kind: str, place: Place, function: Callable[..., Any], *arguments: Any) -> TaskRef:
+    def add(self, kind: str, grid_index: GridIndex, function: Callable[..., Any], *arguments: Any) -> TaskRef:
         """Add a task. Takes are marked as data producers: Dask then does not start more of them than it has threads."""
-        key = ("-".join(filter(None, ("gather", kind, self.token))), *place)
+        key = ("-".join(filter(None, ("gather", kind, self.token))), *grid_index)
         self.tasks[key] = Task(key, function, *arguments, _data_producer=kind == "take")
         return TaskRef(key)
 

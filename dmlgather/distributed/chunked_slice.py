@@ -104,15 +104,15 @@ def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
     _check_chunks(table, axis_windows)
     chunks = tuple(tuple(part.window.count for part in parts) or (0,) for parts in axis_windows)
     name = f"slice-{tokenize(table.name, tuple(windows))}"
-    keys = {(name, *cell.place): cell.shape for cell in cells(chunks)}
+    keys = {(name, *cell.grid_index): cell.shape for cell in cells(chunks)}
     if not all(axis_windows):
         empty = {key: Task(key, empty_like, table._meta, shape) for key, shape in keys.items()}
         return da.Array(empty, name, chunks, meta=table._meta)
-    places = [tuple(part.chunk for part in parts) for parts in product(*axis_windows)]
-    loads = ChunkLoads(table, places)
+    grid_indices = [tuple(part.chunk for part in parts) for parts in product(*axis_windows)]
+    loads = ChunkLoads(table, grid_indices)
     tasks: dict[Any, Task] = {}
-    for key, place, parts in zip(keys, places, product(*axis_windows), strict=True):
-        tasks[key] = Task(key, cut, loads.of(place), tuple(part.window for part in parts), table.dtype)
+    for key, grid_index, parts in zip(keys, grid_indices, product(*axis_windows), strict=True):
+        tasks[key] = Task(key, cut, loads.of(grid_index), tuple(part.window for part in parts), table.dtype)
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=loads.graph)
     return da.Array(graph, name, chunks, meta=table._meta)
 

@@ -16,7 +16,7 @@ from dmlgather.backends.devices import CPU
 from dmlgather.dialects.problem import whole
 from dmlgather.distributed.chunk_grid import (
     Chunks,
-    Place,
+    GridIndex,
     Rows,
     Split,
     cells,
@@ -94,7 +94,7 @@ def grouped(
 class Block:
     """A block of the indices: its number along each dimension, and the rows that it reads."""
 
-    place: Place
+    grid_index: GridIndex
     split: Split
 
 
@@ -134,7 +134,7 @@ def routing_of(
     """
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
-    blocks = [Block(cell.place, split(positions[cell.slices], starts)) for cell in cells(index_chunks)]
+    blocks = [Block(cell.grid_index, split(positions[cell.slices], starts)) for cell in cells(index_chunks)]
     groups = grouped(blocks, (block.split.lookup.size * row_bytes for block in blocks), in_flight_bytes)
     return Routing(
         index_chunks, row_bytes, tuple(Group(group, union([block.split.rows for block in group], starts)) for group in groups)

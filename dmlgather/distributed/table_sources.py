@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.directml.dxdispatch.npy import read_header
-from dmlgather.distributed.chunk_grid import Chunks, Place, cells
+from dmlgather.distributed.chunk_grid import Chunks, GridIndex, cells
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import give_memory_back
 from dmlgather.package import missing_extra
@@ -116,15 +116,15 @@ def concluded(array: da.Array, refuse: Callable[[], None] | None = None) -> da.A
 class ChunkLoads:
     """The chunks of an array, as arguments for tasks."""
 
-    def __init__(self, array: da.Array, places: Iterable[Place]) -> None:
-        """`places`: grid numbers of the chunks that `of` may be called with."""
+    def __init__(self, array: da.Array, grid_indices: Iterable[GridIndex]) -> None:
+        """`grid_indices`: of the chunks that `of` may be called with."""
         self._array = array
-        self._loads = _own_loads(array, [(array.name, *place) for place in places])
+        self._loads = _own_loads(array, [(array.name, *grid_index) for grid_index in grid_indices])
         self._depends = False
 
-    def of(self, place: Place) -> Load | TaskRef:
+    def of(self, grid_index: GridIndex) -> Load | TaskRef:
         """Return the argument for a task that needs a chunk. In the task, `loaded` returns the chunk."""
-        key = (self._array.name, *place)
+        key = (self._array.name, *grid_index)
         if key in self._loads:
             return self._loads[key]
         self._depends = True
@@ -345,7 +345,7 @@ def _from_npy(path: Path) -> da.Array:
     name = f"npy-{tokenize(path, stamp, offset, shape, dtype, order, chunks)}"
     graph: dict[Any, Task] = {}
     for cell in cells(chunks):
-        key = (name, *cell.place)
+        key = (name, *cell.grid_index)
         graph[key] = Task(key, NpyChunk(path, stamp, offset, cell.shape, dtype, order))
         offset += math.prod(cell.shape) * dtype.itemsize
     return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
@@ -358,7 +358,7 @@ def _mapped(table: np.memmap[Any, Any]) -> da.Array:
     file = Path(table.filename) if table.mode == "r" and table.filename is not None else None
     content = (file, _stamp(file)) if file is not None and file.exists() else uuid4().hex
     name = f"mapped-{tokenize(content, address_of(values), values.dtype, values.strides, chunks)}"
-    graph = {(name, *cell.place): values[cell.slices] for cell in cells(chunks)}
+    graph = {(name, *cell.grid_index): values[cell.slices] for cell in cells(chunks)}
     return da.Array(graph, name, chunks, meta=np.empty((0,) * values.ndim, values.dtype))
 
 

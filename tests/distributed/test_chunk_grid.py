@@ -12,10 +12,10 @@ from dmlgather.distributed.chunk_grid import cells, replace_axis
 def test_every_cell_is_where_its_elements_lie(chunks: tuple[tuple[int, ...], ...]) -> None:
     whole = np.arange(int(np.prod([sum(sizes) for sizes in chunks]))).reshape([sum(sizes) for sizes in chunks])
     found = list(cells(chunks))
-    assert [cell.place for cell in found] == list(np.ndindex(*map(len, chunks)))
+    assert [cell.grid_index for cell in found] == list(np.ndindex(*map(len, chunks)))
     for cell in found:
         part = whole
-        for axis, (sizes, number) in enumerate(zip(chunks, cell.place, strict=True)):
+        for axis, (sizes, number) in enumerate(zip(chunks, cell.grid_index, strict=True)):
             part = np.split(part, np.cumsum(sizes)[:-1], axis)[number]
         assert cell.shape == part.shape
         assert cell.empty is (part.size == 0)

@@ -31,7 +31,7 @@ def test_every_block_finds_its_rows(seed: int) -> None:
         wanted: dict[int, set[int]] = {}
         for block in group.blocks:
             pieces = [chunks[chunk][rows] for chunk, rows in block.split.rows.items()]
-            blocks[block.place] = np.concatenate([*pieces, [-5]])[block.split.lookup]
+            blocks[block.grid_index] = np.concatenate([*pieces, [-5]])[block.split.lookup]
             for chunk, rows in block.split.rows.items():
                 wanted.setdefault(chunk, set()).update(rows.tolist())
         assert shared == wanted
