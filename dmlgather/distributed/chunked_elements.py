@@ -25,7 +25,7 @@ from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import FILE_CHUNKS, Chunks, cells, replace_axis
 from dmlgather.distributed.chunk_operators import check, check_sizes, check_type, compiled, take
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded, handed_on, loaded
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, loaded, result_array, synchronised
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.onnx.problems.gather import GatherElements
 from dmlgather.plan import OutOfBounds
@@ -80,7 +80,7 @@ def gather_elements(
         rule.resolve(host_indices(adopted))
     chunks = _index_chunks(source.chunks, adopted, at)
     chunked = adopted.rechunk(chunks) if lazy else da.from_array(adopted, chunks=chunks, asarray=False)
-    return concluded(_graph(source, chunked, rule, partial(run, rule, out_of_bounds)))
+    return result_array(_graph(source, chunked, rule, partial(run, rule, out_of_bounds)))
 
 
 def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[Any, Any], Any]) -> da.Array:
@@ -100,7 +100,7 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
     return da.Array(graph, name, indices.chunks, meta=table._meta)
 
 
-@handed_on
+@synchronised
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
     """Return a chunk of the output, of the array library of the table's chunk.
 

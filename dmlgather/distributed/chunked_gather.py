@@ -37,7 +37,7 @@ from dmlgather.distributed.routing import (
     routing_of,
     row_bytes,
 )
-from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, concluded
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, result_array
 
 Work: TypeAlias = tuple[Any, ...]
 """A function of `tasks`, then those of its arguments that select rows."""
@@ -106,9 +106,9 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
         shared = graph.add("share", (number,), tasks.share, starts, *splits.values())
         outputs = []
         for block, split in splits.items():
-            picks = {chunk: (tasks.pick_wanted, shared, split, chunk) if len(group) > 1 else None for chunk in touched}
-            outputs.append(_BlockTasks(block.grid_index, block.shape, picks, (tasks.place_wanted, split)))
-        graph.add_group(number, {chunk: (tasks.take_wanted, shared, chunk) for chunk in touched}, outputs)
+            picks = {chunk: (tasks.pick_lazy, shared, split, chunk) if len(group) > 1 else None for chunk in touched}
+            outputs.append(_BlockTasks(block.grid_index, block.shape, picks, (tasks.place_lazy, split)))
+        graph.add_group(number, {chunk: (tasks.take_lazy, shared, chunk) for chunk in touched}, outputs)
     return graph.array(indices)
 
 
@@ -231,7 +231,7 @@ def gather(
     options = (at, dialect, out_of_bounds, block_bytes, in_flight_bytes)
     if lazy:
         blocks = index_array.rechunk(_block_chunks(index_array, row, block_bytes))
-        return concluded(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
+        return result_array(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
     routing = routing_of(rule.resolve(index_array), source.chunks[at], row, block_bytes, in_flight_bytes)
     refuse = None
     if limit is not None:
@@ -240,7 +240,7 @@ def gather(
         of_worker.check(limit, routing, source.chunks[at], axis=at, workers=workers)
         of_compute = compute_memory(routing, source.chunks, at, source.dtype, threads=threads, available=None)
         refuse = partial(of_compute.check, limit)
-    return concluded(gather_known(source, rule, routing, tokenize(source.name, index_array, options)), refuse)
+    return result_array(gather_known(source, rule, routing, tokenize(source.name, index_array, options)), refuse)
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:

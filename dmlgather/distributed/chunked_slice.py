@@ -20,7 +20,7 @@ from dmlgather.dialects.windows import Window
 from dmlgather.directml import BufferTensorDesc, DataType, OperatorDesc, Slice1OperatorDesc, lower
 from dmlgather.distributed.chunk_grid import cells
 from dmlgather.distributed.chunk_operators import as_words, check, check_sizes, check_type, compiled, word_of
-from dmlgather.distributed.table_sources import ChunkLoads, as_table, concluded, handed_on, loaded
+from dmlgather.distributed.table_sources import ChunkLoads, as_table, loaded, result_array, synchronised
 from dmlgather.distributed.tasks import empty_like
 from dmlgather.onnx.problems.slice import Slice
 
@@ -95,7 +95,7 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
     """
     array = as_table(table)
     data = TensorType(array.shape, np.dtype(np.uint8))  # the windows do not depend on the type
-    return concluded(sliced(array, Slice(data, **slice_bounds(starts, ends, axes, steps)).windows))
+    return result_array(sliced(array, Slice(data, **slice_bounds(starts, ends, axes, steps)).windows))
 
 
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
@@ -117,7 +117,7 @@ def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
     return da.Array(graph, name, chunks, meta=table._meta)
 
 
-@handed_on
+@synchronised
 def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
     """Return the elements of a chunk inside `windows`, as an array of the chunk's library. `payload`: see `loaded`.
 

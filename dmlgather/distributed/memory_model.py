@@ -202,20 +202,20 @@ def compute_memory(
     trail = prod(max(sizes, default=0) for sizes in chunks[axis + 1 :]) * itemsize
     indices = sum(split.lookup.size for split in routing.splits)
     output = indices * prod(map(sum, off_axis)) * itemsize
-    tasks = last = 0
+    task_bytes = single_block_bytes = 0
     if threads:
         held = max(sum(map(len, group.rows.values())) for group in routing.groups) * row * min(columns, threads)
         take = max((chunks[axis][chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items()), default=0)
-        places = [(len(group.blocks) > 1, block.split) for group in routing.groups for block in group.blocks]
-        place = max(_placing(split, row, trail, picked=picked) for picked, split in places)
-        tasks = held + threads * take * row + min(threads, len(places) * columns) * place
-        last = held + take * row if len(places) * columns == 1 else 0
+        blocks = [(len(group.blocks) > 1, block.split) for group in routing.groups for block in group.blocks]
+        place = max(_place_bytes(split, row, trail, picked=picked) for picked, split in blocks)
+        task_bytes = held + threads * take * row + min(threads, len(blocks) * columns) * place
+        single_block_bytes = held + take * row if len(blocks) * columns == 1 else 0
     memory = ComputeMemory(
         routing_bytes=ROUTING_BYTES * indices,
         graph_bytes=KEPT_BYTES + _tasks(routing) * columns * TASK_BYTES + np.dtype(np.int64).itemsize * indices,
         output_bytes=output,
-        join_bytes=output + last,
-        tasks_bytes=tasks,
+        join_bytes=output + single_block_bytes,
+        tasks_bytes=task_bytes,
         available_bytes=None,
     )
     short = available is not None and available < memory.total_bytes
@@ -230,7 +230,7 @@ def _tasks(routing: Routing) -> int:
     )
 
 
-def _placing(split: Split, row: int, trail: int, *, picked: bool) -> int:
+def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
     """Return the memory in bytes of a thread that places a block, without the output.
 
     It holds the rows of the block if they were `picked`; then the concatenated rows, or the rows that one piece scatters; and

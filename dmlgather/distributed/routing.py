@@ -47,8 +47,8 @@ def even(size: int, largest: int) -> tuple[int, ...]:
     All but the last, which may be smaller, have one size, because zarr needs that. An axis of size 0 is one chunk of size 0.
     """
     count = max(-(-size // largest), 1)
-    each = -(-size // count)
-    return (each,) * (count - 1) + (size - (count - 1) * each,)
+    chunk = -(-size // count)
+    return (chunk,) * (count - 1) + (size - (count - 1) * chunk,)
 
 
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:

@@ -25,7 +25,7 @@ from dmlgather.distributed.chunked_elements import gather_elements
 from dmlgather.distributed.chunked_gather import gather
 from dmlgather.distributed.chunked_slice import sliced, windows_of
 from dmlgather.distributed.routing import host_indices
-from dmlgather.distributed.table_sources import as_table, concluded
+from dmlgather.distributed.table_sources import as_table, result_array
 
 OF_ONE_DEVICE = frozenset({"DML108"})
 """Codes of limits of one device. They apply to the descriptors of chunks, not to the descriptor of the whole table."""
@@ -63,7 +63,7 @@ def run(
     if isinstance(desc, SliceOperatorDesc | Slice1OperatorDesc):
         if indices is not None:
             raise TypeError(f"{desc.operator.name} takes no indices, got {type(indices).__name__}: leave them out")
-        return concluded(sliced(source, windows_of(desc)))
+        return result_array(sliced(source, windows_of(desc)))
     if indices is None:
         raise TypeError(f"{desc.operator.name} takes indices of shape {desc.tensor('indices_tensor').sizes}, got none")
     index_array = indices if isinstance(indices, da.Array) else host_indices(indices)
@@ -122,4 +122,4 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
 def _right_aligned(result: da.Array, rank: int) -> da.Array:
     """Return `result` with leading dimensions of size 1 dropped or prepended, like DirectML's output sizes."""
     surplus = result.ndim - rank
-    return concluded(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result
+    return result_array(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result

@@ -64,7 +64,7 @@ def loaded(payload: Any) -> Any:
     return chunk
 
 
-def handed_on(task: Callable[P, T]) -> Callable[P, T]:
+def synchronised(task: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function of a task: wait for the GPU before it returns.
 
     Dask passes the result to threads with other streams, and may free the arguments, whose memory is then written again.
@@ -80,7 +80,7 @@ def handed_on(task: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
+class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
     """A dask array whose `compute` waits for the GPU before and after it concatenates the chunks. Dask's own does not wait."""
 
     refuse: Callable[[], None] | None = None
@@ -96,19 +96,19 @@ class _Concluded(da.Array):  # type: ignore[misc] # dask's classes are Any to my
         return _persisted, (rebuild, *arguments)
 
 
-@handed_on
+@synchronised
 def _concatenate(chunks: Any, concatenate: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     give_memory_back()  # returns memory that the tasks have freed, because the result exists twice now
     return concatenate(chunks, *arguments)
 
 
 def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **named: Any) -> da.Array:
-    return concluded(rebuild(graph, *arguments, **named))
+    return result_array(rebuild(graph, *arguments, **named))
 
 
-def concluded(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """Return `array`, whose tasks are `handed_on`, as a result for the caller. `refuse`: called before `compute`."""
-    result = _Concluded(array.dask, array.name, array.chunks, meta=array._meta)
+def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
+    """Return `array`, whose tasks are `synchronised`, as a result for the caller. `refuse`: called before `compute`."""
+    result = _ResultArray(array.dask, array.name, array.chunks, meta=array._meta)
     result.refuse = refuse
     return result
 
@@ -237,8 +237,8 @@ def _remedy(table: Any) -> str:
 
 
 def _is_zarr(table: Any, name: str) -> bool:
-    kind = type(table)
-    return kind.__module__.partition(".")[0] == "zarr" and kind.__name__ == name
+    cls = type(table)
+    return cls.__module__.partition(".")[0] == "zarr" and cls.__name__ == name
 
 
 def _name_of(value: Any) -> str:
@@ -259,9 +259,9 @@ def _opened(path: str) -> Any:
     try:
         opened = zarr.open(path, mode="r")
     except (FileNotFoundError, ValueError, OSError) as error:
-        kind = ValueError if "://" in path or Path(path).exists() else FileNotFoundError
+        error_type = ValueError if "://" in path or Path(path).exists() else FileNotFoundError
         message = f"table: {path} is neither a .npy file nor a zarr store: name one, or pass an array; zarr says: {error}"
-        raise kind(message) from None
+        raise error_type(message) from None
     if _is_zarr(opened, "Group"):
         raise ValueError(f"table: {path} holds a zarr group: {_remedy(opened)} (the path of the store, then /, then the name)")
     return opened
@@ -337,8 +337,8 @@ def _from_npy(path: Path) -> da.Array:
     try:
         shape, fortran_order, dtype, offset = _header(path)
     except FileError as error:
-        kind = ValueError if path.exists() else FileNotFoundError
-        raise kind(f"table: {path} {error}") from None
+        error_type = ValueError if path.exists() else FileNotFoundError
+        raise error_type(f"table: {path} {error}") from None
     order = "F" if fortran_order and len(shape) > 1 else "C"
     chunks = _pieces(shape, dtype, order)
     stamp = _stamp(path)
@@ -367,8 +367,8 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
     if 0 in shape:
         return tuple((size,) for size in shape)
     slowest = 0 if order == "C" else len(shape) - 1
-    wanted = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
-    return normalize_chunks(wanted, shape, dtype=dtype)  # type: ignore[no-any-return]
+    spec = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
+    return normalize_chunks(spec, shape, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

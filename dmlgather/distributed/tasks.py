@@ -26,7 +26,7 @@ from dmlgather.distributed.axis_rules import AxisRule
 from dmlgather.distributed.chunk_grid import Rows, Split, split, union
 from dmlgather.distributed.chunk_operators import take
 from dmlgather.distributed.routing import WIDE, host_indices
-from dmlgather.distributed.table_sources import handed_on, loaded
+from dmlgather.distributed.table_sources import loaded, synchronised
 
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:
@@ -39,24 +39,24 @@ def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
     return union([block.rows for block in splits], starts)
 
 
-@handed_on
+@synchronised
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:
     """Return rows of a chunk, shape [lead…, rows, trail…]. `payload`: see `loaded`."""
     return take(loaded(payload), axis, rows.astype(np.int64), dtype=dtype)
 
 
-def take_wanted(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk: int) -> Any:
+def take_lazy(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk: int) -> Any:
     """Return the rows that a group reads of a chunk; None, without loading the chunk, if the group reads none."""
     return take_rows(payload, axis, dtype, shared[chunk]) if chunk in shared else None
 
 
-@handed_on
-def pick_rows(taken: Any, axis: int, places: NDArray[Any]) -> Any:
-    """Return the rows of one block. `taken`: the rows of its group in a chunk; `places`: indices into them."""
-    return take(taken, axis, places.astype(np.int64))
+@synchronised
+def pick_rows(taken: Any, axis: int, positions: NDArray[Any]) -> Any:
+    """Return the rows of one block. `taken`: the rows of its group in a chunk; `positions`: indices into them."""
+    return take(taken, axis, positions.astype(np.int64))
 
 
-def pick_wanted(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
+def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
     """Return the rows of one block; None if the block reads none of the chunk. `shared`: the rows of its group."""
     if chunk not in block.rows:
         return None
@@ -81,12 +81,12 @@ class OutputChunk:
         return self.axis, self.shape, type(self.like).__name__, str(getattr(self.like, "dtype", "")), self.fill
 
 
-def place_wanted(output: OutputChunk, block: Split, *pieces: Any) -> Any:
+def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
     """Return `place_rows` of the pieces that are not None. A piece is None if the block reads no row of its chunk."""
     return place_rows(output, block.lookup, *(piece for piece in pieces if piece is not None))
 
 
-@handed_on
+@synchronised
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
     """Return a chunk of the output, made of the rows of its block.
 

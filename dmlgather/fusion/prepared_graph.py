@@ -108,7 +108,7 @@ class Launcher:
         self._problem = problem
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
-    def writing(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
+    def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
         """Return a function that runs the problem on arrays with these signatures in the device's memory, inputs first.
 
         Return None if `launch` must copy the arrays or raise an error.
@@ -121,9 +121,9 @@ class Launcher:
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
         """Write the result into `out`. All arrays are in the device's memory. Raise IndexError for a bad index under RAISE."""
         memory = device.memory
-        writing = self.writing(device, *(signature_on(memory, array) for array in (*inputs, out)))
-        if writing is not None:
-            writing(inputs, out)
+        writer = self.writer(device, *(signature_on(memory, array) for array in (*inputs, out)))
+        if writer is not None:
+            writer(inputs, out)
             return
         # The problem has no plan for these strides: run it on packed copies.
         *packed, result = (arrays.allocate(memory, array.shape, array.dtype) for array in (*inputs, out))
@@ -284,8 +284,8 @@ class PreparedGraph:
         """Return an action that launches a step. Prepare its call now if all signatures are known."""
         launcher = self._parts.launchers[step.name]
         known = [signature for signature in inputs if signature is not None]
-        writing = launcher.writing(self.device, *known, output) if len(known) == len(inputs) else None
-        write = partial(launcher.launch, self.device) if writing is None else writing
+        writer = launcher.writer(self.device, *known, output) if len(known) == len(inputs) else None
+        write = partial(launcher.launch, self.device) if writer is None else writer
         (name,), names = step.outputs, step.inputs
 
         def action(call: GraphCall, values: dict[str, Any]) -> None:
