@@ -65,7 +65,7 @@ class CellStyle:
 
 
 class Grid:
-    """The grid of a cutout, laid out. Its cells begin at y = 0; the column numbers are above.
+    """The grid of a cutout, with its layout. Cells begin at y = 0, below the column numbers.
 
     `lanes`: number of lines below each row of cells. `left`, `edge`, `bottom`: bounds of the cells, with padding and lanes.
     `right`: bound with the row labels.

@@ -143,7 +143,7 @@ def _from_the_end(wrap: int, used: set[int]) -> int:
 
 
 def _out_of_range(lookup: Lookup, index_type: IndexType) -> int | None:
-    """Return an index above the range, or below it if the type has no larger value; None if it has neither."""
+    """Return an index above the range, or below it if the type has no larger value; None if the type has neither."""
     if lookup.limit + 1 <= _largest(index_type):
         return lookup.limit + 1
     return -lookup.wrap - 2 if index_type.signed and lookup.wrap + 2 <= _largest(index_type) else None

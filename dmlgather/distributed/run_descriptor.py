@@ -42,7 +42,7 @@ def run(
     """Return the result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
     `desc`: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, valid at `level`; but its tensors may have more than 2^32 - 1 elements.
-    Its data types must be those of the arrays, its sizes too, where leading 1s may be left out. Its strides are ignored.
+    Its data types and sizes must be those of the arrays, which may lack leading dimensions of size 1. Its strides are ignored.
     `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices.
     `out_of_bounds`: "clamp", "raise", "promise" or Fill(value); None for DirectML's clamping.

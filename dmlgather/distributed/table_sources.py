@@ -65,7 +65,7 @@ def loaded(payload: Any) -> Any:
 
 
 def synchronised(task: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function of a task: wait for the GPU before it returns.
+    """Return a function that runs `task` and waits for the GPU before it returns.
 
     Dask passes the result to threads with other streams, and may free the arguments, whose memory is then written again.
     """

@@ -1,4 +1,4 @@
-"""The fusing pass: wherever one plan can express both, a step reads the sources of the step that makes its input."""
+"""The fusing pass: a step reads the inputs of the step before it, wherever one plan can express both steps."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_str
 from dmlgather.plan.compose import compose, compose_indices
 from dmlgather.plan.walk import CompositionError
 from dmlgather.wording import shortened
+
+if TYPE_CHECKING:
+    from dmlgather.directml import OperatorDesc
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,10 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a plan whose lookups read the base of the index tensor `name`, or `name` itself with the reason why.
+        """Return `plan`, which looks up the index tensor `name`, as a derivation that looks up the base of `name`.
 
-        `plan`: looks up `name`. The `data` of the derivation is empty. If all values of an unsigned index type are in range, the
-        policy becomes CLAMP.
+        If that is impossible, return a derivation that looks up `name`, and the error. `data` of both is empty. If all values of
+        an unsigned index type are in range, the policy becomes CLAMP.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -98,15 +101,12 @@ def all_in_range(plan: IndexPlan, largest: int) -> bool:
     return all(largest < lookup.limit for lookup in plan.lookups)
 
 
-if TYPE_CHECKING:
-    from dmlgather.directml import OperatorDesc
-
 Parts = tuple[str, ...]
 """The names of index tensors, in the order of their concatenation."""
 
 
 class JoinedIndices:
-    """Builder of concatenated index tensors. A plan that composes two gathers needs one, because it has one index tensor."""
+    """Builder of concatenated index tensors. A plan has one index tensor, so a plan composed of two gathers needs them."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
         """`types`, `constants`, `steps`: of the graph. New values are added to `types` and `constants`."""
@@ -296,9 +296,10 @@ def fuse(
     - the path of a DxDispatch model or of a descriptor (.json), or of independent descriptors, one per line (.jsonl, .ndjson);
     - an `IndexGraph`.
 
-    `keep`: name or names of further values to return. Dead steps are removed, unless they can raise (`IndexGraph.needed`).
-    Results of constants are computed now.
-    `join`: if True, two index tensors may be concatenated at run time if this moves fewer bytes; it adds steps.
+    `keep`: name or names of values that `Fused.run` returns besides the outputs.
+    `join`: if True, index tensors may be concatenated at run time, which adds steps, if this moves fewer bytes.
+
+    Dead steps are removed, unless they can raise (`IndexGraph.needed`). Results of constants are computed now.
 
     Raise TypeError for another `what`, and for a `keep` that is no name; FileError for a file that cannot be used;
     DescriptorError for a descriptor that is not valid at feature level 6_4; ValueError for an unknown name, and for steps that do
