@@ -195,7 +195,7 @@ def _column(number: int) -> str:
 def _positions(
     shown: Sequence[int], total: int, size: Callable[[int], float], start: float, block: Callable[[int], int] = lambda _: 0
 ) -> tuple[dict[int, float], float]:
-    """Return the position of each shown row or column, and the end of the last, in the direction x or y."""
+    """Return the position (x or y) of each shown row or column, and the end of the last one."""
     positions: dict[int, float] = {}
     end, before = start, -1
     for number in shown:

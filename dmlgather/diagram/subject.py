@@ -1,4 +1,4 @@
-"""The subject of a diagram: tensors, a plan, and index values, also the initial values of a DxDispatch model."""
+"""The subject of a diagram: tensors, a plan and index values, for example the initial values of a DxDispatch model."""
 
 from __future__ import annotations
 

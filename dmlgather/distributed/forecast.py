@@ -302,9 +302,9 @@ def plan_gather(
     worker with a thread per CPU. `memory_limit`: of one worker, in bytes or as a text such as "2GB".
 
     Raise MemoryLimitError if a worker needs more than `memory_limit`; IndexError for an index out of bounds under "raise";
-    ValueError for sizes, an axis, a dialect or a policy that do not exist, and for indices in a dask array; TypeError if `table`
-    is no table, for a `dtype` that is not the table's, and for types that the dialect lacks. If DirectML cannot describe a
-    chunk, the forecast has the findings, and its `ok` is False.
+    ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or policy, and indices in a dask array;
+    TypeError if `table` is no table, for a `dtype` that is not the table's, and for types that the dialect lacks. If DirectML
+    cannot describe a chunk, the forecast has the findings, and its `ok` is False.
 
     >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5], threads=1)
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker

@@ -81,7 +81,10 @@ def synchronised(task: Callable[P, T]) -> Callable[P, T]:
 
 
 class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
-    """A dask array whose `compute` waits for the GPU before and after it concatenates the chunks. Dask's own does not wait."""
+    """A dask array whose `compute` waits for the GPU after it has concatenated the chunks.
+
+    Dask concatenates on the current stream of any of its threads, and does not wait.
+    """
 
     refuse: Callable[[], None] | None = None
     """Function that raises MemoryLimitError before `compute`, if this process needs more memory than its limit."""

@@ -102,7 +102,7 @@ class GraphRunner:
         """Return the graph's outputs, in order, as new arrays or in the arrays of `out`.
 
         `inputs`: an array for each input. `out`: empty, or an array or None for each output.
-        `named`: True if messages name values like the graph, False if they name them by labels.
+        `named`: True if messages use the names of values in the graph, False if they use labels.
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
@@ -264,7 +264,7 @@ class Fused:
 
     @cached_property
     def bytes_saved(self) -> int:
-        """Bytes that one run reads and writes less than the steps one by one."""
+        """Bytes that the unfused steps read and write, minus `bytes_moved`."""
         return _bytes(self.source) - self.bytes_moved
 
     def __call__(self, *arrays: Any, out: Any = None, device: str | None = None, stream: Any = None) -> Any:

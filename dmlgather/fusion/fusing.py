@@ -448,7 +448,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}; a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return code and reason why a value must exist in memory even if `reader` is fused; None if it need not exist."""
+        """Return code and reason why a value must exist in memory, even if `reader` is fused; None if there is no reason."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
