@@ -113,10 +113,10 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes of one grid. A lane is a horizontal line below a row, for a group of cells that is not at the row's end.
+    """The lanes of one grid. A lane is a horizontal line below a row of cells.
 
-    So lines between input and output never cross cells. `levels`: for each group, the number of its lane below the row; 0 is
-    the highest.
+    It leads from a group of cells inside the row to the end of the row, so that no line crosses a cell.
+    `levels`: for each group, the number of its lane below the row; 0 is the highest.
     """
 
     levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
@@ -148,9 +148,10 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
     leaving, arriving = departures(scene).levels, arrivals(scene).levels
     for join in scene.joins:
         colour = hue(join.colour)
-        before = _strokes(data, join.sources, leaving.get(join.sources), data.edge)
-        after = _strokes(output, join.targets, arriving.get(join.targets), output.left)
-        start, end = _outer(before, data, join.sources[-1], right=True), _outer(after, output, join.targets[0], right=False)
+        from_cells = _strokes(data, join.sources, leaving.get(join.sources), data.edge)
+        to_cells = _strokes(output, join.targets, arriving.get(join.targets), output.left)
+        start = _curve_end(from_cells, data, join.sources[-1], right=True)
+        end = _curve_end(to_cells, output, join.targets[0], right=False)
         facts = {
             "join": join.outcome.value,
             "from": at(scene.data.coordinates(*join.source)),
@@ -158,10 +159,10 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
             "cells": str(join.length),
             "step": str(join.step),
         }
-        yield path([*before, *after], (start, end), colour=colour, dashes=DASHES.get(join.outcome, ()), data=facts)
-        yield from (dot(*point, colour) for point in ([stroke[0] for stroke in before] or [start]))
-        yield from (tip(*stroke[0], colour, up=True) for stroke in after)
-        if not after:
+        yield path([*from_cells, *to_cells], (start, end), colour=colour, dashes=DASHES.get(join.outcome, ()), data=facts)
+        yield from (dot(*point, colour) for point in ([stroke[0] for stroke in from_cells] or [start]))
+        yield from (tip(*stroke[0], colour, up=True) for stroke in to_cells)
+        if not to_cells:
             yield tip(*end, colour, up=False)
 
 
@@ -179,7 +180,7 @@ def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) 
     return strokes
 
 
-def _outer(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
+def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
     """Return the point where the curve meets the grid: the end of the lane, or the side of the cell."""
     lane_ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
     if lane_ends:
