@@ -81,7 +81,7 @@ class PreparedGraphs:
 
 
 class GraphRunner:
-    """Executor of one graph, with a fast path for NumPy, PyTorch and CuPy arrays whose signatures have been seen before."""
+    """Executor of one graph, with a fast path for NumPy and CuPy arrays and for tensors in host memory."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
