@@ -28,7 +28,7 @@ SQUARE_UNITS = 4
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Elements of fewer bytes have stretch kernels. For wider elements, requests use nine tenths of their sectors anyway."""
+"""Elements of fewer bytes than this have stretch kernels. For wider ones, requests use nine tenths of their sectors anyway."""
 TOLD_LOOKUPS = 3
 """Gathers with this many lookups or more read the policy from their arguments: TOLD in `copy.cuh`."""
 
