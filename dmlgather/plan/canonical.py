@@ -21,8 +21,8 @@ WIDEST = 16
 def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """Return the canonical form of `plan`, with elements of at most `widest` bytes.
 
-    `widest`: 16, or less where pointers are less aligned. The result writes the same bits as `plan` and, under RAISE, reports
-    the same bad index. ValueError if the elements are wider than `widest` and the fill value cannot be split.
+    `widest`: 16, or less if pointers are less aligned. The result writes the same bits as `plan` and, under RAISE, reports the
+    same bad index. ValueError if the elements are wider than `widest` and the fill value cannot be split.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
     >>> print(dg.canonicalise(rows))

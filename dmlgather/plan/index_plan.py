@@ -206,7 +206,7 @@ class IndexPlan:
     @staticmethod
     def _check_reach(what: str, span: tuple[int, int] | None, extent: int) -> None:
         if span is not None and (span[0] < 0 or span[1] >= extent):
-            raise ValueError(f"the plan addresses {what} elements {span[0]} … {span[1]}, the {what} has 0 … {extent - 1}")
+            raise ValueError(f"the plan reaches {what} elements {span[0]} … {span[1]}, the {what} has 0 … {extent - 1}")
 
     def __str__(self) -> str:
         policy = f", {self.out_of_bounds.name}" if self.lookups else ""

@@ -29,12 +29,12 @@ def with_lookup(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"in_extent": 19}, r"addresses input elements 0 … 19, the input has 0 … 18"),
-        ({"out_extent": 11}, r"addresses output elements 0 … 11, the output has 0 … 10"),
-        ({"index_extent": 2}, r"addresses index tensor elements 0 … 2, the index tensor has 0 … 1"),
-        ({"in_offset": -1}, r"addresses input elements -1"),
-        (with_lookup(limit=6), r"addresses input elements 0 … 23"),
-        (with_lookup(in_stride=-4), r"addresses input elements -16"),
+        ({"in_extent": 19}, r"reaches input elements 0 … 19, the input has 0 … 18"),
+        ({"out_extent": 11}, r"reaches output elements 0 … 11, the output has 0 … 10"),
+        ({"index_extent": 2}, r"reaches index tensor elements 0 … 2, the index tensor has 0 … 1"),
+        ({"in_offset": -1}, r"reaches input elements -1"),
+        (with_lookup(limit=6), r"reaches input elements 0 … 23"),
+        (with_lookup(in_stride=-4), r"reaches input elements -16"),
         (with_lookup(index_strides=(1,)), r"index_strides has 1 entries, shape 2"),
         (with_lookup(limit=-1), r"limit -1"),
         ({"index_type": IndexType.UINT64}, r"wrap is 5 for the unsigned type UINT64"),
