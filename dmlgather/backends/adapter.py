@@ -195,14 +195,14 @@ class CupyArrays(Adapter):
         ndarray, current_device = self._functions
         number = like.data.device_id
         if current_device() == number:
-            return ndarray(sizes, like.dtype)  # does the same as cupy.empty, in less time
+            return ndarray(sizes, like.dtype)  # like cupy.empty, but faster
         return new_view(Device("cuda", number), sizes, like.dtype)
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:  # noqa: ARG002 - all are this
         run_at, shape, looks_up, number = call.run_at, call.shape, call.looks_up, call.device.index
         ndarray, current_device = self._functions
 
-        # One Python frame, because each costs as much as reading an array.
+        # One Python frame: each further one costs as much as reading an array.
         def repeat(arrays: Sequence[Any]) -> Any:
             first, out = arrays[0], arrays[-1]
             if out is None:
@@ -213,7 +213,7 @@ class CupyArrays(Adapter):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        # One Python frame, because each costs as much as reading an array.
+        # One Python frame: each further one costs as much as reading an array.
         kind, launch = self._functions[0], call.run_at
         expected = tuple(item for array in arrays for item in self.signature(array) or ())
 
@@ -359,7 +359,7 @@ def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
     import cupy
 
     with device.current():
-        return cupy.ndarray(tuple(sizes), dtype)  # does the same as cupy.empty, in less time
+        return cupy.ndarray(tuple(sizes), dtype)  # like cupy.empty, but faster
 
 
 def no_type(dtype: Any, error: Exception) -> TypeError:

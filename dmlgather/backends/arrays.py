@@ -112,7 +112,7 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 def move(array: Any, source: Device, target: Device) -> Any:
     """Return `array` if `source` is `target`, else a copy on `target`.
 
-    The copy is ordered with the devices' current streams. A copy from the host has read all of `array` on return. Raise
+    The copy is ordered with the devices' current streams. When a copy from the host returns, it has read all of `array`. Raise
     TypeError for a data type that CuPy does not have.
     """
     if source == target:

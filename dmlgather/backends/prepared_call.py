@@ -70,8 +70,8 @@ class PreparedCall(ABC):
     """Function that runs on the addresses of data, indices (0 without lookups) and output, and returns True.
 
     On a GPU, it takes the stream's address (None: CuPy's current stream), and under RAISE it waits. It returns False if `run`
-    must run the call or raise its error: if the backend takes no addresses, if `out` may overlap an input, and for a bad index
-    under RAISE. It is one Python frame, because each frame costs time.
+    must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap an input,
+    and, under RAISE, a bad index. It is one Python frame, because each frame costs time.
     """
 
     @abstractmethod

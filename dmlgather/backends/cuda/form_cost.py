@@ -98,8 +98,8 @@ def _alike(form: LaunchForm) -> bool:
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
     """Return a lower bound of the units of memory that `among` adjacent threads read in each step of `walk`.
 
-    Threads along the first dimensions read different units as long as the steps along these and along the walk keep all
-    addresses at least `unit` bytes apart.
+    Threads along the first dimensions read different units as long as all addresses, along these dimensions and the walk, are
+    at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:

@@ -169,7 +169,7 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form for blocks of teams. A team has a row at a time, and the positions of its columns in registers."""
+    """Yield the form for blocks of teams. A team moves one row at a time, and keeps the positions of its columns in registers."""
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
@@ -189,9 +189,9 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 
 
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield forms for the kernels for long rows. A block has a multiprocessor to itself, a row at a time, and the positions of
-    its columns in shared memory. There are at most as many blocks as multiprocessors, so that few blocks resolve indices.
-    Yield nothing if a block of teams can stage a row once for all columns.
+    """Yield forms for the kernels for long rows. A block runs alone on a multiprocessor, moves one row at a time, and keeps the
+    positions of its columns in shared memory. There are at most as many blocks as multiprocessors, so that few blocks resolve
+    indices. Yield nothing if a block of teams can stage a row once for all columns.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4

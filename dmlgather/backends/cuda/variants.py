@@ -53,7 +53,7 @@ class KernelKind(enum.Enum):
     STAGED = "staged"
     """One lookup along the innermost output dimension, with the same indices for every row: whole rows in shared memory."""
     LONG = "long"
-    """Staged, for long rows: a block of 1024 threads has one row at a time, and all columns' positions in shared memory."""
+    """Staged, for long rows: a block of 1024 threads moves one row at a time; columns' positions are in shared memory."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
