@@ -56,7 +56,7 @@ class Device:
 CPU = Device("cpu")
 
 LEGACY, PER_THREAD = 1, 2
-"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread, which is another stream in each thread."""
+"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread, which names one stream per thread."""
 
 
 def processor() -> str:
