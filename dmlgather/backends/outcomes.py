@@ -51,8 +51,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset (elements of the index buffer) of a bad index; None if there is none. A GPU is waited for.
-        """
+        """Return the smallest offset (elements of the index buffer) of a bad index, or None. A GPU is waited for."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
