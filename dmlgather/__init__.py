@@ -104,7 +104,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(__all__, "directml"),  # all but those below
+        **dict.fromkeys(__all__, "directml"),  # all names that have no entry of their own
         "Agreement": "differential.agreement",
         "BoundOperator": "calls.operator",
         "Comparison": "comparing.comparison",

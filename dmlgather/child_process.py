@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 
 WAIT = 4
-"""Wall-clock limit of a child process, as a multiple of its limit of processor time; other programs need the CPUs, too."""
+"""Wall-clock limit of a child process, as a multiple of its CPU-time limit: the child also waits while other programs run."""
 
 TIMER_SIGNAL = getattr(signal, "SIGPROF", 0)
 """The signal that ends a process which exceeds its processor time; 0 if the system has none."""

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.host import available_memory
 
 BYTES_PER_CHARACTER = 16
-"""Bytes of memory for each byte of a JSON file that is read: for the text, its values and their positions."""
+"""Reading a JSON file takes this many bytes of memory per byte of the file: its text, its values and their positions."""
 
 STDIN = "<stdin>"
 """The name that reports give to standard input."""
@@ -65,7 +65,7 @@ class EncodingError(FileError):
 
 
 def shipped(name: str) -> Path:
-    """Return the path of a file or folder that the wheel holds inside the package, and a checkout beside the package.
+    """Return the path of a file or folder of dmlgather: inside the package (wheel) or beside it (checkout).
 
     FileNotFoundError if neither path exists.
     """
@@ -109,7 +109,7 @@ def described() -> Iterator[None]:
     except OSError as error:
         raise FileError(f"cannot be used: {error.strerror or error}") from None
     except ValueError as error:  # a path with a null character
-        raise FileError(f"is no possible path: {error}") from None
+        raise FileError(f"is not a valid path: {error}") from None
 
 
 def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
@@ -117,7 +117,7 @@ def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
     try:
         resolved = Path(os.path.realpath(path))
         return not any(resolved.is_relative_to(os.path.realpath(folder)) for folder in folders)
-    except (OSError, ValueError):  # no possible path: reading it raises a better error
+    except (OSError, ValueError):  # not a valid path: reading it raises a better error
         return False
 
 
@@ -128,7 +128,7 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
     """
     with described():
         size = check_regular(path)
-        free = available_memory() if size > SURELY_FITS else None  # asking takes longer than reading a small file
+        free = available_memory() if size > SURELY_FITS else None  # a small file is read sooner than asked for
         if free is not None and size * BYTES_PER_CHARACTER > free:
             raise FileError(f"holds {size} bytes of text, too many to read with {free} bytes of memory free: {remedy}")
         raw = _content(path, size)
@@ -167,7 +167,7 @@ def decoded(raw: bytes) -> str:
 
 
 def _content(path: Path, size: int) -> bytes:
-    """Return the content of a regular file of about `size` bytes, with few system calls: they dominate for small files."""
+    """Return the content of a regular file of about `size` bytes. Few system calls are made: they dominate for small files."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         raw = os.read(file, size + 1)
@@ -197,7 +197,7 @@ def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
         inode = _inode(resolved)
         other = missing.setdefault(resolved, target) if inode is None else existing.setdefault(inode, target)
         if other is not target:
-            raise FileError(f"{other} and {target} are one file, and two outputs would be written to it: choose another name")
+            raise FileError(f"{other} and {target} are the same file, which two outputs would be written to: choose another name")
     for source in made_from if existing else ():
         inode = _inode(source)
         if inode in existing:
@@ -245,7 +245,7 @@ def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing_inside(folder: Path, name: str, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """Open a file called `name` inside `folder`, like `writing`. FileError also if `check_place_inside` raises it."""
+    """Open a file called `name` inside `folder`, like `writing`. It also raises the errors of `check_place_inside`."""
     check_place_inside(folder, name)
     with writing(folder / name, made_from) as file:
         yield file
@@ -270,10 +270,10 @@ def check_place_inside(folder: Path, name: str) -> None:
 
 @contextmanager
 def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
-    """Create a temporary folder whose files move to `folder` when the block ends without an exception; .json files move last.
+    """Create a temporary folder; its files move to `folder` when the block ends without an exception.
 
-    They replace files there: either all files are moved, or none. A subfolder moves as a whole and replaces nothing. FileError,
-    with the path, if a file cannot be moved or would replace one of `made_from`.
+    A moved file replaces a file of the same name. All files are moved, or none; .json files move last. A subfolder moves as a
+    whole and replaces nothing. FileError, with the path, if a file cannot be moved or would replace one of `made_from`.
     """
     import shutil
     import tempfile
@@ -327,7 +327,7 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the permissions of a file that may be replaced; None if there is none. FileError unless it is a regular file."""
+    """Return the permissions of the file to replace; None if it does not exist. FileError unless it is a regular file."""
     if not path.exists():
         return None
     check_regular(path)

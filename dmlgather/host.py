@@ -22,7 +22,7 @@ class SettingError(ValueError):
 
 
 def threads() -> int:
-    """Return the largest number of threads to use: that of the CPUs, or DMLGATHER_NUM_THREADS if it is smaller.
+    """Return the largest number of threads to use: DMLGATHER_NUM_THREADS, but at most the number of CPUs.
 
     SettingError if DMLGATHER_NUM_THREADS is not a positive integer.
     """
@@ -72,7 +72,7 @@ def _free_memory(root: Path) -> int | None:
 
 
 class _CgroupFiles(NamedTuple):
-    """The folder of a version of control groups and the names of its files.
+    """The folder and the file names of one version of Linux control groups.
 
     `inactive`: the entry of memory.stat for cached files that the kernel can drop.
     """
@@ -87,7 +87,7 @@ _CGROUP_FILES = {
     "": _CgroupFiles("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": _CgroupFiles("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""By the controller's name in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
+"""Files by the controller's name in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
 
 
 def _cgroup_free_bytes(root: Path) -> Iterator[int]:
@@ -107,7 +107,7 @@ def _cgroup_free_bytes(root: Path) -> Iterator[int]:
 
 
 def give_memory_back() -> None:
-    """Return freed memory to the operating system: glibc keeps what threads have freed."""
+    """Return freed memory to the operating system: glibc keeps memory that threads have freed."""
     import ctypes
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -1,4 +1,4 @@
-"""The files that an input consists of: the named file, and the files of its weights and initial values."""
+"""The files of an input: the named file, and the files of its weights and initial values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parts(path: Path) -> tuple[Path, ...]:
     """Return the files that an input refers to; none if it cannot be read."""
     try:
         return tuple(_PARTS.get(path.suffix.lower(), _initial_values)(path))
-    except (FileError, OSError, ValueError, RecursionError):  # the command reports it when it reads the input
+    except (FileError, OSError, ValueError, RecursionError):  # the command reports the error when it reads the input
         return ()
 
 
@@ -65,4 +65,4 @@ _PARTS: Mapping[str, Callable[[Path], Iterator[Path]]] = {
     ".onnx": _external_data,
     **dict.fromkeys(STREAMS, lambda _: iter(())),
 }
-"""The reader of each suffix. Files with any other suffix are JSON."""
+"""Functions that list the files of an input, by the input's suffix. Files with any other suffix are JSON."""

@@ -1,4 +1,4 @@
-"""Limits of processor time and memory for work on one file, so that a single file cannot block the report on the others."""
+"""Limits of CPU time and memory for work on one file, so that a single file cannot block the report on the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dmlgather.host import available_memory
 MEGABYTE = 1_000_000
 
 SECONDS = 5.0
-"""Seconds of processor time for each megabyte of a file; a smaller file counts as one megabyte."""
+"""Seconds of CPU time for each megabyte of a file; a smaller file counts as one megabyte."""
 
 MEMORY = 350 * MEGABYTE
 """Bytes of additional memory for each megabyte of a file; a smaller file counts as one megabyte."""
@@ -39,8 +39,8 @@ class LimitError(BaseException):
 class Limits(NamedTuple):
     """Limits of work on files. A limit that is None follows from the size of the files.
 
-    `seconds`: of processor time. `memory`: bytes in addition to those of the process at the start. `least`: megabytes that a
-    smaller file counts as.
+    `seconds`: of CPU time. `memory`: bytes in addition to those of the process at the start. `least`: a file smaller than this
+    many megabytes has the limits of this size.
     """
 
     seconds: float | None = None
@@ -51,8 +51,9 @@ class Limits(NamedTuple):
     def over(self, *paths: Path) -> Iterator[None]:
         """Raise LimitError in this context when the work exceeds the limits for these files.
 
-        A folder counts with the files in it and in its subfolders. Windows has no limits, macOS only that of time, and threads
-        other than the main one have none. Child processes have limits of their own, and their time does not count.
+        The size of a folder is that of all its files, also those in subfolders. There are no limits on Windows, nor in threads
+        other than the main one; on macOS, only time is limited. Child processes have limits of their own, and their time does
+        not count.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -60,7 +61,7 @@ class Limits(NamedTuple):
         megabytes = max(sum(map(_size, paths)) / MEGABYTE, self.least)
         seconds = SECONDS * megabytes if self.seconds is None else self.seconds
         memory = int(MEMORY * megabytes) if self.memory is None else self.memory
-        free = available_memory() if memory > MEMORY else None  # asking takes longer than checking a small file
+        free = available_memory() if memory > MEMORY else None  # checking a small file is faster than asking
         with _within_memory(memory if free is None else min(memory, free)), _within_time(seconds):
             yield
 
@@ -94,7 +95,7 @@ def _within_memory(memory: int) -> Iterator[None]:
         with _data_limited(memory):
             yield
     except MemoryError as error:
-        if type(error).__module__.startswith("dmlgather."):  # its message says more
+        if type(error).__module__.startswith("dmlgather."):  # its message is more precise
             raise
         if sys.platform != "linux":
             raise LimitError("takes more memory than is free: split the file") from None
@@ -106,7 +107,7 @@ def _within_memory(memory: int) -> Iterator[None]:
 
 @contextmanager
 def _data_limited(memory: int) -> Iterator[None]:
-    """Limit this process on Linux to `memory` bytes of data more than now."""
+    """On Linux, let this process allocate at most `memory` more bytes."""
     if sys.platform != "linux":
         yield
         return

@@ -86,13 +86,13 @@ FORMATS = (
         "make an ONNX model of it: python -m tf2onnx.convert --graphdef {0} --output MODEL.onnx --inputs … --outputs …",
     ),
 )
-"""All formats. A file has the first whose test passes."""
+"""All formats, in the order in which they are tried."""
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return what a file is and what to do with it, for a message.
+    """Return the text of a message: the format of a file, and what to do with the file.
 
-    None if no format matches, if the file cannot be read, and for the format `but`.
+    None if the file cannot be read, or if no format but `but` matches.
     """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
@@ -123,7 +123,7 @@ def _fields(file: BinaryIO, size: int) -> dict[int, int]:
 
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Return a number and the offset of its end; (0, 0) if the data is no varint."""
+    """Return the value of a varint and the offset of its end; (0, 0) if the data is no varint."""
     value = 0
     for shift, byte in zip(range(0, 70, 7), data[start:], strict=False):
         value |= (byte & 0x7F) << shift

@@ -42,7 +42,7 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Printed:
-    """An executed print command. `values`: [count], in the type of the resource's initial values."""
+    """An executed print command. `values`: one dimension, in the type of the resource's initial values."""
 
     resource: str
     values: NDArray[Any]
@@ -112,7 +112,7 @@ class Runner:
         targets = {command.target for command in self.model.commands if isinstance(command, WriteFile)}
         for name in targets:
             check_place_inside(self.output_folder, name)
-        for name in targets:  # one at a time: several commands may write the same file
+        for name in targets:  # one at a time, because several commands may write the same file
             check_spared([self.output_folder / name], sources(self.model))
         for command in self.model.commands:
             match command:
@@ -124,7 +124,7 @@ class Runner:
                     yield self._written(command)
 
     def host(self, resource: str) -> NDArray[np.uint8]:
-        """Return the bytes of a resource in host memory, shape [size]."""
+        """Return the bytes of a resource as a one-dimensional array in host memory."""
         return np.asarray(arrays.move(self.buffers[resource], self.device.memory, CPU))
 
     def values(self, resource: str) -> NDArray[Any]:
@@ -185,7 +185,11 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """Return the array for a .npy: with the stated dimensions, else those of the last output in it, else flat."""
+        """Return the resource's array for a .npy file.
+
+        Its dimensions are those that the command states, or else those of the output that was last written to the resource. A
+        resource without either has one dimension.
+        """
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
         if command.resource not in self._last_output:
@@ -200,10 +204,10 @@ def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory for one `Runner` of `model` on each device, when all of them exist at the same time.
+    """Return the memory that runners of `model` need, one on each device, all at the same time.
 
-    It holds the resources and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one GPU at
-    a time.
+    A runner holds the resources, and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one
+    GPU at a time.
     """
     sizes = {name: resource.size for name, resource in model.resources.items()}
     dispatches = (command for command in model.commands if isinstance(command, Dispatch))
@@ -218,7 +222,7 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 
 
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory for resources on each device, without that for reading initial values.
+    """Return the memory that resources need on each device, without the memory for reading initial values.
 
     `sizes`: bytes of each resource. `owned`: bytes of all OWNED_BY_DML inputs.
     """

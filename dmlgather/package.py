@@ -20,8 +20,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for the package called `package` (PEP 562).
 
-    `modules`: for each public name the module below the package that has it; "" if the name is a module itself. `extras`: for
-    some names the third-party package that they need, which is also the name of the extra. If that package is missing,
+    `modules`: for each public name the module below the package that has it; "" if the name is a module itself. `extras`: the
+    third-party package that a name needs, which is also the name of the extra. If that package is missing,
     `__all__` and `dir` leave the name out, `hasattr` returns False, and `from package import name` raises a ModuleNotFoundError
     that says what to install.
     """

@@ -1,4 +1,4 @@
-"""Base classes of Pydantic models: DirectML's structures and all that is reported; and Pydantic's errors in plain words."""
+"""Base classes of Pydantic models (DirectML's structures, reports), and Pydantic's errors in plain words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BuiltOnUse(BaseModel):
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
         """Build the validator, in one thread at a time: Pydantic before 2.14 takes no lock."""
         with _building:
-            depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # one frame more, for this function
+            depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # this function is one more frame
             return super().model_rebuild(_parent_namespace_depth=depth, **options)
 
     @classmethod
@@ -116,7 +116,7 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""The expected value by the type of Pydantic's error. The context of the error has the values for the braces."""
+"""The expected value in words, by the type of Pydantic's error. The error's context has the values for the braces."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:
@@ -172,8 +172,8 @@ def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 
 
 def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
-    """Return the aliases of the fields beside `location`, by the field's name: in PascalCase if `location` ends in it, else in
-    snake_case.
+    """Return the aliases of the fields beside `location`, by field name. They have the case of the last key of `location`:
+    PascalCase or snake_case.
     """
     for step in location[:-1]:
         field = next((field for name, field in model.model_fields.items() if step in (name, field.alias)), None)
@@ -185,6 +185,6 @@ def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dic
 
 
 def placed(error: Mapping[str, Any]) -> str:
-    """Return one entry of `ValidationError.errors()` as "LOCATION: SENTENCE". The location of a missing key is its object."""
+    """Return one entry of `ValidationError.errors()` as "LOCATION: SENTENCE". For a missing key, LOCATION is its object."""
     steps = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
     return f"{'.'.join(map(str, steps)) or 'the file'}: {in_words(error)}"

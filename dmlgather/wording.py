@@ -122,7 +122,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 LONGEST_NAME = 200
-"""At most this many characters: `closest` compares no longer names."""
+"""`closest` ignores names with more characters than this."""
 
 MOST_NAMES = 250
 """`closest` compares a name with at most this many others."""

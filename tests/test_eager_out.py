@@ -111,7 +111,7 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
         r"^out has strides \(0, 1\) .* elements share an address",
     ),
     (lambda: np.empty((3, 3, 5), np.uint8)[..., :4].view(np.float32)[..., 0], ValueError, "^out: strides .* not whole"),
-    (lambda: FLOATS[:3], ValueError, "^out overlaps data, and nothing runs in place: pass another array$"),
+    (lambda: FLOATS[:3], ValueError, "^out overlaps data, but a call cannot run in place: pass another array$"),
     (lambda: FLOATS[:0:-1], ValueError, "^out overlaps data, "),
     (lambda: [[0.0] * 3] * 3, TypeError, "^out: expected an array .*, got list"),
     (lambda: np.float32(1), TypeError, "^out: expected an array, got a scalar of type float32, which cannot be written$"),

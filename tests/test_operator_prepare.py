@@ -176,7 +176,7 @@ def test_indices_at_an_odd_address_are_refused(ids: Any) -> None:
 
 def test_where_no_call_runs() -> None:
     op = dg.compile(gather())
-    with pytest.raises(ValueError, match=r"device is reference, where no arrays lie: compile\(…, device='reference'\)"):
+    with pytest.raises(ValueError, match=r"device is reference, but no arrays lie there: compile\(…, device='reference'\)"):
         op.prepare("reference")
     with pytest.raises(ValueError, match="device is 'gpu', expected 'cpu', 'cuda'"):
         op.prepare("gpu")

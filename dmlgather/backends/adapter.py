@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Function of the arrays of a call, then `out` or None. It returns the result, or None if the slow path must run the call."""
+"""Function that repeats a prepared call. It takes the call's arrays, then `out` or None. It returns the result; None if the
+slow path must run the call.
+"""
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be wrong
@@ -37,12 +39,13 @@ class Adapter(ABC):
     """
 
     is_view = False
-    """True if arrays of the library's own class are their own views."""
+    """True for NumPy and CuPy: an array of the library's own class needs no view."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return type, shape, strides and place of an array: all that a call depends on except address and elements.
+        """Return data type, shape, strides and place of an array. Calls depend on nothing else but its address and elements.
 
-        Return None if calls must use `view`, which may refuse the array. Signatures of different libraries are never equal.
+        Return None for an array without a signature; calls then use `view`, which may raise TypeError. Signatures of different
+        libraries are never equal.
         """
         return None
 
@@ -69,16 +72,18 @@ class Adapter(ABC):
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of an array, if possible without DLPack's exchange, which makes a stream wait."""
+        """Return the device of an array. DLPack's exchange, which makes a stream wait, is avoided if possible."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Order the current call, on CuPy's current stream of GPU `number`, after the library's earlier work on the array and
-        before its later work. Keep the memory until the call has run, unless the library does that.
+        """Run the current call after the library's earlier work on the array, and before its later work.
+
+        The call is on CuPy's current stream of GPU `number`. The memory is kept until the call has run, unless the library
+        itself keeps it.
         """
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address of the library's current stream on the array's GPU; None for CuPy's stream, or in host memory."""
+        """Return the address of the library's current stream on the array's GPU; None if that is CuPy's, or in host memory."""
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
@@ -89,13 +94,13 @@ class Adapter(ABC):
         return None
 
     def converted(self, out: Any, like: Any) -> Any:  # noqa: ARG002
-        """Return the written result of `empty` as an array of this library."""
+        """Convert an array from `empty`, which the call has written, to an array of this library."""
         return out
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
         """Return a function that repeats the call on arrays with the signatures for which it was prepared.
 
-        The caller must have compared the signatures. `adapters`: of all arrays; this is the first array's adapter.
+        The caller must have compared the signatures. `adapters`: those of all arrays; `self` is the first.
         """
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
@@ -190,14 +195,14 @@ class CupyArrays(Adapter):
         ndarray, current_device = self._functions
         number = like.data.device_id
         if current_device() == number:
-            return ndarray(sizes, like.dtype)  # does the same as cupy.empty, in less time
+            return ndarray(sizes, like.dtype)  # like cupy.empty, but faster
         return new_view(Device("cuda", number), sizes, like.dtype)
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:  # noqa: ARG002 - all are this
         run_at, shape, looks_up, number = call.run_at, call.shape, call.looks_up, call.device.index
         ndarray, current_device = self._functions
 
-        # One Python frame, because each costs as much as reading an array.
+        # One Python frame: each further one costs as much as reading an array.
         def repeat(arrays: Sequence[Any]) -> Any:
             first, out = arrays[0], arrays[-1]
             if out is None:
@@ -208,7 +213,7 @@ class CupyArrays(Adapter):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        # One Python frame, because each costs as much as reading an array.
+        # One Python frame: each further one costs as much as reading an array.
         kind, launch = self._functions[0], call.run_at
         expected = tuple(item for array in arrays for item in self.signature(array) or ())
 
@@ -288,7 +293,9 @@ class ExchangedArrays(Adapter):
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view by `from_dlpack` of the array API's namespace of `like`, or of its library; else return the view."""
+        """Convert a view by the `from_dlpack` of `like`'s array API namespace, or of its library. Without either, return the
+        view.
+        """
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -303,7 +310,7 @@ class ExchangedArrays(Adapter):
         return np.asarray(array)
 
     def _exported(self, array: Any) -> Any:
-        """Return the object that CuPy takes by DLPack instead of the array."""
+        """Return the object to pass to CuPy's `from_dlpack` in place of the array."""
         return array
 
     def _ready(self, array: Any) -> None:
@@ -336,7 +343,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """An array whose `__cuda_array_interface__` names no stream, because CuPy would make the host wait for the stream."""
+    """Wrapper that hides the stream of an array's `__cuda_array_interface__`: CuPy would make the host wait for this stream."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -352,7 +359,7 @@ def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
     import cupy
 
     with device.current():
-        return cupy.ndarray(tuple(sizes), dtype)  # does the same as cupy.empty, in less time
+        return cupy.ndarray(tuple(sizes), dtype)  # like cupy.empty, but faster
 
 
 def no_type(dtype: Any, error: Exception) -> TypeError:

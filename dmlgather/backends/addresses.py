@@ -26,7 +26,7 @@ def _ask(array: Any) -> int:
 
 
 def _reader() -> Callable[[Any], int]:
-    """Return `_read` if it gives NumPy's own addresses, else `_ask`. Only in CPython, `id` is the address of an object."""
+    """Return `_read` if it gives NumPy's own addresses, else `_ask`. Only in CPython, an object's `id` is its address."""
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty(0))
     if sys.implementation.name == "cpython" and all(_read(probe) == _ask(probe) for probe in probes):
         return _read

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
-"""Adapters by class, for classes whose arrays have signatures. `adapter_of` adds the classes of other libraries than NumPy."""
+"""Adapters by class, for classes whose arrays have signatures. `adapter_of` adds the classes of other libraries."""
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
@@ -31,23 +31,23 @@ def signature(array: Any) -> tuple[Hashable, ...] | None:
 
 
 def is_view(array: Any) -> bool:
-    """Return True if an array is its own view: its class is NumPy's or CuPy's."""
+    """Return True for an array of NumPy's or CuPy's own class, which needs no view."""
     return _BY_CLASS.get(type(array), EXCHANGED).is_view
 
 
 def signed_by(kind: type) -> Adapter | None:
-    """Return the adapter whose arrays of this class have signatures; None for any other class."""
+    """Return the adapter of a class whose arrays have signatures; None for any other class."""
     return _BY_CLASS.get(kind)
 
 
 def view_signatures(args: Sequence[Any]) -> list[Any]:
-    """Return for each argument its `signature` if it is its own view (its class is NumPy's or CuPy's), else None."""
+    """Return each argument's `signature`; None for an argument that is not of NumPy's or CuPy's own class."""
     lookup = _BY_CLASS.get
     return [adapter.signature(array) if (adapter := lookup(type(array), EXCHANGED)).is_view else None for array in args]
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array. For anything else, return the adapter whose errors name its type."""
+    """Return the adapter for an array. For any other object, return an adapter whose errors name the object's type."""
     kind = type(array)
     if (adapter := _BY_CLASS.get(kind)) is not None:
         return adapter
@@ -83,7 +83,7 @@ def adopt_output(out: Any) -> tuple[Any, Device]:
 
 
 def home_of(array: Any) -> Device:
-    """Return the device of an array, if possible without DLPack's exchange, which makes a stream wait.
+    """Return the device of an array. DLPack's exchange, which makes a stream wait, is avoided if possible.
 
     Raise TypeError if `array` is no array.
     """
@@ -93,7 +93,8 @@ def home_of(array: Any) -> Device:
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
     """Return a new packed NumPy or CuPy array of shape `sizes` on `device`.
 
-    `like`: the argument of a later `hand_back`, which then need not copy. Raise ValueError like `check_size`.
+    `like`: an array of the library to which `hand_back` will convert the result, without a copy. Raise ValueError like
+    `check_size`.
     """
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
@@ -111,7 +112,7 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 def move(array: Any, source: Device, target: Device) -> Any:
     """Return `array` if `source` is `target`, else a copy on `target`.
 
-    The copy is ordered with the devices' current streams. A copy from the host has read all of `array` on return. Raise
+    The copy is ordered with the devices' current streams. When a copy from the host returns, it has read all of `array`. Raise
     TypeError for a data type that CuPy does not have.
     """
     if source == target:
@@ -160,7 +161,8 @@ def _no_copy(source: Device, target: Device) -> RuntimeError:
 
 
 def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
-    """Return NumPy and CuPy arrays moved to one device, and that device: the GPU on which some of them lie, else `memory`.
+    """Move NumPy and CuPy arrays to one device. Return the arrays and the device: the GPU if any array is on one, else
+    `memory`.
 
     Raise TypeError for arrays on several GPUs.
     """
@@ -243,7 +245,7 @@ def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[
 def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
     """Return a function that calls `run` with a stream of the GPU `device`, in order with other libraries' work on `arrays`.
 
-    `views`: the views that `adopt` returned for the arrays. Each call orders them anew, because streams have new work.
+    `views`: the views that `adopt` returned for the arrays. Each call orders the streams anew, because they may have new work.
     """
     adapters = [adapter_of(array) for array in arrays]
 
@@ -258,7 +260,7 @@ def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """Convert `result` (NumPy or CuPy) to the type of array of `like`, over the same memory if the library allows it.
+    """Convert `result` (NumPy or CuPy) to the array type of `like`, over the same memory if the library allows it.
 
     Return `result` itself if neither the array API's namespace of `like` nor its library has a `from_dlpack`.
     """

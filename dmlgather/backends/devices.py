@@ -56,7 +56,7 @@ class Device:
 CPU = Device("cpu")
 
 LEGACY, PER_THREAD = 1, 2
-"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread, which is another stream in each thread."""
+"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread, which names one stream per thread."""
 
 
 def processor() -> str:
@@ -97,7 +97,7 @@ def stream_pointer(stream: Any, device: Device) -> int:
 
 
 def _no_stream(given: Any) -> str:
-    """Return what was given as a stream, in words."""
+    """Return the text for a wrong argument `stream`."""
     array = hasattr(given, "__dlpack__") or hasattr(given, "__array__")
     return type(given).__name__ + (" (the arrays of a bound operator are fixed, and a call takes none)" if array else "")
 
@@ -114,12 +114,12 @@ def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
     number = nvidia_driver.device_of(stream)
     if number is None:
         raise TypeError(
-            f"stream is {stream:#x}, but no stream has this address: it was destroyed, or never made; pass a stream of {device} "
-            "that is there, and keep it until its work is asked for"
+            f"stream is {stream:#x}, but no stream has this address: it was destroyed or never created; pass one of {device} "
+            "and keep it until its work is done"
         ) from error
     if number != device.index:
         other = Device("cuda", number)
         raise TypeError(
-            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or let the call run on {other}, by "
-            "arrays that lie there, and by device= where that is given"
+            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or run the call on {other}: with "
+            "arrays there, and without a device= that names another device"
         ) from error

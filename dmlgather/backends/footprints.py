@@ -1,4 +1,4 @@
-"""Signatures of arrays (all that a call depends on except addresses), and the footprints that follow from them."""
+"""Signatures of arrays, and footprints: the memory that arrays with a signature occupy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dmlgather.plan import Layout, overlaps, packed_strides, reach
 from dmlgather.wording import counted
 
 WRITEABLE, READ_ONLY = -1, -2
-"""Last items of signatures on the host."""
+"""Places of host arrays: the last items of their signatures."""
 
 Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], int]
-"""Data type, shape, strides (bytes), and place. The place is WRITEABLE or READ_ONLY on the host, where calls do not depend on
-the pointer. On a GPU it is 16 · its number + pointer modulo 16: 0x15 = 21 for GPU 1 and a pointer that ends in 5. A signature
-is a plain tuple of few items, because each call makes and compares one per array.
+"""Data type, shape, strides (bytes), and place. On the host, the place is WRITEABLE or READ_ONLY. On a GPU, it is 16 · the
+GPU's number + pointer modulo 16: 0x15 = 21 for GPU 1 and a pointer that ends in 5. A signature is a plain tuple of few items,
+because each call makes and compares one per array.
 """
 
 FastPath: TypeAlias = Callable[..., bool]
-"""Fast path of a call: takes arrays, inputs first, runs the call and returns True. It returns False if the slow path must run
-the call: if the arrays do not have the expected class and signatures, if the output is read-only or may overlap an input, and
-for a bad index under RAISE.
+"""Function that runs a call on arrays, inputs first, and returns True. It returns False if the slow path must run the call. The
+reasons are an unexpected class or signature, an output that is read-only or may overlap an input, and, under RAISE, a bad
+index.
 """
 
 _OVERLAP_WORK = 100_000
@@ -39,12 +39,12 @@ def signature_on(device: Device, array: Any) -> Signature:
 
 
 def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
-    """Return the signature of a packed array. `where`: its last item."""
+    """Return the signature of a packed array. `where`: its place."""
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
 def new_place(memory: Device) -> int:
-    """Return the last item of the signature of a new array: it is writeable, and on a GPU aligned to 16 bytes."""
+    """Return the place of a new array, which is writeable, and on a GPU aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 
@@ -55,7 +55,7 @@ def device_of(signature: Signature) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The memory that elements of arrays with one signature occupy.
+    """The memory that an array's elements occupy, for all arrays with one signature.
 
     `name`: of the array in messages.
     `layout`: relative to the element with the lowest address.
@@ -83,7 +83,7 @@ class Footprint:
         return self.misaligned & -self.misaligned or 16
 
     def flat(self, array: Any) -> NDArray[Any]:
-        """Return a view of all elements of the layout, of shape [extent]. For arrays on the host only."""
+        """Return a one-dimensional view of all elements of the layout. For arrays on the host only."""
         if self.whole:
             return array.ravel()  # type: ignore[no-any-return] # a view, because the array is packed
         extent = self.layout.extent
@@ -151,7 +151,7 @@ def check_indices(indices: Sequence[Footprint]) -> None:
 
 
 class _Addresses:
-    """An array's addresses for NumPy's overlap solver, which does not read memory, so that they may be addresses on a GPU."""
+    """Stand-in for an array in NumPy's overlap solver. The solver reads no memory, so GPU addresses are allowed."""
 
     def __init__(self, footprint: Footprint, pointer: int) -> None:
         layout, itemsize = footprint.layout, footprint.dtype.itemsize

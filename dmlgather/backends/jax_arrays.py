@@ -96,11 +96,11 @@ class JaxArrays(ExchangedArrays):
         return super().memory(device, sizes, dtype) if device.on_gpu else aligned(sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view to a jax.Array. JAX copies types below a byte, and host memory not aligned to `ALIGNMENT`."""
+        """Convert a view to a jax.Array. JAX copies types narrower than a byte, and host memory not aligned to `ALIGNMENT`."""
         import jax
 
         (device,) = like.devices()
-        with jax.enable_x64(True):  # 64-bit input has a 64-bit result, even if the mode has changed
+        with jax.enable_x64(True):  # 64-bit types stay, even if JAX's 64-bit mode is now off
             if isinstance(result, np.ndarray):
                 return jax.device_put(result, device, may_alias=True)
             return jax.dlpack.from_dlpack(result)

@@ -17,7 +17,7 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 class BadIndex:
     """The first bad index of a RAISE plan: its offset in the index buffer (elements), its value, and the lookup's number.
 
-    `overwritten`: the index was overwritten after the run, so that `value` is valid.
+    `overwritten`: the index was overwritten after the run, and its new `value` is valid.
     """
 
     offset: int
@@ -32,7 +32,7 @@ def out_of_range(
     """Return the error for a bad index.
 
     `where`: the index tensor and position, "indices[3]". `axis`: the axis that is indexed. `limit`, `wrap`: see `Lookup`.
-    `window`: number of elements that are read from the index on. `overwritten`: see `BadIndex`.
+    `window`: number of consecutive elements that are read, the first at the index. `overwritten`: see `BadIndex`.
     """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
@@ -51,7 +51,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset (elements of the index buffer) of a bad index; None if there is none. Wait for a GPU."""
+        """Return the smallest offset (elements of the index buffer) of a bad index, or None. A GPU is waited for."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
@@ -66,7 +66,7 @@ class Outcome(ABC):
         """Raise IndexError if there is a bad index.
 
         `name`: of the index tensor, for the message. `axes`: for each lookup, the axis of the data that it indexes. `windows`:
-        for each lookup, the number of elements that it reads from its index on; empty for 1.
+        for each lookup, the number of consecutive elements that it reads, the first at its index; empty for 1.
         """
         bad = self.bad_index()
         if bad is None:
@@ -136,7 +136,7 @@ class DeviceOutcome(Outcome):
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
     """Return the coordinates of a bad index in the index tensor.
 
-    Several lookups are assumed to read one component each along the last dimension. Return None if that is not so.
+    Several lookups must read one component each along the last dimension; otherwise, return None.
     """
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)

@@ -1,6 +1,7 @@
-"""Prepared calls: a program for all arrays with the same signatures. A run then only checks for overlap.
+"""Prepared calls: one program for all arrays with the same signatures. A run only checks that no input overlaps the output.
 
-A problem is a function from layouts to an IndexPlan. Its program depends only on the plan, the device and the alignment.
+Here, a problem (an operator call) is a function from its tensors' layouts to an IndexPlan. Its program depends only on the
+plan, the device and the alignment.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Lowering = Callable[[Sequence[Layout]], IndexPlan]
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
-"""Function with the result of `PreparedCall.run`. On a GPU it takes a stream (None: the current one), on the host nothing."""
+"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, its argument is the stream (None: the current one); on
+the host, it has no argument.
+"""
 
 PROGRAMS_KEPT = 256
 """Size of the process's LRU cache of prepared programs. Prepared calls hold their programs."""
@@ -46,7 +49,7 @@ class PreparedCall(ABC):
         self._program, self._inputs, self._out = program, tuple(inputs), out
         self._raises = self.looks_up and plan.out_of_bounds is OutOfBounds.RAISE
         self.reports = self._raises and device.on_gpu
-        """True if a run returns an outcome that the caller asks later."""
+        """True if a run returns an outcome that the caller must check later."""
         self._fast_paths = dict[Adapter, FastPath | None]()
         # A tuple of plain integers, because every call compares addresses with them.
         data, indices = inputs[0], inputs[-1]
@@ -57,8 +60,8 @@ class PreparedCall(ABC):
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
         """Run on views; on a GPU, launch on `stream` (None: the current one) without waiting.
 
-        Under RAISE, return an outcome that can be asked for a bad index; on the host, return None if there is none. Under any
-        other policy, return None.
+        Under RAISE, return an outcome, which knows the bad index; on the host, return None if no index is bad. Under any other
+        policy, return None.
         `wait`: on a GPU under RAISE, wait, and return None if there is no bad index.
         Raise ValueError if `out` overlaps an input, TypeError for a wrong stream, like `stream_pointer`.
         """
@@ -67,8 +70,8 @@ class PreparedCall(ABC):
     """Function that runs on the addresses of data, indices (0 without lookups) and output, and returns True.
 
     On a GPU, it takes the stream's address (None: CuPy's current stream), and under RAISE it waits. It returns False if `run`
-    must run the call or raise its error: if the backend takes no addresses, if `out` may overlap an input, and for a bad index
-    under RAISE. It is one Python frame, because each costs time.
+    must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap an input,
+    and, under RAISE, a bad index. It is one Python frame, because each frame costs time.
     """
 
     @abstractmethod
@@ -118,7 +121,7 @@ class PreparedCall(ABC):
     def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
         for footprint, pointer in zip(self._inputs, pointers, strict=True):
             if share_memory(footprint, pointer, self._out, out):
-                raise ValueError(f"out overlaps {footprint.name}, and nothing runs in place: pass another array")
+                raise ValueError(f"out overlaps {footprint.name}, but a call cannot run in place: pass another array")
 
 
 class HostCall(PreparedCall):
@@ -309,7 +312,7 @@ def prepare_call(
     """Return the prepared call of a problem on `device`, for arrays with these footprints in its memory.
 
     `signatures`: of the arrays, inputs first; not needed on a GPU.
-    `own_words`: on a GPU under RAISE, outcomes report only launches of this call, and may be asked at any time.
+    `own_words`: on a GPU under RAISE, outcomes report only launches of this call, and may be read at any time.
 
     Raise ValueError if `out` is read-only or overlaps itself, or if the alignment of indices does not suit a GPU.
     """
@@ -326,9 +329,9 @@ def prepare_call(
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """Return the program for a plan on `device`, compiled now or taken from the cache.
+    """Return the program for a plan on `device`: compile it, or take it from the cache.
 
-    `alignment`: pointers are multiples of so many bytes.
+    `alignment`: of the pointers, in bytes.
     """
     plan.check_limits()
     if device.on_gpu:

@@ -26,7 +26,7 @@ REPORTED = 0.05
 """Seconds from one call of a watcher to the next, plus at most the time of a block."""
 
 Watcher = Callable[[int, int], None]
-"""Function of the number of finished elements and of all elements. Under RAISE, the indices are counted first."""
+"""Function of the number of finished elements and of all elements. Under RAISE, the numbers first count checked indices."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -44,8 +44,9 @@ def watched(watcher: Watcher) -> Iterator[None]:
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
     """Execute `plan` over three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
 
-    `data`: [in_extent], and `out`: [out_extent], elements of `plan.element_bytes` bytes of one dtype. `indices`: [index_extent]
-    of `plan.index_type`; None without lookups. If an index is bad under RAISE, the output is not written.
+    `data`, `out`: elements of one dtype, of `plan.element_bytes` bytes. Shapes: [in_extent] and [out_extent].
+    `indices`: of `plan.index_type`; None without lookups. Shape: [index_extent]. If an index is bad under RAISE, the output is
+    not written.
     """
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -154,7 +155,7 @@ class _Coordinates:
 def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
     """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher.
 
-    A block has all of the innermost dimensions that fit, a part of the next one, and a single step of the outer ones.
+    A block spans as many of the innermost dimensions as fit, a part of the next dimension, and one coordinate of the others.
     """
     steps, room = list[int](), BLOCK
     for size in reversed(shape):

@@ -28,8 +28,8 @@ class Kept:
     There is a queue for each stream, in the order of the launches. Each call, on any stream, drops the views whose events are
     done. So the views of the last call are kept until the next call. If `QUEUE` calls on a stream have not run, the next call
     on it waits for the oldest one: memory is bounded, and the GPU always has work. Otherwise, no call waits. Events of a
-    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for the rest, before the
-    libraries that own the memory shut down.
+    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before
+    the libraries that own the memory shut down.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Kept:
         """Keep views until a recorded event (cupy.cuda.Event) is done. Drop all views whose events are done."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
-            if not self._registered:  # registered after those libraries' own functions, `finish` runs before them
+            if not self._registered:  # late, so that `finish` runs before the libraries' own exit functions
                 atexit.register(self.finish)
                 self._registered = True
         done = self._pop_done()  # deleted without the lock: deleting other libraries' memory may run any code
@@ -84,7 +84,7 @@ KEPT = Kept()
 
 
 class StreamOrder:
-    """What happens after the last launch of a call. Keys are numbers of GPUs.
+    """Stream ordering that is due after the last launch of a call. Keys are numbers of GPUs.
 
     `followers`: streams that must wait for the call, each as (number of its GPU, address). `views`: views whose memory must not
     be reused before the call has run.
@@ -164,7 +164,8 @@ def is_capturing(number: int, stream: int) -> bool:
 
 
 def order_with(number: int, stream: int, owner: int | None = None) -> bool:
-    """Make CuPy's current stream of GPU `number` wait for `stream`, and, after this thread's call, `stream` for the call.
+    """Make CuPy's current stream of GPU `number` wait for `stream`. At the end of this thread's call, make `stream` wait for
+    it.
 
     Return False if both are the same stream, so that there is nothing to do. During a graph capture, no stream waits: whoever
     launches the graph must order it.
@@ -187,7 +188,7 @@ def keep(number: int, view: Any) -> None:
 
 
 def _recorded(number: int, stream: int) -> Any:
-    """Return an event after the present work of a stream of GPU `number`."""
+    """Return an event that is recorded behind the present work of a stream of GPU `number`."""
     import cupy
 
     with cupy.cuda.Device(number):
@@ -211,7 +212,7 @@ def _wait(number: int, stream: int, event: Any) -> None:
 class _CudaStream:
     """A stream's address as an object with the CUDA stream protocol.
 
-    Stream 0 gets its other address, `LEGACY`: CuPy's DLPack takes 0 for the thread's stream if CuPy uses per-thread streams.
+    Stream 0 is passed as `LEGACY`, because with per-thread streams, CuPy's DLPack takes 0 for the thread's own stream.
     """
 
     pointer: int

@@ -69,7 +69,7 @@ def check_written(tensor: Any) -> None:
     """Raise the errors of `plain`, and RuntimeError for a conjugate or negative view, which cannot be written."""
     _check(tensor)
     if tensor.is_conj() or tensor.is_neg():
-        raise RuntimeError("out is a conjugate or negative view: pass a tensor of its own")
+        raise RuntimeError("out is a conjugate or negative view, which cannot be written: pass a new tensor")
 
 
 def _check(tensor: Any) -> None:
@@ -82,7 +82,7 @@ def _check(tensor: Any) -> None:
         raise TypeError(f"expected a tensor in host or CUDA memory, got one on {tensor.device}")
     if not _has_elements(tensor):
         remedy = "pass tensor.clone()" if tensor._is_zerotensor() else "call this outside of it"
-        raise TypeError(f"expected a tensor with elements, got one without, as vmap makes: {remedy}")
+        raise TypeError(f"expected a tensor with elements in memory, got one without, as inside vmap: {remedy}")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
             "the tensor requires grad, but no gradient is recorded here: pass tensor.detach(), or call this in torch.no_grad()"
@@ -232,7 +232,7 @@ class TorchTensors(ExchangedArrays):
 
 
 class _InOrder:
-    """A tensor on a GPU for DLPack, without its stream ordering, which PyTorch refuses for cudaStreamPerThread.
+    """Wrapper of a GPU tensor for DLPack, without DLPack's stream ordering: PyTorch refuses it for cudaStreamPerThread.
 
     `TorchTensors.order` orders the streams instead.
     """

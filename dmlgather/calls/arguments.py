@@ -98,7 +98,7 @@ def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Return an argument whose values decide the result's shape: an array as a NumPy array, anything else unchanged.
+    """Return an argument whose values decide the result's shape. An array becomes a NumPy array, anything else is unchanged.
 
     Raise TypeError for an array on a GPU, because the call would have to wait for its values.
     """
@@ -111,7 +111,7 @@ def host_values(name: str, values: Any) -> Any:
 
 
 def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
-    """Return `host_bounds` of the bounds of a slice with ONNX's names. `axes` and `steps` may be None."""
+    """Return `host_bounds` for the bounds of ONNX's Slice. `axes` and `steps` may be None."""
     return host_bounds(("axes", "steps"), starts=starts, ends=ends, axes=axes, steps=steps)
 
 
@@ -162,7 +162,7 @@ class Taken:
 
 
 def taken(name: str, given: Any, target: Device | None) -> Taken:
-    """Return an array argument called `name`, moved to `target`; None for the device where it lies.
+    """Return the array argument called `name`, moved to `target`. If `target` is None, the array stays on its device.
 
     Raise TypeError if `given` is no array, and for strings on a GPU.
     """
@@ -177,7 +177,7 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
 
 
 def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
-    """Return array arguments, given by name, moved to `device`; None for the device where all of them lie.
+    """Return array arguments, given by name, moved to `device`. If `device` is None, they stay on their one device.
 
     Strings become objects. Raise TypeError for arrays on several devices without `device`, and like `taken`.
     """
@@ -209,7 +209,7 @@ class CallOutput:
                 self._adopted, self.home = arrays.adopt_output(out)
             except TypeError as error:
                 raise TypeError(f"out: {error}") from None
-        self.array = arrays.move(self._adopted, self.home, self._memory)  # with the bytes between a buffer's elements
+        self.array = arrays.move(self._adopted, self.home, self._memory)  # so gaps between a buffer's elements keep their bytes
         if self.array.dtype.kind in STRING_KINDS:
             self.array = self.array.astype(object, copy=False)
         if self.array is not self._adopted:

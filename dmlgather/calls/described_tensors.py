@@ -1,4 +1,4 @@
-"""The tensors of a descriptor, and the prepared calls for arrays that stand for them."""
+"""The tensors of a descriptor, and the prepared calls for arrays that are passed for these tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
 
 
 class DescribedTensors:
-    """The tensors of a valid descriptor, in binding order, and the prepared calls for arrays that stand for them.
+    """The tensors of a valid descriptor, in binding order, and the prepared calls for arrays that are passed for them.
 
     Methods take signatures, not arrays, so that callers may cache their results. `device`: the device to run on; None for the
     device of the arrays.
@@ -86,9 +86,9 @@ class DescribedTensors:
         return prepare_call(self.lower, self.device or devices[0], footprints[:-1], footprints[-1], present, own_words=True)
 
     def target(self, device: str | None) -> Device:
-        """Return the device called `device`; for None, the device compiled for, or else GPU 0.
+        """Return the device called `device`. For None, return the operator's own device, or GPU 0 if it has none.
 
-        Raise ValueError for another device than the one compiled for.
+        Raise ValueError for another device than the operator's own.
         """
         target = Device.parse(device) if device is not None else self.device or Device("cuda")
         if self.device is not None and target != self.device:
@@ -98,7 +98,7 @@ class DescribedTensors:
     def addressed(self, device: str | None) -> DeviceCall:
         """Return the prepared call for buffers on a GPU whose addresses are multiples of 16 bytes.
 
-        `device`: see `CompiledOperator.launch`. Raise ValueError if it is no GPU, or not the device compiled for.
+        `device`: see `CompiledOperator.launch`. Raise ValueError if it is no GPU, or not the operator's own device.
         """
         target = self.target(device)
         if not target.on_gpu:
@@ -132,7 +132,7 @@ class DescribedTensors:
         """Raise TypeError for a wrong number of inputs."""
         if count != len(self.inputs):
             raise TypeError(
-                f"{self._name} takes the input arrays ({', '.join(self.inputs)}), {len(self.inputs)} in number, got {count}"
+                f"{self._name} takes {counted(len(self.inputs), 'input array')} ({', '.join(self.inputs)}), got {count}"
             )
 
     def _footprint(self, name: str, shown: str, signature: Signature) -> Footprint:

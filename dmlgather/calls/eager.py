@@ -1,4 +1,4 @@
-"""Eager functions: a call of a dialect's function becomes a problem, which runs on the call's arrays."""
+"""Eager functions: a call of a dialect's function becomes a problem, and the problem runs on the call's arrays."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Request:
     `device`: the device to run on; None for the device of the arrays.
     `out`: the output array; None for a new one.
     `stream`: on a GPU, a stream, like those of compiled operators.
-    `keyed`: True if the call depends only on the types and strides of its arrays and on its other arguments, and the same
-    arguments are arrays in every call.
+    `keyed`: True if calls may be cached by key. They may if the same arguments are arrays in every call, and if a call depends
+    on nothing but its arrays' types and strides, and its other arguments.
     """
 
     problem_of: Callable[..., Any]
@@ -50,7 +50,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.device is not None:
-            Device.parse(self.device)  # raises for an unknown one
+            Device.parse(self.device)  # raises for an unknown name
 
     @property
     def runs(self) -> Device | None:
@@ -62,7 +62,7 @@ class Request:
 class Ran:
     """A call that has run.
 
-    `written`: the prepared calls that wrote its results, in order; empty if the call did anything else. `several`: the result
+    `written`: the prepared calls that wrote its results, in order; empty if the call did any other work. `several`: the result
     is a tuple.
     """
 
@@ -140,7 +140,7 @@ class EagerFunction(Generic[P]):
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
 
     def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Repeater] | None, list[Any]]:
-        """Return the list of repeaters of the call's key (None if it has no key), and the call's arrays, then `out`."""
+        """Return the cached repeaters for the call's key (None if it has no key), and a list of the call's arrays and `out`."""
         slots = self._slots
         args_and_out: list[Any] = [None] * self._count
         key = read_call(args, kwargs, slots, args_and_out, arrays.signature) if slots else None
@@ -150,7 +150,7 @@ class EagerFunction(Generic[P]):
 def execute(
     problem: Problem, inputs: Sequence[Any], *, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> Any:
-    """Run a problem on arrays with its tensors' shapes and data types. The result is an array of the first one's library.
+    """Run a problem (an operator call) on arrays. The result is an array of the first array's library.
 
     `out_of_bounds`, `device`: as for the eager functions. Raise TypeError for arrays of another data type or on several
     devices, ValueError for another shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is
@@ -204,7 +204,7 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     return np.array(["", *first.array.flat], object)[moved]
 
 
-# Repeaters, for calls with a key for which a call has run.
+# Repeaters: they run calls whose key is known from an earlier call.
 
 
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
@@ -229,7 +229,7 @@ def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
 
 
 def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with the function that repeats the call; an empty list if the slow path must run each such call."""
+    """Return a list with the function that repeats the call; an empty list if the slow path must repeat it."""
     repeaters = [repeats(call, args) for call in ran.written]
     if not ran.several or not all(repeaters):
         return repeaters[0] if all(repeaters) else []

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types for which equal values mean the same. It is not so for floats, as -0.0 equals 0.0, or for subclasses."""
+"""Types whose equal values are interchangeable. Floats are not, because -0.0 equals 0.0; nor are subclasses."""
 LONGEST = 64
 """Most items of a sequence, and most elements of an array, in a key."""
 
@@ -20,7 +20,7 @@ _NDARRAY = np.ndarray
 
 
 def plain(kind: type[T]) -> type[T]:
-    """Add a class to `PLAIN`, as a decorator. Its equal instances must mean the same, and be hashable."""
+    """Add a class to `PLAIN`, as a decorator. Its equal instances must be interchangeable and hashable."""
     PLAIN.add(kind)
     return kind
 

@@ -56,9 +56,9 @@ class CompiledOperator:
     """A valid descriptor that can run on arrays. `compile` makes one.
 
     Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without their
-    leading 1s, is read with its own strides. A one-dimensional contiguous array of at least TotalTensorSizeInBytes bytes, of
-    the described type or uint8, is a buffer, which is read through the described strides; of a longer one, the beginning. If a
-    tensor has more than one dimension and states Strides, every one-dimensional array is a buffer.
+    leading 1s, is read with its own strides. A one-dimensional contiguous array of the described type or uint8 is a buffer,
+    which is read through the described strides. It needs at least TotalTensorSizeInBytes bytes; bytes after these are ignored.
+    If a tensor has more than one dimension and states Strides, every one-dimensional array is a buffer.
 
     It can be pickled and copied: its state is descriptor, device and policy.
     """
@@ -75,7 +75,7 @@ class CompiledOperator:
         self._new_output = lru_cache(CALLS_KEPT)(self._tensors.new_output)
         self._repeaters = lru_cache(CALLS_KEPT)(lambda *_: list[Repeater]())
         self._last: Outcome | None = None
-        # Of the last call; None after a call on buffers.
+        # The fast path of the last call; None after a call on buffers.
         self._fast_path: FastPath | None = None
         self._adapter: Adapter = NUMPY
 
@@ -100,8 +100,8 @@ class CompiledOperator:
         ordered with the streams of other libraries that wrote an array or use it later. Without `stream`, it is also ordered
         with CuPy's current stream.
 
-        Raise TypeError for a wrong data type, type of array or mixture of devices, ValueError for a wrong shape or an
-        overlapping `out`, and IndexError for a bad index under "raise" on the CPU (on a GPU, call `raise_if_bad`).
+        Raise TypeError for a wrong data type or type of array, and for arrays on several devices; ValueError for a wrong shape
+        or an overlapping `out`; and IndexError for a bad index under "raise" on the CPU (on a GPU, call `raise_if_bad`).
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -183,12 +183,12 @@ class CompiledOperator:
 
         `device`: None for the device that the operator was compiled for, or else "cuda".
         `layouts`: an item for each kind of call. An item has an entry for each input, and for `out` if the call has one: an
-        example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a GPU, later arrays have the
-        alignment of their example array; arrays that are stated by shape are aligned to 16 bytes. Without `layouts`: packed
-        arrays of the described Sizes, and on a GPU also buffers and addresses.
+        example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a GPU, later arrays must have
+        the alignment of their example array; arrays stated by shape must be aligned to 16 bytes. Without `layouts`, calls are
+        prepared for packed arrays of the described Sizes, and on a GPU also for buffers and addresses.
 
-        Raise TypeError and ValueError like a call with these arrays, with the item's number; ValueError for a device on which
-        no call runs, and DeviceError if there is no usable GPU.
+        Raise TypeError and ValueError like a call with these arrays; the message has the item's number. Raise ValueError for a
+        device on which no call runs, and DeviceError if there is no usable GPU.
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -197,7 +197,7 @@ class CompiledOperator:
         """
         target = self._tensors.target(device)
         if self._tensors.device is None and target != target.memory:
-            raise ValueError(f"device is {target}, where no arrays lie: compile(…, device='{target}') to run calls there")
+            raise ValueError(f"device is {target}, but no arrays lie there: compile(…, device='{target}') to run calls there")
         for number, layout in enumerate([(None,) * len(self._tensors.inputs)] if layouts is None else layouts):
             try:
                 self._prepared(*self._tensors.stated(target, layout))
@@ -231,7 +231,7 @@ class CompiledOperator:
             self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. Wait on a GPU."""
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. A GPU is waited for."""
         last = self._last
         if last is not None:
             self._raise(last)
@@ -252,7 +252,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Run a call whose arrays must be adopted, moved or allocated; or repeat an earlier call with equal signatures."""
+        """Repeat an earlier call with equal signatures. Without one, adopt, move or allocate arrays and run the call."""
         device, args = self._tensors.device, (*inputs, out)
         key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
@@ -280,7 +280,7 @@ class CompiledOperator:
 
     def _remember(self, call: PreparedCall, args: Sequence[Any]) -> None:
         """Keep the fast path of a call for the next one. `args`: its inputs, then its output."""
-        if call.reports:  # each run returns an outcome, which a fast path does not
+        if call.reports:  # a fast path cannot return the outcome
             self._fast_path = None
         else:
             self._fast_path, self._adapter = call.fast_path(args), arrays.adapter_of(args[0])
@@ -311,7 +311,7 @@ class BoundOperator:
         return f"<BoundOperator {self._operator._shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
-        """Write the bound output and return None; on a GPU on `stream`, like a call of the operator, without wait or allocation.
+        """Write the bound output. On a GPU, launch on `stream`, like a call of the operator, without waiting or allocating.
 
         A CUDA graph that captured this call uses the bound operator's memory: keep it as long as the graph.
         """
@@ -325,9 +325,9 @@ class BoundOperator:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. Wait on a GPU.
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. A GPU is waited for.
 
-        If a CUDA graph has run on another stream than the one of its capture, wait for that stream first.
+        If a CUDA graph has run on another stream than that of its capture, the caller must wait for the stream first.
         """
         last = self._last
         if last is not None:

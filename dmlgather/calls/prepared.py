@@ -42,7 +42,8 @@ def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
     """Return a list with the function that repeats `call`.
 
-    It is empty if an array has no signature, and for arrays of several libraries on a GPU, whose streams each call must order.
+    It is empty if an array has no signature, and for arrays of several libraries on a GPU, because each call must order their
+    streams.
     `args`: the inputs of the call, then `out`, or None for a new array.
     """
     present = [array for array in args if array is not None]

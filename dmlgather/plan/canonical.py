@@ -21,8 +21,8 @@ WIDEST = 16
 def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """Return the canonical form of `plan`, with elements of at most `widest` bytes.
 
-    `widest`: 16, or less where pointers are less aligned. The result writes the same bits as `plan` and, under RAISE, reports
-    the same bad index. ValueError if the elements are wider than `widest` and the fill value cannot be split.
+    `widest`: 16, or less if pointers are less aligned. The result writes the same bits as `plan` and, under RAISE, reports the
+    same bad index. ValueError if the elements are wider than `widest` and the fill value cannot be split.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
     >>> print(dg.canonicalise(rows))
@@ -146,9 +146,9 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
 
 
 def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
-    """Join contiguous elements into wider ones, as far as every size, stride and offset is a multiple of the factor.
+    """Join contiguous elements into wider ones. The factor divides the contiguous size, the other strides, and the offsets.
 
-    Returns the dimensions, with sizes in wide elements and strides in narrow ones, and the factor. `steps`: offsets, and the
+    Returns the new dimensions and the factor. Sizes are in wide elements, strides in narrow ones. `steps`: offsets, and the
     input strides of lookups. `most`: the largest factor. `reads`: False if no input element is read.
 
     Example: sizes {5,12}, strides {12,1} in the input and the output, most 16: gcd(16, 12, 12) = 4, so the sizes become {5,3}.
@@ -173,7 +173,7 @@ def _canonical_empty(plan: IndexPlan) -> IndexPlan:
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
     shape = plan.index_shape
-    # The dimensions are sorted by the lookups below, so the key of the lookups must not depend on the order of dimensions.
+    # Sort lookups first, by a key that does not depend on the order of dimensions: dimensions are then sorted by lookups.
     lookups = sorted(
         (_check_only(lookup, shape) for lookup in plan.lookups),
         key=lambda item: (item.index_offset, reach(shape, item.index_strides)[1], item.limit, item.wrap),
@@ -199,7 +199,7 @@ def _canonical_empty(plan: IndexPlan) -> IndexPlan:
 
 
 def _check_only(lookup: Lookup, shape: Sequence[int]) -> Lookup:
-    """Return a lookup that checks the same indices and reads nothing. No stride is negative, as the order does not matter."""
+    """Return a lookup that checks the same indices and reads nothing. No stride is negative: the order does not matter."""
     return replace(
         lookup,
         index_strides=tuple(map(abs, lookup.index_strides)),
@@ -221,7 +221,7 @@ def _drop_lookups(plan: IndexPlan, unneeded: Callable[[Lookup], bool]) -> IndexP
 def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
     """Return the plan with 0 for input strides that have no effect.
 
-    They are those of lookups whose only valid index is 0, and all strides and offsets if a lookup has no valid index.
+    The stride of a lookup whose only valid index is 0 has no effect. If a lookup has no valid index, no stride or offset has.
     """
     if not plan.lookups:
         return plan

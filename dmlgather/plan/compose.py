@@ -1,4 +1,4 @@
-"""Composition of two plans, of which the outer reads the output of the inner, to a single plan."""
+"""Composition of two plans to one: the outer plan reads the output of the inner plan."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
     The result reads `inner`'s input and writes `outer`'s output. `same_indices`: both plans look up the same index tensor.
 
-    CompositionError if the plans have two index tensors or two policies, if an index tensor would be indexed by another, if
-    RAISE would check fewer indices than before, if `outer` reads addresses that `inner` does not write, or if no strides
-    describe the addresses that it reads.
+    CompositionError if one plan cannot replace the two: if they have two index tensors or two policies, if an index tensor
+    would be indexed by another, or if no strides describe the addresses that `outer` reads. Also CompositionError if RAISE
+    would check fewer indices than before, or if `outer` reads addresses that `inner` does not write.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
     >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])
@@ -58,12 +58,15 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
 
 def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
-    """Return `outer` with lookups in `view`'s input, where `outer`'s index tensor is `view`'s output buffer.
+    """Return `outer` with indices read from `view`'s input instead of `view`'s output.
 
-    CompositionError if `view` looks up indices itself, or if no strides describe the addresses of the indices.
+    `outer`'s index tensor is `view`'s output buffer. CompositionError if `view` looks up indices itself, or if no strides
+    describe the addresses of the indices.
     """
     if view.lookups:
-        raise CompositionError("the indices are looked up themselves, and a plan looks up one index tensor", "index of an index")
+        raise CompositionError(
+            "the indices are themselves the result of a lookup; a plan has one index tensor", "index of an index"
+        )
     if outer.index_reach is None:
         return replace(outer, index_extent=0)
     for number in range(len(outer.lookups)):
@@ -107,7 +110,8 @@ def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> 
     first, second = inner.out_of_bounds, outer.out_of_bounds
     if first is not second and not (first in _CLAMPING and second in _CLAMPING):
         raise CompositionError(
-            f"an index out of bounds does {first.name} in the inner plan and {second.name} in the outer one", "two policies"
+            f"the policy for indices out of bounds is {first.name} in the inner plan, {second.name} in the outer one",
+            "two policies",
         )
     if inner.fill != outer.fill:
         raise CompositionError(

@@ -47,14 +47,14 @@ class IndexType(enum.Enum):
 
 
 class OutOfBounds(enum.Enum):
-    """What happens to an index outside 0 … limit-1 (after the wrap). No policy reads outside the input."""
+    """Policy for an index outside 0 … limit-1 (after the wrap). No policy reads outside the input."""
 
     CLAMP = "clamp"
     """Read the nearest valid position of that axis. DirectML; jax mode "clip"."""
     FILL = "fill"
     """Write the fill value instead of reading. OpenVINO (with 0); jax mode "fill"."""
     RAISE = "raise"
-    """IndexError that names the bad index of smallest offset in the index tensor. ONNX."""
+    """Raise IndexError for the bad index with the smallest offset in the index tensor. ONNX."""
     PROMISE = "promise"
     """The caller promises that no index is out of bounds; executed as CLAMP. jax mode "promise_in_bounds"."""
 
@@ -206,7 +206,7 @@ class IndexPlan:
     @staticmethod
     def _check_reach(what: str, span: tuple[int, int] | None, extent: int) -> None:
         if span is not None and (span[0] < 0 or span[1] >= extent):
-            raise ValueError(f"the plan reaches {what} elements {span[0]} … {span[1]}, the {what} owns 0 … {extent - 1}")
+            raise ValueError(f"the plan reaches {what} elements {span[0]} … {span[1]}, the {what} has 0 … {extent - 1}")
 
     def __str__(self) -> str:
         policy = f", {self.out_of_bounds.name}" if self.lookups else ""
@@ -229,7 +229,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """Bytes that one run moves. An index or element counts each time it is read."""
+    """Bytes that one run moves. An index or an element that is read several times counts several times."""
 
     index: int
     read: int

@@ -14,7 +14,7 @@ from dmlgather.plan.layout import coordinates, dot
 
 
 class IndexOutcome(enum.Enum):
-    """How an index is handled, and so the output element that looks it up."""
+    """The handling of an index, and so of the output element that looks it up."""
 
     VALID = "valid"
     CLAMPED = "clamped"

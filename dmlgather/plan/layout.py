@@ -48,8 +48,8 @@ def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tupl
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
     """Return True if two coordinates share an address, False if none do, None if that is not decided.
 
-    None is only returned for more than `EXACT_OVERLAP_ELEMENTS` elements. Those do not overlap if, sorted by stride, each
-    stride is larger than the span of the smaller ones.
+    None is only returned for more than `EXACT_OVERLAP_ELEMENTS` elements. For these, False needs strides that are each larger
+    than the span of all dimensions with smaller strides.
     """
     if 0 in sizes:
         return False
@@ -89,7 +89,7 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
     failed: set[tuple[int, int]] = set()
 
     def search(depth: int, distance: int, span: int) -> bool:
-        # `distance` is left to cover, from the lowest address, with the dimensions order[depth:], which span at most `span`.
+        # Cover `distance` by steps along the dimensions order[depth:], which span at most `span`.
         if depth == len(order):
             return distance == 0
         if (depth, distance) in failed:
@@ -151,9 +151,9 @@ class Layout:
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """Return `layout` reshaped to the coarsest sizes that strides of both layouts can express; None if there are none.
+    """Return `layout` reshaped to the fewest dimensions that both layouts can have; None if they share no shape.
 
-    Both layouts have the same number of elements, which correspond in row-major order. Example: packed {4,6} and {2,12} with
+    Both layouts have the same number of elements; elements correspond in row-major order. Example: packed {4,6} and {2,12} with
     strides {20,1} become {2,12}, since the first merges to {24}.
     """
     if 0 in layout.sizes:

@@ -66,10 +66,10 @@ class WalkedDim:
 
 
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
-    """Return the dimensions, split where they cross the end of a dimension of `inner`, without sizes of 1.
+    """Split dimensions where they cross the end of a dimension of `inner`, and drop those of size 1.
 
-    `dims`: size, stride in the output of `inner` (elements), and other strides, which are split with it. CompositionError if a
-    stride leads between the elements that `inner` writes.
+    `dims`: size, stride in the output of `inner` (elements), and further strides, which are split like it. CompositionError if
+    a stride leads to an address that `inner` does not write.
 
     Example: `inner` has shape {2,3} and output strides {3,1}. A dimension of size 6 and stride 1 is split into one of size 2
     and stride 3, and one of size 3 and stride 1.
@@ -103,7 +103,7 @@ def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], s
 
 
 def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
-    """Return a distance in the output of `inner` (elements) as a number of steps along each of its dimensions.
+    """Return a distance in the output of `inner` (elements) as numbers of steps along the dimensions of `inner`.
 
     The output strides of `inner` are sorted in falling order. Example: with strides {8,1}, a distance of 19 is (2, 3).
     """

@@ -235,7 +235,7 @@ def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_bloc
     own = cupy.cuda.Stream()
     for call in calls.values():
         with pytest.raises(
-            TypeError, match=r"^stream is of cuda:1, but the call runs on cuda:0: pass a stream of cuda:0, or let"
+            TypeError, match=r"^stream is of cuda:1, but the call runs on cuda:0: pass a stream of cuda:0, or run"
         ):
             call(there)
         y[...] = 0
@@ -264,7 +264,7 @@ def test_a_stream_that_is_none(cupy: Any, policy: str) -> None:
     ]
     for stream in (12345, gone):
         for call in calls:
-            with pytest.raises(TypeError, match=f"^stream is {stream:#x}, but no stream has this address: it was destroyed, or"):
+            with pytest.raises(TypeError, match=f"^stream is {stream:#x}, but no stream has this address: it was destroyed or"):
                 call(stream)
     assert dg.onnx.gather(x, i).get().tobytes() == x.get()[:5].tobytes()
 

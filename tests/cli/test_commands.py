@@ -334,7 +334,7 @@ def test_env_says_that_cupy_loads_no_nvrtc(command: Command, monkeypatch: pytest
     monkeypatch.setattr(cuda_driver, "require", lambda number: cupy)
     (missing,) = _told(command)[1]["missing"]
     assert missing["what"] == "a working CUDA backend"
-    assert missing["remedy"].startswith("CuPy loads no NVRTC (CuPy failed to load libnvrtc.so.12")
+    assert missing["remedy"].startswith("CuPy cannot load NVRTC (CuPy failed to load libnvrtc.so.12")
     assert missing["remedy"].endswith("pip install 'cupy-cuda12x[ctk]>=14' (dmlgather's extra cuda12)")  # that of the CuPy there
 
 

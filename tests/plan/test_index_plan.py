@@ -29,9 +29,9 @@ def with_lookup(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"in_extent": 19}, r"reaches input elements 0 … 19, the input owns 0 … 18"),
-        ({"out_extent": 11}, r"reaches output elements 0 … 11, the output owns 0 … 10"),
-        ({"index_extent": 2}, r"reaches index tensor elements 0 … 2, the index tensor owns 0 … 1"),
+        ({"in_extent": 19}, r"reaches input elements 0 … 19, the input has 0 … 18"),
+        ({"out_extent": 11}, r"reaches output elements 0 … 11, the output has 0 … 10"),
+        ({"index_extent": 2}, r"reaches index tensor elements 0 … 2, the index tensor has 0 … 1"),
         ({"in_offset": -1}, r"reaches input elements -1"),
         (with_lookup(limit=6), r"reaches input elements 0 … 23"),
         (with_lookup(in_stride=-4), r"reaches input elements -16"),

@@ -25,7 +25,7 @@ from dmlgather.wording import counted
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
 INTERFACE = 2
-"""Version of the interface, also in the header. It changes with every change of the words or the functions."""
+"""Version of the C interface, as in the header. It changes with every change of the functions, or of the words of a plan."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
 """Most output bytes, and most indices, of a call that keeps the interpreter lock: releasing it takes as long as such a call."""
@@ -54,7 +54,7 @@ class Engine:
         # `prepare` holds the interpreter lock because it reads the environment, which other threads change with the lock held.
         self._prepare = function("prepare", pointer, pointer, number, of=holding)
         self._free, self.text = function("free", None, pointer), function("describe", ctypes.c_char_p, pointer)
-        libraries = (releasing, holding)  # the index of these lists is True to hold the interpreter lock
+        libraries = (releasing, holding)  # index True: the function holds the interpreter lock
         self.run = [function("run", number, *(pointer,) * 4, of=library) for library in libraries]
         self.run_bound = [function("run_bound", number, of=library) for library in libraries]
         self.run_bound_silently = [function("run_bound", None, of=library) for library in libraries]
@@ -81,9 +81,8 @@ class Engine:
 class EngineProgram:
     """An immutable, thread-safe program of the engine. `Engine.prepare` makes one.
 
-    `launch`: function of the addresses of the first elements of the extents of data, indices (0 without lookups) and output. It
-    returns -1, or under RAISE the smallest offset (elements of the index tensor) of a bad index. The caller keeps the memory
-    alive.
+    `launch`: function of three addresses: where the extents of data, indices (0 without lookups) and output begin. It returns
+    -1, or under RAISE the smallest offset (elements of the index tensor) of a bad index. The caller keeps the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -94,7 +93,7 @@ class EngineProgram:
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
         """Return a function that runs on these arrays and keeps them alive. It returns None, or the offset of a bad index.
 
-        The first elements of the arrays are those of the extents. The function only calls C with an argument that is made here.
+        The arrays begin where the extents begin. The function only calls C, with an argument that is made here.
         """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.owners = (self._handle, data, indices, out)
@@ -137,20 +136,20 @@ class _Handle(ctypes.c_void_p):
 
 
 class _BoundCall(ctypes.Structure):
-    """The header's `bound_call`, with the owners of the memory that it points to."""
+    """The C struct `bound_call`, with the owners of the memory that it points to."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
     owners: tuple[Any, ...]
 
 
 class _FastPathRecord(bytes):
-    """The header's `fast_path`, with the owners of the memory that it points to."""
+    """The C struct `fast_path`, with the owners of the memory that it points to."""
 
     owners: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
 
 class _PythonFunctions(ctypes.Structure):
-    """The header's `python_functions`."""
+    """The C struct `python_functions`."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("array_type", "bytes_of", "truth", "unlock", "lock"))
 
@@ -227,8 +226,10 @@ def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
 
 
 def _absent(name: str) -> str:
-    """Return why there is no engine, and what brings one. A checkout has one only where it is installed for editing; Python
-    imports its sources where it is started in that folder, whatever is installed.
+    """Return why there is no engine, and how to get one.
+
+    A checkout has an engine only after an editable install. If Python is started in the checkout's folder, it imports the
+    checkout, even if a wheel is installed.
     """
     package = Path(__file__).parents[2]
     lacking = f"the dmlgather that Python has imported, {package}, has no compiled engine ({name}): "

@@ -19,8 +19,9 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a run that is one unit: a larger slice
-is worth a copy of its own."""
+"""Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a unit: a longer run is copied by
+itself.
+"""
 TEMPORARY = 2**20
 """Most bytes of a temporary array of taken units, which is then copied to the output."""
 
@@ -37,7 +38,7 @@ class Buffers:
     out: NDArray[Any]
 
     def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the data type of a unit: `plain` for bytes, or that of the references."""
+        """Return the data type of a unit: `plain` for bytes, or the type of the references."""
         return self.data.dtype if self.data.dtype.hasobject else plain
 
 
@@ -45,8 +46,8 @@ class Buffers:
 class Recipe:
     """A recipe.
 
-    `name`, `why`: for `describe`. `when`: the condition, a function of a geometry and the units of a block. `bind`: function of
-    these and of buffers that returns a bound call.
+    `name`, `why`: for `describe`. `when`: the condition, a function of a geometry and of the number of units of a block.
+    `bind`: function of the same arguments and of buffers; it returns a bound call.
     """
 
     name: str

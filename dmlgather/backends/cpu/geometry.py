@@ -98,7 +98,7 @@ class Geometry:
 
     @cached_property
     def pitch(self) -> int:
-        """Return the bytes of which all source offsets are multiples. If they equal the unit, the source is contiguous."""
+        """Return a number of bytes that divides all source offsets. If it equals the unit, the source is contiguous."""
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
@@ -108,12 +108,12 @@ class Geometry:
 
     @cached_property
     def still(self) -> int:
-        """Return the first of the trailing dimensions along which no lookup moves; `rank` if a lookup moves along the last."""
+        """Return the number of dimensions up to the last one along which a lookup moves."""
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Return the bytes of the dimensions from `still` on, which share their indices."""
+        """Return the bytes of the dimensions from number `still` on, which share their indices."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -121,7 +121,7 @@ class Geometry:
         return np.ndarray(self.shape, dtype, out, self.out_offset, self.out_strides)
 
     def window(self, data: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, NDArray[Any]]:
-        """Return the lowest byte that can be read, and a one-dimensional view of all units from there on, a pitch apart."""
+        """Return the lowest byte that can be read, and a one-dimensional view of the units that begin there, a pitch apart."""
         limits = tuple(lookup.limit for lookup in self.lookups)
         steps = tuple(lookup.in_stride for lookup in self.lookups)
         low, high = reach(self.shape + limits, self.in_strides + steps, self.in_offset)

@@ -92,7 +92,7 @@ class LookedUp:
 
     def _wrapped(self, raw: NDArray[np.integer]) -> NDArray[np.int64]:
         if raw.dtype == np.uint64:
-            # A value of 2^63 or more would be negative as an int64. The limit is out of bounds, too, so reduce it to that.
+            # A value of 2^63 or more would be negative as an int64. Replace it by the limit, which is also out of bounds.
             clipped: NDArray[np.uint64] = np.minimum(raw, np.uint64(self.lookup.limit))
             return clipped.view(np.int64)
         values = raw.astype(np.int64)

@@ -20,7 +20,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 class CpuProgram:
     """An immutable program for a plan in any form. It is thread-safe, because every run has its own scratch memory.
 
-    The constructor raises ValueError if CLAMP or PROMISE looks into an axis of size 0, and for limits beyond 64 bits.
+    The constructor raises ValueError if a CLAMP or PROMISE plan indexes an axis of size 0, and for limits beyond 64 bits.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class CpuProgram:
     ) -> None:
         """`compiled`: the engine; None to run the plan by NumPy.
 
-        For tests, with 0 and "" for the defaults: `threads`: the engine's most threads. `block_units`: units of a block.
+        For tests (0 and "" are the defaults): `threads`: most threads of the engine. `block_units`: units of a block.
         `loops`: instruction set.
         """
         plan.check_limits()
@@ -59,12 +59,14 @@ class CpuProgram:
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
         """Return a thread-safe function that executes the plan on these buffers, with their contents at the time of its call.
 
-        `data`: [>= in_extent], and `out`: [>= out_extent], contiguous, of data types of `plan.element_bytes` bytes. `indices`:
-        [>= index_extent] of `plan.index_type`; None without lookups. The function returns None; under RAISE, if an index is
-        bad, it returns its offset, and the output is incomplete.
+        Buffers are one-dimensional, contiguous, and at least as long as the plan's extents. `data`, `out`: elements of
+        `plan.element_bytes` bytes. `indices`: elements of `plan.index_type`; None without lookups.
 
-        Raise ValueError for any other buffer. Raise TypeError for StringDType, and, if elements hold references, for an output
-        of another data type, and under FILL.
+        The function returns None. If an index is bad under RAISE, it returns the smallest offset of a bad index, and the output
+        is incomplete.
+
+        Raise ValueError for any other buffer. Raise TypeError for StringDType. If elements hold references, also raise
+        TypeError under FILL, and for an output of another data type.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:
@@ -73,7 +75,7 @@ class CpuProgram:
         return (self._numpy if self._engine is None else self._engine).bind(data, indices, out)
 
     def describe(self) -> str:
-        """Return a text about how the plan runs, and why so, for elements without references."""
+        """Return a text that explains how the plan runs on elements without references."""
         if self._engine is not None:
             return self._engine.describe()
         return f"{self._numpy.describe()}; by NumPy, as {engine.status()}"
@@ -109,7 +111,7 @@ class CpuProgram:
         if data.dtype != out.dtype:
             raise TypeError(f"the input holds {data.dtype} elements, the output {out.dtype}: references cannot change type")
         if self.plan.out_of_bounds is OutOfBounds.FILL:
-            raise TypeError(f"FILL writes raw bytes, which {data.dtype} elements cannot be made of; use another policy")
+            raise TypeError(f"FILL writes raw bytes, but {data.dtype} elements are references; use another policy")
 
 
 def _check_buffer(name: str, buffer: NDArray[Any], extent: int, itemsize: int) -> None:

@@ -88,7 +88,7 @@ CONSTANTS_OFFSET = POINTERS.size
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
 """Most thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
-"""Number of entries in the fields `dimension` and `lookup`. The other entries stand at the end of the block."""
+"""Number of entries in the fields `dimension` and `lookup`. Further dimensions and lookups are at the end of the block."""
 MAX_TILED = 6
 """Most dimensions of a tile."""
 
@@ -128,13 +128,15 @@ class Dimension(NamedTuple):
     def pack_for_table(self, last: int = 0) -> bytes:
         """Return the bytes of a `TableDimension`, for the table of a general kernel or a tile kernel.
 
-        `last`: for a tile kernel, the bit that the last tile along this dimension sets in the number of its form.
+        `last`: for a tile kernel, the bit of a form's number that is set for the last tile along this dimension.
         """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup in bytes. `offset`: of the first index. `walk`: from the index of one walked element to the next."""
+    """A lookup; all steps are in bytes. `offset`: of the first index. `walk`: step from the index of one walked element to that
+    of the next.
+    """
 
     offset: int
     walk: int
@@ -239,7 +241,7 @@ class Arguments(NamedTuple):
     runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
-        """Return the argument block with null pointers. `general`: without dimensions and lookups, which are in the table."""
+        """Return the argument block with null pointers. `general`: leave out dimensions and lookups, which are in the table."""
         dims, lookups = ((), ()) if general else (self.dimensions, self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""
@@ -255,7 +257,7 @@ class Arguments(NamedTuple):
         )
 
     def table(self) -> bytes:
-        """Return the table of a general kernel: dimensions, lookups, index steps [lookups][rank]."""
+        """Return the table of a general kernel: dimensions, lookups, and index steps as an array [lookups][rank]."""
         dimensions = b"".join(dim.pack_for_table() for dim in self.dimensions)
         lookups = b"".join(lookup.pack() for lookup in self.lookups)
         steps: Sequence[int] = [dim.index_steps[k] for k in range(len(self.lookups)) for dim in self.dimensions]

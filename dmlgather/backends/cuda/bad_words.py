@@ -10,7 +10,7 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""Number of streams of one program that keep their words, and of words that are allocated at once."""
+"""This many streams of a program keep their words, and this many words are allocated at once."""
 NOTHING_BAD = b"\xff" * 8
 """Value of a word if no index was bad: the largest 64-bit offset."""
 
@@ -27,7 +27,9 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record a launch that writes the word: by an event on `stream`, or, during a capture, by pinning the word."""
+        """Record an event after a launch on `stream` that writes the word. In a graph capture, reserve the word for good
+        instead.
+        """
         if self._captured:
             return
         if self._runtime.streamIsCapturing(stream):
@@ -58,7 +60,7 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """Return the stream's word; None if it has none, or lost it to another stream."""
+        """Return the stream's word; None if the stream has no word, or lost it to another stream."""
         with self._lock:
             return self._of.get(_key(stream))
 

@@ -29,7 +29,8 @@ SECTOR_ALONE = 0.5
 ISSUED = 4
 """Instructions that a multiprocessor issues per cycle."""
 REQUEST_BYTES = 512
-"""Bytes of output that a warp stores at once by vectors of 16 bytes; `span_cost` and `element_cost` are for so many."""
+"""Bytes of output that a warp stores at once by vectors of 16 bytes. `span_cost` and `element_cost` are per so many bytes.
+"""
 CHUNK_BYTES = 4 * REQUEST_BYTES
 """Bytes of output that a warp of a span kernel moves. Its short path needs all of them in one run."""
 
@@ -38,7 +39,8 @@ CHUNK_BYTES = 4 * REQUEST_BYTES
 class SpanCost:
     """Instructions of a warp for 512 bytes of output, counted in machine code (sm_90).
 
-    `inside`: in a chunk that lies in one run. `across`: in any other chunk. `seam`: additional ones if a run ends there.
+    `inside`: in a chunk that lies in one run. `across`: in any other chunk. `seam`: additional instructions if a run ends
+    there.
     """
 
     inside: int
@@ -48,8 +50,8 @@ class SpanCost:
 
 @dataclass(frozen=True, slots=True)
 class ElementCost:
-    """Cost of one element. `instructions`: of a thread, counted in machine code (sm_90). `lines`: that a warp looks up, by
-    interpreting PTX with random rows of 82 to 10,246 bytes.
+    """Cost of one element. `instructions`: of a thread, counted in machine code (sm_90). `lines`: cache lines that a warp looks
+    up, counted by interpreting PTX with random rows of 82 to 10,246 bytes.
     """
 
     instructions: float
@@ -111,7 +113,7 @@ class RunCost(NamedTuple):
 
     `run`: adjacent bytes.
     `times`: number of times that each of these bytes is moved.
-    `aligned`: lengths and addresses of runs are multiples of so many bytes.
+    `aligned`: lengths and addresses of runs are multiples of this number of bytes.
     `unit`: bytes of a load or store.
     `stored`: True for the output. A sector that several requests store counts once per request; a loaded one counts once.
     `whole`: requests begin and end at sector boundaries.
@@ -138,7 +140,7 @@ def tile_cost(
 ) -> float:
     """Return the cycles of a multiprocessor per element of a tile.
 
-    `most_bytes`: of the kernel's largest tile; threads execute as many instructions for a smaller one.
+    `most_bytes`: of the kernel's largest tile; a smaller tile takes as many instructions.
     `read_bytes`: bytes of a read from shared memory.
     `dimensions`: number of dimensions along which tiles lie.
     `tiles`: number of tiles that a block moves.

@@ -59,7 +59,7 @@ def _parts(variant: Variant) -> Iterator[tuple[str, str]]:
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
     """Return a text with the kernels for `plan` and their launches, on a GPU with `MULTIPROCESSORS`. Needs no GPU.
 
-    `alignment`: the pointers are multiples of so many bytes.
+    `alignment`: of the pointers, in bytes.
     """
     try:
         return describe_launches(launches_for(plan, alignment))

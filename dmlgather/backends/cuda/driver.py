@@ -68,7 +68,9 @@ _compiling = threading.Lock()
 
 
 class DeviceError(RuntimeError):
-    """A GPU cannot be used, or not during a graph capture. The message names the cause (driver, CuPy, NVRTC) and a remedy."""
+    """A GPU cannot be used at all, or not during a graph capture. The message names the cause (driver, CuPy, NVRTC) and a
+    remedy.
+    """
 
 
 @functools.cache
@@ -122,7 +124,7 @@ def nvrtc() -> Nvrtc:
         raise
     except (RuntimeError, ImportError, OSError) as error:
         remedy = wheels.advice(nvidia_driver.ask())
-        raise DeviceError(f"CuPy loads no NVRTC ({_first_line(error)}); it comes with CuPy's wheel: {remedy}") from error
+        raise DeviceError(f"CuPy cannot load NVRTC ({_first_line(error)}), which comes with CuPy's wheel: {remedy}") from error
     try:
         mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -154,7 +156,7 @@ _BEFORE_A_CAPTURE = (
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Raise DeviceError instead of CUDA's error if preparing fails because a graph is captured."""
+    """Raise DeviceError in place of CUDA's error if a call cannot be prepared during a graph capture."""
     try:
         yield
     except DeviceError:
@@ -169,7 +171,7 @@ def refuse_waiting(error: RuntimeError, remedy: str) -> None:
     """Raise DeviceError if `error` says that waiting for the GPU is not allowed during a graph capture."""
     if _CAPTURING.search(str(error)):
         raise DeviceError(
-            f"a graph is captured, and nothing waits for the GPU meanwhile ({_first_line(error)}); {remedy}"
+            f"waiting for the GPU is not possible while a graph is captured ({_first_line(error)}); {remedy}"
         ) from error
 
 

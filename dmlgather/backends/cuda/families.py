@@ -71,8 +71,8 @@ def launches_for(
     `shared_bytes`: shared memory that a block may have after opting in; decides which rows are staged.
     `specialise`: False to use only the general kernels.
 
-    Raise ValueError if the canonical plan has more than 32 dimensions or lookups, if it looks into an axis of size 0 under
-    CLAMP or PROMISE, or if the alignment is too small to write the fill value.
+    Raise ValueError if the canonical plan has more than 32 dimensions or lookups, if a CLAMP or PROMISE plan indexes an axis of
+    size 0, or if the alignment is too small to write the fill value.
     """
     plan.check_limits()
     plan = canonicalise(plan, alignment)
@@ -108,8 +108,8 @@ def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _reversed_vectors(work: Work, alignment: int) -> Work | None:
-    """Return the work in vectors of 16 bytes whose lanes the kernel reverses; None if it is not a slice that runs backwards, or
-    is not aligned to vectors.
+    """Return the work in vectors of 16 bytes, whose lanes the kernel reverses. Return None unless the work is a slice that runs
+    backwards and is aligned to vectors.
     """
     inner, size = work.dims[0], work.element_bytes
     if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or alignment < VECTOR or size == VECTOR:
@@ -138,7 +138,7 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
     """Return a launch of the declared variant with the fewest thread dimensions that `work` fits; None if there is none.
 
-    `variants`: for a walk that is not invariant, and for one that is; their `dimensions` are ignored.
+    `variants`: one for walks that are not invariant, one for invariant walks; their `dimensions` are ignored.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not launchable(form.threads) or not all(dim.fits() for dim in form.dimensions):

@@ -1,4 +1,4 @@
-"""Cost of a launch form, in the unit of `cost.py`: the sectors and lines that one block touches, counted, and instructions.
+"""Cost of a launch form, in the unit of `cost.py`: instructions, and the sectors and lines that one block touches.
 
 Lower bounds that need no counting exclude a form early if another form, or tiles, cost less.
 """
@@ -32,7 +32,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     A block in the middle of the launch stands for all blocks. A sector that it loads counts once, because the L1 cache keeps
     it. A sector that it stores counts once per request. Indices are assumed to be random.
     `start`: instructions of a thread before its first element.
-    `enough`: counting stops once the cost is known to be at least this; the result is then a lower bound that is at least this.
+    `enough`: counting stops once the cost is known to reach this value; the result is then a lower bound, at least `enough`.
     """
     if form.cost is not None and start == START:
         return form.cost
@@ -87,7 +87,7 @@ def _least_loaded(work: Work, form: LaunchForm) -> float:
 
 
 def _alike(form: LaunchForm) -> bool:
-    """Return True if all threads of the middle block walk, or none of the launch does."""
+    """Return True if all threads of the middle block walk, or no thread of the launch walks."""
     if form.full in {0, form.dimensions[form.chunk].size}:
         return True
     inner = prod([dim.size for dim in form.dimensions[: form.chunk]])
@@ -98,8 +98,8 @@ def _alike(form: LaunchForm) -> bool:
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
     """Return a lower bound of the units of memory that `among` adjacent threads read in each step of `walk`.
 
-    Threads along the first dimensions read different units as long as the steps along these and along the walk keep all
-    addresses at least `unit` bytes apart.
+    Threads along the first dimensions read different units as long as all addresses, along these dimensions and the walk, are
+    at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -126,10 +126,11 @@ def _issued(start: float, elements: int, resolved: int) -> float:
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
-    """Return what the threads of the middle block touch in their first step.
+    """Return the addresses that the threads of the middle block access in their first step.
 
     The first result has a row of BLOCK addresses in the output, one in the input, and one in each lookup's indices. The second
-    says for each row whether it is monotonic. The third says which threads walk; None if all do, or none of the launch does.
+    has, for each row, True if it is monotonic. The third has True for each thread that walks; it is None if all threads walk,
+    or no thread of the launch walks.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1

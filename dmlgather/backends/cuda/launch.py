@@ -26,8 +26,8 @@ memory except these bytes.
 class LaunchTarget(NamedTuple):
     """The pointers and the GPU that a launch is planned for.
 
-    `alignment`: the pointers are multiples of so many bytes. `multiprocessors`: of the GPU. `shared_bytes`: shared memory
-    that a block may have after opting in.
+    `alignment`: of the pointers, in bytes. `multiprocessors`: of the GPU. `shared_bytes`: shared memory that a block may have
+    after opting in.
     """
 
     alignment: int
@@ -42,8 +42,8 @@ class Launch(NamedTuple):
     `table`: bytes that the kernel reads from device memory, through the block's `table` pointer.
     `input_in_table`: offset of the kernel's input in the table, in bytes; None to read the caller's input.
     `shared_bytes`: dynamic shared memory per block.
-    The others are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension, or 0 if a thread
-    moves one element. `box`: sizes of a tile, slowest dimension first.
+    The other fields are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension, or 0 if a
+    thread moves one element. `box`: sizes of a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -58,13 +58,13 @@ class Launch(NamedTuple):
     box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
-        """Return the launch with `element` appended to its table, and as its input."""
+        """Return the launch with `element` appended to its table; the kernel reads it as its input."""
         at = -(-len(self.table) // 16) * 16
         return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 
 
 def launchable(threads: int) -> bool:
-    """Return True if one launch can have so many threads, or blocks if the kernel counts blocks."""
+    """Return True if one launch can have this many threads (blocks, if the kernel counts blocks)."""
     return threads <= MAX_THREADS
 
 

@@ -1,4 +1,4 @@
-"""The launch form: thread dimensions, and one dimension that every thread walks: a thread moves several elements along it.
+"""The launch form: thread dimensions, and one dimension that threads walk, moving several elements along it.
 
 With U elements per thread, the walked dimension of size n is cut into U chunks of `full` elements each, n // U or slightly
 fewer. The thread at chunk coordinate c < full moves elements c, c + full, …, so neighbouring threads access neighbouring
@@ -22,8 +22,8 @@ from dmlgather.backends.cuda.work import Work
 THREADS_PER_MULTIPROCESSOR = 1024
 """Threads walk only if every multiprocessor still has this many of them: half of those that it can hold. Assumed."""
 ROUNDED = 16
-"""A chunk of at least this many lines is shortened to whole lines, or else one of this many sectors to whole sectors, so that
-warps store whole ones. At most a sixteenth of the elements then have threads of their own.
+"""A chunk of at least this many lines is shortened to whole lines; a shorter one, of at least this many sectors, to whole
+sectors. Then warps store whole lines or sectors, and at most a sixteenth of the elements have threads of their own.
 """
 
 
@@ -77,7 +77,7 @@ _last = _Last()
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """Return the cheapest form for `work`: without a walk, or with a walk that leaves enough threads.
 
-    `unroll`: elements that a thread walks if the walk is not invariant, and if it is.
+    `unroll`: elements that a thread walks; the first number is for walks that are not invariant, the second for invariant ones.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"

@@ -43,10 +43,10 @@ _NOT_RAISING = (
 class CudaProgram:
     """A plan prepared for GPU number `device`. It is thread-safe.
 
-    `alignment`: input and output pointers are multiples of so many bytes.
-    `multiprocessors`: for tests: the number to plan for. With 0, even the smallest plans use walks and staged rows.
+    `alignment`: of input and output pointers, in bytes.
+    `multiprocessors`: the number to plan for (for tests). With 0, even the smallest plans use walks and staged rows.
 
-    The constructor raises DeviceError if there is no usable GPU, and ValueError if the kernels do not take the plan.
+    The constructor raises DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
     """
 
     @preparing()
@@ -133,7 +133,7 @@ class CudaProgram:
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
         """Return a function that launches on these addresses. Its argument blocks are written once. It is thread-safe.
 
-        The function takes a stream or its address, and None for CuPy's current stream; under RAISE, only an address.
+        The function's argument is a stream, its address, or None for CuPy's current stream. Under RAISE, it must be an address.
         `keep`: an object that the function keeps alive.
         """
         pointers = input_pointer, index_pointer, output_pointer
@@ -192,7 +192,7 @@ class CudaProgram:
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Under RAISE, return `bad_at` of the last launch on `stream`. Also return None if the stream has lost its word."""
+        """Under RAISE, return `bad_at` of the last launch on `stream`; None also if the stream has lost its word."""
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
@@ -317,10 +317,10 @@ class _Block:
 
 class _Thread(threading.local):
     has_context = False
-    """True if the thread has a CUDA context. From then on, the runtime switches it with the current device."""
+    """True if the thread has a CUDA context. From then on, the runtime switches the context with the current device."""
 
 
 _this_thread = _Thread()
 
 prepare = CudaProgram
-"""The function that every backend has under this name."""
+"""Alias: every backend has a `prepare`."""

@@ -20,7 +20,7 @@ SHORTEST = 32
 LONGEST = 2**30 - 1
 """Most bytes of a run. Kernels count the bytes of a run, and a few more, in 31 bits."""
 BLOCKS = 1
-"""Threads move several vectors only if each multiprocessor still has so many blocks. Assumed. In a simulation of 250 rows of
+"""Threads move several vectors only if each multiprocessor still has this many blocks. Assumed. In a simulation of 250 rows of
 1537 bytes, whose kernel computed addresses at a higher cost, threads with four vectors were twice as fast as with one.
 """
 

@@ -1,4 +1,4 @@
-"""Gathers with the same indices for every row, whose rows are staged in shared memory: costs, and launches.
+"""Gathers that stage rows in shared memory and read every row at the same indices: costs and launches.
 
 A direct read of an element fetches a sector, so reading a row in random order fetches each sector several times. A staged row
 is fetched once, by vectors, for all columns of a block. If a row has more columns than a block takes, several blocks stage it.
@@ -53,7 +53,7 @@ class RowGather:
         return self.columns * self.index_bytes
 
     def direct(self, multiprocessors: int) -> float:
-        """Return the cost in the family elements. A block reads its columns from as many rows as its threads walk."""
+        """Return the cost in the family elements, whose threads walk along rows and read one column of each."""
         enough = self.rows * self.columns / max(1, multiprocessors * THREADS_PER_MULTIPROCESSOR)
         moved = next((count for count in (8, 4) if count <= enough and count * self.element_bytes <= 32), 1)
         block, warp = min(self.columns, BLOCK), min(self.columns, WARP)
@@ -120,14 +120,14 @@ three or four rows were faster. With more than 16 rows, reusing resolved indices
 NARROW_PLACES = 2**16
 """A row with fewer elements has positions of 2 bytes; the fill value has the position after the last element."""
 MORE_PARTS = 4
-"""Additional blocks that may share a long row: `_in_blocks` tries so many counts, from the least one on."""
+"""For a long row, `_in_blocks` tries this many numbers of blocks, from the smallest possible one on."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
     """The blocks of a staged launch.
 
-    `parts`: blocks that share a row, with `share` columns each. `groups`: `parts` blocks of one group have the same rows.
+    `parts`: blocks that share a row, with `share` columns each. `groups`: groups of `parts` blocks that have the same rows.
     `shared_bytes`: shared memory per block. `cost`: cycles per row.
     """
 
@@ -169,7 +169,7 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form for blocks of teams. A team has a row at a time, and the positions of its columns in registers."""
+    """Yield the form for blocks of teams. A team moves one row at a time, and keeps the positions of its columns in registers."""
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
@@ -178,7 +178,7 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
     at_once, share = BLOCK // team, team * variant.unroll
     groups, parts = -(-gather.rows // at_once), -(-gather.columns // share)
     fitting = (target.shared_bytes + RESERVED_SHARED) // (at_once * slot + RESERVED_SHARED)
-    # The launch has about a multiple of these blocks. Otherwise, few of them would run alone at the end.
+    # The number of blocks is about a multiple of `resident`. Otherwise, a few blocks would run alone at the end.
     resident = max(1, min(RESIDENT, fitting) * target.multiprocessors)
     waves = -(-groups * parts // (resident * MOST_STEPS))
     steps = -(-groups * parts // (resident * waves))
@@ -189,9 +189,9 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 
 
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield forms for the kernels for long rows. A block has a multiprocessor to itself, a row at a time, and the positions of
-    its columns in shared memory. There are at most as many blocks as multiprocessors, so that few blocks resolve indices.
-    Yield nothing for rows that a block of teams stages once.
+    """Yield forms for the kernels for long rows. A block runs alone on a multiprocessor, moves one row at a time, and keeps the
+    positions of its columns in shared memory. There are at most as many blocks as multiprocessors, so that few blocks resolve
+    indices. Yield nothing if a block of teams can stage a row once for all columns.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -229,15 +229,15 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for a row, which may begin anywhere in a vector, and for a vector of the fill value."""
+    """Return the bytes of shared memory for a row and a vector of the fill value. A row that is not aligned needs more."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR
 
 
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
-    """Return the smallest team that covers a row's columns in one pass. Return a larger one if there were fewer than `blocks`
-    blocks, as long as every thread still stores a vector. Return None if the rows of a block do not fit into shared memory.
+    """Return the smallest team that covers a row's columns in one pass. If that gives fewer than `blocks` blocks, return a
+    larger team, in which every thread still stores a vector. Return None if the rows of a block do not fit into shared memory.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

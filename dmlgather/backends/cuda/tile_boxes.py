@@ -1,5 +1,5 @@
 """Boxes of elements that are contiguous over some length both in the input and in the output. A box grows along the fastest
-dimensions of both until it is full. It spans small dimensions whole, and cuts at most one dimension of each side.
+dimensions of both until it is full. It spans small dimensions completely, and cuts at most one dimension of each side.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
 
 RUNS = (64, 256, 1024)
-"""Lengths in bytes: for each, `boxes` tries a box whose runs in the output are so long."""
+"""For each of these lengths (bytes), `boxes` tries a box whose runs in the output have this length."""
 Sizes = tuple[int, ...]
 """Sizes of a box along the dimensions of the work."""
 

@@ -40,7 +40,7 @@ from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
-"""If so many bytes, two sectors, are adjacent on both sides, the slice needs no tiles."""
+"""A slice needs no tiles if this many bytes (two sectors) are adjacent in the input and in the output."""
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
@@ -95,7 +95,7 @@ _STRETCHES = {
     for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
     if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""For a tile kernel, the stretch kernel with the same stores, and the same or narrower loads."""
+"""The stretch kernel for each tile kernel. It has the same stores, and the same or narrower loads."""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
@@ -103,7 +103,7 @@ _SQUARES = {
     for tiles, units, _ in _VARIANTS[squares.element_bytes]
     if units == (max(WORD, squares.element_bytes),) * 2
 }
-"""For a tile kernel that moves words, the squares kernel for the same boxes."""
+"""The squares kernel for each tile kernel that moves words. It takes the same boxes."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
 """Candidates for `room_shift` of a squares kernel: from a line to the bytes that a block writes at once, as powers of two."""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
@@ -131,7 +131,7 @@ class Tiling(NamedTuple):
     `forms`: the sizes that boxes have. Bit n of a form's number is set if the box is the last one along dimension `ragged[n]`.
     Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
     `tiles`: number of boxes.
-    `aligned`: for each side, the lengths and addresses of runs are multiples of so many bytes.
+    `aligned`: for each side, a number of bytes that divides the lengths and addresses of runs.
     """
 
     work: Work
@@ -288,8 +288,8 @@ class Tiling(NamedTuple):
 def _room_shift(form: TileForm, unit: int) -> int:
     """Return the room_shift of a squares kernel: shared memory has a gap of one unit after every 2^shift bytes.
 
-    The shift is the one with the fewest bank conflicts when neighbouring threads read rows of their squares. Writes have none
-    with any of the shifts. Example: with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at
+    The shift is the one with the fewest bank conflicts when neighbouring threads read rows of their squares. Writes have no
+    conflicts with any shift. Example: with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at
     132, in bank 1.
     """
     lanes = LINE // unit  # number of threads whose units pass through the banks at once

@@ -28,7 +28,7 @@ SQUARE_UNITS = 4
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Elements of fewer bytes have stretch kernels. For wider elements, requests use nine tenths of their sectors anyway."""
+"""Elements of fewer bytes than this have stretch kernels. For wider ones, requests use nine tenths of their sectors anyway."""
 TOLD_LOOKUPS = 3
 """Gathers with this many lookups or more read the policy from their arguments: TOLD in `copy.cuh`."""
 
@@ -53,7 +53,7 @@ class KernelKind(enum.Enum):
     STAGED = "staged"
     """One lookup along the innermost output dimension, with the same indices for every row: whole rows in shared memory."""
     LONG = "long"
-    """Staged, for long rows: a block of 1024 threads has one row at a time, and all columns' positions in shared memory."""
+    """Staged, for long rows: a block of 1024 threads moves one row at a time; columns' positions are in shared memory."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"

@@ -87,7 +87,7 @@ def advised(driver: Driver, number: int | None = None) -> str:
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
-    """Return the first thing that, by its version, prevents running on the GPUs; None if there is none.
+    """Return the first component whose version prevents running on the GPUs; None if there is none.
 
     `nvrtc`: the version of the NVRTC that CuPy has loaded, if known. `number`: consider only this GPU.
     """

@@ -17,8 +17,8 @@ COUNTABLE = 2**63
 class Work(NamedTuple):
     """Elements to move. Steps and offsets are in bytes.
 
-    `dims`: at least one. `lookups`: the walk of each is 0 until a launch form is chosen. `in_bytes`: size of the input; no
-    read crosses it, for any indices.
+    `dims`: at least one. `lookups`: the walk of each is 0 until a launch form is chosen. `in_bytes`: size of the input; no read
+    goes beyond it, for any indices.
     """
 
     dims: tuple[Dimension, ...]
