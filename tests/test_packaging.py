@@ -87,9 +87,9 @@ def test_env_names_what_it_runs_and_what_python_imports_in_the_folder(checkout: 
         return done.stdout.decode()
 
     shown = env(checkout)
-    assert f"folder     {ROOT / 'dmlgather'}\n" in shown
+    assert f"folder       {ROOT / 'dmlgather'}\n" in shown
     other = f"{checkout / 'dmlgather'} instead, which has no compiled engine: start it elsewhere"
-    assert f"here       Python started in this folder imports {other}\n" in shown
+    assert f"here         Python started in this folder imports {other}\n" in shown
     for folder, here in ((checkout, str(checkout / "dmlgather")), (ROOT, None), (checkout / "dmlgather", None)):
         found = json.loads(env(folder, "--json"))
         assert (found["folder"], found["here"]) == (str(ROOT / "dmlgather"), here)
