@@ -122,7 +122,7 @@ def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
     """
     from pathspec import GitIgnoreSpec
 
-    any_file = f"{folder}/ ".removeprefix("./")  # a file called " ": only a pattern for the folder, or for all files, matches
+    any_file = f"{folder}/ ".removeprefix("./")  # only patterns for the folder or for all files match this name
     return GitIgnoreSpec([pattern for pattern in spec.patterns if not (pattern.include and pattern.match_file(any_file))])
 
 
