@@ -32,8 +32,8 @@ class _Use(IntEnum):
 
 
 class _FlowValue:
-    """A value of the model. `few`: whether it is known to have at most KEPT_ELEMENTS elements. `bulk`: whether it is too large
-    for a shape: it has more, or comes from the device and may have more.
+    """A value of the model. `few`: True if it is known to have at most KEPT_ELEMENTS elements. `bulk`: True if it is too large
+    for a shape: it has more elements, or may have more and comes from the device.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
@@ -189,7 +189,7 @@ class DataFlow:
         """
         self._add_uses(body_outputs[:1], _Use.HOST)
         self._pass(states, body_inputs[2:])
-        self._pass(states, outputs)  # of no iteration
+        self._pass(states, outputs)  # for zero iterations
         self._pass(body_outputs[1 : 1 + len(states)], body_inputs[2:])
         self._pass(body_outputs[1:], outputs)
 

@@ -145,7 +145,7 @@ def _with_sizes(sizes: Mapping[str, int]) -> str:
     return f" (with {shown})" if shown else ""
 
 
-# Models repeat the same problem many times.
+# A cache, because models repeat the same problem many times.
 @lru_cache(maxsize=1024)
 def _expressed(problem: Problem, level: FeatureLevel) -> Descriptors | Report:
     return EXPORTER.express(problem, level)
@@ -160,7 +160,7 @@ def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
     """Return a finding about the first constant index that is out of range for all values of the unknown sizes; None without
-    one. `values`: the symbols' values of `problem`. `only_separately`: whether each index is in range for some sizes, but no
+    one. `values`: the symbols' values of `problem`. `only_separately`: True if each index is in range for some sizes, but no
     sizes suit all of them.
     """
     indices = node.numbers.get("indices")

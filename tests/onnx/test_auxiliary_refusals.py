@@ -68,7 +68,13 @@ REFUSED: list[tuple[NodeProto, int, list[Any], type[Exception], str]] = [
         ValueError,
         r"\[2, 1, 3\], 6 elements, and shape is \[4, 2\], which has 8 elem",
     ),
-    (node_of("Reshape", 2), 5, [DATA, axes(4, -1)], ValueError, r"shape is \[4, -1\]: the product of the other sizes is 4, .*divide 6"),
+    (
+        node_of("Reshape", 2),
+        5,
+        [DATA, axes(4, -1)],
+        ValueError,
+        r"shape is \[4, -1\]: the product of the other sizes is 4, .*divide 6",
+    ),
     (node_of("Reshape", 2), 5, [DATA, axes(-1, -1)], ValueError, r"shape is \[-1, -1\]: at most one entry may be -1"),
     (node_of("Reshape", 2), 5, [DATA, axes(-2, 3)], ValueError, r"shape\[0\] is -2, expected a size, 0 for data's size, or -1"),
     (

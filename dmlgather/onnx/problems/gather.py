@@ -90,8 +90,9 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 class GatherND(GatherProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: of rank r >= 1. `indices`: of rank q >= 1; its last dimension is the length of a tuple, at most r - batch_dims. An
-    empty tuple copies data[b…]. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12 on.
+    `data`: of rank r >= 1. `indices`: of rank q >= 1; the size of its last dimension is the length of a tuple, at most r -
+    batch_dims. An empty tuple copies data[b…]. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12
+    on.
     """
 
     data: TensorType

@@ -66,7 +66,7 @@ class Scope:
         declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """Whether the graph's inputs have other types than in the shape inference of the whole model."""
+        """True if the graph's inputs have other types than in the shape inference of the whole model."""
         self.improved: set[str] = set()
         """Names whose types are better known than after the shape inference of the whole graph."""
         self.values: dict[str, Value] = {
@@ -75,7 +75,7 @@ class Scope:
             for name in node.output
         }
         self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
-        """Types by shape inference that rely on declarations, and whether a better type was known."""
+        """Types that rely on declarations, by name, and True if a better type was known."""
         self.pending = set(self.values)
         """Outputs of nodes that are not visited yet."""
         inputs = {value.name for value in graph.input}
@@ -92,7 +92,7 @@ class Scope:
         self._graph_types = dict(self.types)
         """The result of shape inference of the whole model."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """Whether onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
+        """True if onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
         self._unconfirmed_ranks: set[str] = set()
         """Names whose rank follows only from unconfirmed declared ranks."""
 
@@ -289,7 +289,7 @@ def constant(tensor: TensorProto) -> Value:
 
 
 def why_ignored(tensor: TensorProto) -> Unknown | None:
-    """Return the reason why the elements of a TensorProto are ignored, whatever they are; None if they are not."""
+    """Return the reason why the elements of a TensorProto are not read; None if they are read."""
     if tensor.data_location == EXTERNAL:
         return Unknown(f"stored outside the model, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:

@@ -125,7 +125,7 @@ class _Graph:
         home, chain = self._home(node), (*self._chain(node), operator_name(node))
         if home is Home.FOLDED:
             self.constants.update(dict.fromkeys(node.output, True))
-        elif home is Home.CPU or (len(chain) > 1 and self._has_no_kernel(node)):  # without a kernel it is on the CPU anyway
+        elif home is Home.CPU or (len(chain) > 1 and self._has_no_kernel(node)):  # a node without a kernel is on the CPU anyway
             self.chains |= dict.fromkeys(node.output, chain)
         elif _gives_sizes(node) and not self._has_no_kernel(node):
             self.chains |= dict.fromkeys(node.output, chain[-1:])
@@ -144,7 +144,7 @@ class _Graph:
         return Home.DEVICE if kept or not self._lies_on_cpu(node) else Home.CPU
 
     def _is_folded(self, node: NodeProto) -> bool:
-        """Return True if all that the node reads is known: constants, and for Shape the shape."""
+        """Return True if the node reads only constants, or is a Shape of a tensor with a known shape."""
         if node.domain not in DOMAINS or node.op_type in UNFOLDED:
             return False
         names = [name for name in node.input if name]
@@ -154,7 +154,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if each input is on the CPU, and is not one that DirectML's kernel reads on the CPU anyway."""
+        """Return True if each input is on the CPU. Inputs that DirectML's kernel reads on the CPU anyway do not count as such."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:

@@ -13,7 +13,7 @@ from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-"""The bounds of a slice are clamped to these."""
+"""The provider clamps the bounds of a slice to this range."""
 
 Shape = tuple[Size, ...]
 Bound = int | str

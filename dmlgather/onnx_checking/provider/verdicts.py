@@ -178,7 +178,7 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
-    """Return the counts. converted: nodes of ADAPTER that need nothing of the adapter with int32 indices."""
+    """Return the counts. `converted`: the number of ADAPTER nodes that need no adapter support if indices are int32."""
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {

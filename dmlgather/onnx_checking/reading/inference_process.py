@@ -49,7 +49,7 @@ class InferenceLimits:
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte, and as for 1 MB for a smaller file."""
+        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte. A smaller file counts as 1 MB."""
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 

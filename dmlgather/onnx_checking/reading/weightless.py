@@ -193,7 +193,7 @@ class _ElementSkipper:
             raise _UnusualError
         try:
             tensor = TensorProto.FromString(b"".join(_read(self.file, part.start, part.stop) for part in kept))
-        except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
+        except (DecodeError, UnicodeDecodeError):  # protobuf in pure Python raises UnicodeDecodeError
             raise _UnusualError from None
         return [range(start, end)] if why_ignored(tensor) is None else kept
 

@@ -65,7 +65,7 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
 
 
 KnownSize = int | str
-"""A size, or another integer computed from sizes: a number, or the name of an expression."""
+"""A size, or another integer that is computed from sizes: a number, or the name of an expression."""
 
 MOST_OPERATIONS = 40
 """The most operations of an expression. A longer one counts as unknown, because comparing expressions takes time."""
@@ -119,9 +119,9 @@ class Sizes:
         return self._symbols[text]
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
-        """Return the result of one of OPERATIONS; None if it is no expression that holds for all sizes, or a too long one.
-        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the
-        quotients that models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
+        """Return the result of one of OPERATIONS; None if no expression holds for all sizes, or if it is too long. "floor_…"
+        rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the quotients that
+        models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
         """
         result = self._compute(operation, *map(self._expression, operands))
         return None if result is None else self._name(result)
@@ -132,7 +132,7 @@ class Sizes:
         return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
-        """Return whether one of RELATIONS holds for all sizes, or for none; None if that depends, or is not known."""
+        """Return True if one of RELATIONS holds for all sizes, False if for none; None for some, or if not known."""
         if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)

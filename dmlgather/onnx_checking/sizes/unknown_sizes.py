@@ -62,8 +62,8 @@ class NodeSizes:
 @dataclass(frozen=True)
 class TrialSizes:
     """Values of a node's symbols to judge the node with, ordinary ones first. `provided`: the conditions that they meet, under
-    which no tensor is empty. `possible`: whether there are values of this kind. If False, the only trial shows why. None if
-    none were found, although there may be some.
+    which no tensor is empty. `possible`: True if such values exist. False: none exist, and the only trial shows why. None: none
+    were found, but some may exist.
     """
 
     values: list[dict[str, int]]
@@ -79,7 +79,7 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
     """Return values that show everything that DirectML may do with a node: ordinary ones, values that make a difference to
     DirectML, and the smallest. `clamped`: bounds that depend on sizes may lie outside their axes, where they are clamped.
-    Otherwise they may only if they have to.
+    Otherwise they lie within their axes if they can.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
