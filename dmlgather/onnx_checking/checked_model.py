@@ -222,7 +222,7 @@ class ProviderSummary(Record):
     """Nodes that are constant-folded before nodes are placed."""
 
     fails: int
-    """Nodes that make the session's creation or the run fail."""
+    """Nodes that make the session's creation, or the run, fail."""
 
     differs: int
     """Nodes on DirectML whose results differ from the CPU's."""

@@ -39,7 +39,7 @@ class _FlowValue:
     __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """`elements`: their number, if known. `outside`: whether no node makes the value."""
+        """`elements`: their number, if known. `outside`: True if no node makes the value."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
         self.use = _Use.NONE

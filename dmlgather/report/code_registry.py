@@ -36,7 +36,7 @@ def help_uri(code: Code) -> str | None:
 
 
 def rules(providers: bool) -> list[Any]:
-    """Return the rules as SARIF's reportingDescriptor objects, in the order of `INDEX`. `providers`: include providers' rules."""
+    """Return the rules as SARIF's reportingDescriptor objects, ordered as in `INDEX`. `providers`: include providers' rules."""
     from pydantic_sarif import model as sarif
 
     descriptors = []

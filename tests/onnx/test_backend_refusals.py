@@ -72,7 +72,7 @@ def test_data_that_is_not_loaded_or_damaged_is_named() -> None:
 @pytest.mark.parametrize(
     ("nodes", "outputs", "says"),
     [
-        ([gather("t", "y"), gather("x", "t")], ["y"], "'y': no input, dense initializer or earlier node gives its inputs ['t']"),
+        ([gather("t", "y"), gather("x", "t")], ["y"], "no input, dense initializer or earlier node gives its inputs ['t']"),
         ([gather("x", "y"), gather("x", "y")], ["y"], "output 'y' is also an input, an initializer, or given by another node"),
         ([gather("x", "i")], ["i"], "its output 'i' is also an input"),
         ([gather("x", "y")], ["y", "z"], "no node gives the outputs ['z']"),

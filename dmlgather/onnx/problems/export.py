@@ -196,8 +196,8 @@ def broken_rule(node: Any, opset: int, message: str) -> Finding:
 
 
 UNEQUAL_BATCHES = (
-    "ONNX does not allow it; onnxruntime's CPU runs it if the number of index tuples is a multiple of data's number of batches, "
-    "and then gives each batch equally many tuples, in order"
+    "ONNX does not allow it; onnxruntime's CPU runs it if the number of index tuples is a multiple of data's batch count. "
+    "It then gives each batch equally many tuples, in order"
 )
 """Text on onnxruntime's result for unequal batch sizes."""
 

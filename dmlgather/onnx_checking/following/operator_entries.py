@@ -123,7 +123,7 @@ TypeRule = Callable[[KnownNode], Sequence[PartialType]]
 """A function from a node to the types of its outputs, and perhaps of its inputs behind them. ValueError if nothing is known."""
 
 Ranks = Callable[[str], "int | None"]
-"""The rank of a value, by its name."""
+"""A function from a value's name to its rank, None if unknown."""
 
 RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
 """A function from a node and the known ranks to names with their ranks."""

@@ -154,7 +154,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if each input is on the CPU. Inputs that DirectML's kernel reads on the CPU anyway do not count as such."""
+        """Return True if each input is on the CPU. Inputs that DirectML's kernel reads there anyway do not count."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -195,8 +195,8 @@ def version(node: NodeProto, opset: int) -> int:
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Return the number of each device node's part. `fused`: whether a node may be fused with its neighbours. A fused node
-    joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that it reads
+    """Return the number of each device node's part. `fused`: returns True if a node may be fused with its neighbours. A fused
+    node joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that it reads
     from.
     """
     disjoint = _Parts()

@@ -161,8 +161,8 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. Where these nodes
-    run is not known. If the graph has numbers for all inputs, the sizes match each other, and an earlier node fails.
+    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. The devices of these
+    nodes are not known. If the graph has numbers for all inputs, the sizes match each other, and an earlier node fails.
     """
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:

@@ -167,7 +167,7 @@ def _data_bytes() -> int | None:
 
 def _limit(seconds: float, memory: int | None) -> None:
     """End this process after `seconds` of processor time, and limit its data to `memory` bytes; 0 and None: no limit. Only
-    Linux enforces the memory limit, and Windows neither; there the parent alone watches the time.
+    Linux enforces the memory limit. Windows enforces neither limit; there, only the parent watches the time.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

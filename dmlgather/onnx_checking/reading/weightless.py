@@ -136,7 +136,11 @@ class _ElementSkipper:
         depth, from 1.
         """
         layout, first_part, singles = _layout(descriptor), len(self.parts), set()
-        size, since, at = 0, start, start  # `size`: kept bytes before `since`; from there on, all are kept so far
+        size, since, at = (
+            0,
+            start,
+            start,
+        )  # `size` counts the kept bytes before `since`; all bytes from `since` on are kept so far
         try:
             while at < end:
                 tag, content, stop = self._field(at, end)

@@ -181,7 +181,7 @@ class Conditions:
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """Yield the parts of the disjunction of inequalities. `inequality`: the one that is equivalent to it."""
+        """Yield the parts of the disjunction `any_of`. `inequality`: the single inequality that is equivalent to it."""
         possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
@@ -189,7 +189,9 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Return an inequality as the range of its only symbol with several sizes; None if it has other ones, or is no range."""
+        """Return an inequality as the range of its only symbol that is not fixed; None if there are several, or if it is no
+        range.
+        """
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
         open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]

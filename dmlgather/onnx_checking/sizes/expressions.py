@@ -39,7 +39,9 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
 
 @lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """Return a function that computes an expression for values of its symbols. sympy takes a hundred times as long."""
+    """Return a function that computes an expression for values of its symbols. sympy's own evaluation takes a hundred times as
+    long.
+    """
     if expression.is_Symbol:
         return operator.itemgetter(str(expression.name))
     if expression.is_Rational:
@@ -241,8 +243,8 @@ def _parts(value: Any) -> int:
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
-    """Return a quotient or remainder. None if the divisor has symbols that do not cancel: sympy 1.14 assumes that such a
-    quotient has no upper limit. A divisor that is a size is not 0, or the model fails.
+    """Return a quotient or remainder. Returns None if symbols remain in the divisor, because sympy 1.14 assumes that such a
+    quotient has no upper limit. A divisor that is a size is not 0 in a model that runs.
     """
     if right.is_zero or not (left.is_integer and right.is_integer):
         return None

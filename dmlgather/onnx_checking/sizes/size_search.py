@@ -17,7 +17,7 @@ MOST_ROOTS = 300
 """The most roots of crossings that are computed for one node. Further roots are not tried."""
 
 SMALL = (0, 2, 7)
-"""Added to the minimum of a symbol that has no value yet."""
+"""Offsets from a symbol's minimum: values to try for a symbol that has no value yet."""
 
 Values = Mapping[str, int]
 

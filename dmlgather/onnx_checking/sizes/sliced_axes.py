@@ -31,7 +31,7 @@ class SlicedAxis:
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """Yield constraints that make a difference to DirectML: several elements (the step matters), elements left out, both."""
+        """Yield constraints that matter to DirectML: several elements (so the step matters), elements left out, or both."""
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 

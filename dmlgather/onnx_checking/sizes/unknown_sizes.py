@@ -173,12 +173,14 @@ class _Search:
         return not self._small(smallest) and any(smallest[symbol] > low for symbol, low in self.search.lows.items())
 
     def _several(self) -> Iterator[Constraint]:
-        """Yield the constraints that a dimension has more than one element, or block."""
+        """Yield, per dimension, the constraint that it has more than one element or block."""
         for size in self.node.dimensions:
             yield self._at_least(size, 2 * self.node.units.get(size, 1))
 
     def _single(self) -> Iterator[Constraint]:
-        """Yield the constraints that a dimension has one element, or block. The smallest values of symbols need not meet them."""
+        """Yield, per dimension, the constraint that it has one element or block. The smallest values of symbols need not meet
+        them.
+        """
         sizes = self.node.sizes
         for size in self.node.dimensions:
             unit = self.node.units.get(size, 1)
@@ -202,7 +204,7 @@ class _Search:
             yield Constraint(symbols, partial(_is_multiple, sizes, size, unit), tuple(crossings))
 
     def _values(self) -> Iterator[Constraint]:
-        """Yield the constraints that a size has a value: nothing is divided by 0."""
+        """Yield, per size, the constraint that it has a value: nothing is divided by 0."""
         sizes = self.node.sizes
         for size in (*self.node.dimensions, *self.node.bounds):
             if sizes.linear(size) is None:
