@@ -86,7 +86,7 @@ class Certainty(enum.StrEnum):
 
 
 class CheckedTensor(Record):
-    """One input or output of a node, as far as it is known before the model runs."""
+    """One input or output of a node, with the facts that are known before the model runs."""
 
     role: str
     """The operator's name for it: "data", "indices", "starts", "output"."""

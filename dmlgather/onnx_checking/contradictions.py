@@ -98,7 +98,7 @@ UNNOTICED = (
 
 
 def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
-    """Return the finding about a contradiction. `sizes`: those of its model."""
+    """Return the finding about a contradiction. `sizes`: the model's."""
     declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
     advice = f"remove the type of {name!r} from the model's value_info or outputs"
     if contradiction.refused:

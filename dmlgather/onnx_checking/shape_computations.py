@@ -55,7 +55,7 @@ class _FlowValue:
 
 class _Step:
     """A flow of elements from some values into others: through a node or, if that is None, into a graph or out of one. `bulk`:
-    whether an input is bulk. `use`: the use of the results.
+    True if an input is bulk. `use`: the use of the results.
     """
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
@@ -134,8 +134,8 @@ class DataFlow:
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """Add a graph; return its outputs. `names`: those of its inputs; the names that it defines are added. `sizes`: number
-        of elements by name.
+        """Add a graph; return its outputs. `names`: initially the names of its inputs; the names that it defines are added.
+        `sizes`: number of elements by name.
         """
         own = names.maps[0]
         for tensor in graph.initializer:
@@ -218,7 +218,7 @@ class DataFlow:
         self._steps.append(step)
 
     def _pass(self, sources: _Values, targets: _Values) -> None:
-        """Add the flow of each value into the other at its position, as far as there are both."""
+        """Add the flow of each source into the target at its position, if both exist."""
         for source, target in zip(sources, targets, strict=False):
             self._step(None, [source], [target])
 

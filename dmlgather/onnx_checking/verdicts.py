@@ -103,7 +103,7 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
     """Return the judgement of a node from its trials. DirectML takes the node at a level that takes the problem of each trial.
-    `trials`: ordinary sizes first. `conditions`: those under which no tensor is empty.
+    `trials`: ordinary sizes first. `conditions`: the conditions under which no tensor is empty.
     """
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]

@@ -142,7 +142,7 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
 
 
 def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
-    """Return the file, line and column to show: for a dumped descriptor, those in the program that creates it."""
+    """Return the file, line and column to show. For a dumped descriptor, they lie in the program that creates it."""
     created = item.created if isinstance(item, ReportedFinding) else ProgramLine.of(getattr(item, "subject", ""))
     return (item.file, item.line, getattr(item, "column", None)) if created is None else (created.file, created.line, None)
 

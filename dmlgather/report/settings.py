@@ -219,7 +219,7 @@ def check_paths(
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for one named path, by absolute path: the file itself, or those in the folder."""
+    """The files to check for one named path, by absolute path: the file itself, or the files in the folder."""
 
     files: Mapping[str, Path]
     folder: Path | None = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def fold(call: KnownNode) -> list[Value]:
-    """Return the outputs of a node of ONNX's own domain, as far as they are known."""
+    """Return the known output values of a node of ONNX's own domain, and an Unknown for each other output."""
     node = call.node
     try:
         outputs = _folded(call)

@@ -43,7 +43,9 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the values and types of an If's outputs: those of the branch that runs, or those common to both branches."""
+    """Store the values and types of an If's outputs: from the branch that runs, or, if it is not known, what both branches have
+    in common.
+    """
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])

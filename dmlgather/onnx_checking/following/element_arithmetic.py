@@ -66,7 +66,7 @@ def applied(operation: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic on the elements of one node. `unknown`: makes the Unknown for a reason and the sizes that it is about.
+    """Arithmetic on the elements of one node. `unknown`: returns an Unknown for a reason and the sizes in the reason.
     `integers`: True if the elements are integers. `attributes`: the node's attributes with one number.
     """
 

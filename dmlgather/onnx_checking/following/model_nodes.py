@@ -144,10 +144,10 @@ class ModelNode:
 class ModelContents:
     """The nodes of a model.
 
-    `nodes`: those of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by graph.
-    `undefined`: other nodes that read a name before it is defined: place, name and reason. `malformed`: other nodes that break
-    their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`: the
-    model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
+    `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
+    graph. `undefined`: other nodes that read a name before it is defined: place, name and reason. `malformed`: other nodes that
+    break their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`:
+    the model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
     whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps and that differ from the inferred
     ones, by the path of the graph and the tensor.
     """

@@ -120,7 +120,8 @@ or raise ValueError.
 """
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""A function from a node to the types of its outputs, and perhaps of its inputs behind them. ValueError if nothing is known."""
+"""A function from a node to the types of its outputs, perhaps followed by types of its inputs. ValueError if nothing is known.
+"""
 
 Ranks = Callable[[str], "int | None"]
 """A function from a value's name to its rank, None if unknown."""

@@ -222,7 +222,7 @@ _BLOCKS: Entries = {
     "ReorderOutput": runtime(runtime_rules.from_blocks),
     "Upsample": runtime(runtime_rules.upsampled),
 }
-"""Operators on tensors in NCHWc layout. Their sizes are those in NCHW, with the channels padded to whole blocks."""
+"""Operators on tensors in NCHWc layout. Their sizes are the sizes in NCHW, with channels padded to whole blocks."""
 
 OPERATORS: Entries = {
     **_FOLLOWED,

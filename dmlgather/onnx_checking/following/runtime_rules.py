@@ -50,7 +50,7 @@ def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
     """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs; the first one that the node
-    has gives the data type. `last`: whether channels are the last dimension; None if an attribute says so.
+    has gives the data type. `last`: True if channels are the last dimension; None if an attribute decides this.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:

@@ -1,4 +1,4 @@
-"""Scopes: the types and values of the names in a graph, as far as they are known."""
+"""Scopes: the known types and values of the names in a graph."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Scope:
         input_values: Mapping[str, Value] | None = None,
         declarations: Declarations | None = None,
     ) -> None:
-        """`reader`: reads sizes in the graph. `overridable`: whether a caller may replace an initializer that is also an input,
-        as from IR version 4 on. `input_values`: the known values of inputs. `declarations`: of the outermost graph.
+        """`reader`: reads sizes in the graph. `overridable`: True if a caller may replace an initializer that is also an input
+        (IR version 4 and later). `input_values`: the known values of inputs. `declarations`: of the outermost graph.
         """
         self.outer, self.reader, self._graph = outer, reader, graph
         self.declarations: Declarations = declarations or (Declarations() if outer is None else outer.declarations)
@@ -123,7 +123,7 @@ class Scope:
         return self.outer.value(name)
 
     def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
-        """Return the types and values of a node's inputs; None as the value of one that is left out."""
+        """Return the types and values of a node's inputs. An input that is left out has the value None."""
         return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
 
     def is_improved(self, name: str) -> bool:
@@ -199,7 +199,7 @@ class Scope:
         return self._own.unconfirmed.keys()
 
     def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
-        """Store the rank of a value that follows from other ranks. `unconfirmed`: whether some of them are only declared."""
+        """Store the rank of a value that follows from other ranks. `unconfirmed`: True if some of these are only declared."""
         self.learn_type(name, PartialType(shape=(None,) * rank))
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 

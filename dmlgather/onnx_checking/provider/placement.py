@@ -50,9 +50,9 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
     """A node with its place. `chain`: for a node on the CPU, the operators from a Shape or Size up to it. `control`: an
-    operator with a graph of its own that keeps the nodes of this graph from being fused; empty without one. `constants`: the
-    positions of constant inputs. `inputs`: the types of its inputs. `fits`: whether all its sizes are numbers other than 0, so
-    that it may be fused.
+    operator with a subgraph that prevents fusion of the nodes in this graph; empty without one. `constants`: the positions of
+    constant inputs. `inputs`: the types of its inputs. `fits`: True if all its sizes are numbers other than 0, so that it may
+    be fused.
     """
 
     key: Key
@@ -71,7 +71,7 @@ class PlacedNode:
 
 
 def place(file: ModelFile) -> dict[Key, PlacedNode]:
-    """Return every node of a model, in order: of the main graph, and of each local function once. Types are those of the file."""
+    """Return all nodes in order: the main graph's, then each local function's once. Types come from the file."""
     from onnx import GraphProto
 
     graphs = [("", file.model.graph, file.model.opset_import)]

@@ -120,7 +120,7 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
-    """Yield the rules of DirectML that the provider's descriptor breaks, without those that other rules here cover."""
+    """Yield the rules of DirectML that the provider's descriptor breaks, except rules that this module covers."""
     problem = case.problem
     if problem is None or is_empty(problem) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor

@@ -30,7 +30,9 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Provided:
-    """The provider's verdicts on a model. `nodes`: those of the family, by place. `findings`: with their places."""
+    """The provider's verdicts on a model. `nodes`: the verdicts on nodes of the family, by place. `findings`: with their
+    places.
+    """
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]

@@ -87,7 +87,7 @@ class Inferred(NamedTuple):
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
     """Return a graph of the model with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred, instead of
-    passing over it.
+    skipping it.
     """
     from onnx import ModelProto
 

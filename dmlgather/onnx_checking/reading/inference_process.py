@@ -55,9 +55,9 @@ class InferenceLimits:
 
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
         """Return a serialised ModelProto with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred,
-        instead of passing over it. `propagate`: also compute values that shapes depend on. The time is subtracted from
-        `seconds`. Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if
-        the process crashed or exceeded a limit.
+        instead of skipping it. `propagate`: also compute values that shapes depend on. The time is subtracted from `seconds`.
+        Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if the
+        process crashed or exceeded a limit.
         """
         return self._ask(_Request(GRAPH, model, strict, propagate))
 

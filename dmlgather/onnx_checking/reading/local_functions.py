@@ -25,7 +25,7 @@ Key = tuple[str, str, str]
 """The identity of a function: domain, name, overload."""
 
 MOST_NODES = 1_000_000
-"""The most nodes of a model after its calls are inlined. A function that calls another one twice doubles that one's nodes."""
+"""The most nodes of a model after its calls are inlined. Two calls of a function count its nodes twice."""
 
 MOST_DEFAULTS = 16_000_000
 """The most bytes of default attributes that are copied into calls."""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Shape = Sequence[Size]
 
 HIDDEN = "dmlgather.hidden"
-"""The domain of hidden nodes. It has no operators, so inference passes over them."""
+"""The domain of hidden nodes. It has no operators, so inference skips these nodes."""
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
     """Return the graph of a model with inferred shapes, and a remark on shapes that are missing because of a limit; empty
-    without one. `strict`: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
+    without one. `strict` and InferenceFailedError: as in `infer_shapes`. ValueError for a model beyond protobuf's limit.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):

@@ -142,14 +142,14 @@ class GraphNames:
 
     def inside(self, path: str) -> GraphNames:
         """Return a reader for a graph inside this one. The names of the inputs' sizes are the same there. Declared names of
-        results are not, because each branch and iteration may use them for sizes of its own.
+        results differ, because each branch and iteration may use them for other sizes.
         """
         inner = GraphNames(self.names, path)
         inner._read = {text: name for text, name in self._read.items() if name not in self.names.declared}
         return inner
 
     def read(self, declared: PartialType, provisional: bool = True) -> PartialType:
-        """Return a type of the file with names for its sizes. `provisional`: True if the sizes may follow from others; those of
+        """Return a type of the file with names for its sizes. `provisional`: True if the sizes may follow from others; sizes of
         an input do not. A size named "?" counts as unnamed.
         """
         return declared.each_size(lambda size: self._name(size, provisional) if isinstance(size, str) else size)

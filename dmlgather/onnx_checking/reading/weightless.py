@@ -242,7 +242,7 @@ class _ElementSkipper:
             raise _UnusualError
 
     def _end_of_run(self, at: int, end: int, pattern: re.Pattern[bytes]) -> int:
-        """Return the end of a run of single elements. Each is a field of its own."""
+        """Return the end of a run of single elements. Each element is a field."""
         size = _HEAD
         while True:
             match = pattern.match(_read(self.file, at, min(at + size, end)))

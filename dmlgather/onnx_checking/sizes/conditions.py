@@ -321,7 +321,7 @@ def _both(one: SizeCondition, other: SizeCondition) -> SizeCondition:
 
 
 def _follows(condition: SizeCondition, by_size: Mapping[str, SizeCondition]) -> bool:
-    """Return True if a condition on a sum follows from those on its symbols."""
+    """Return True if a condition on a sum follows from conditions on its symbols."""
     least = 0.0
     for symbol, factor in (condition.terms or {}).items():
         limit = by_size.get(symbol)

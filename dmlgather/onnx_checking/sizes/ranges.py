@@ -18,7 +18,7 @@ MOST_INTERVALS = 400
 """The most intervals of a symbol that are examined."""
 
 MOST_HALVED = 64
-"""Intervals up to this length, and those far from 0, are halved. Others are divided near 0: most numbers are small."""
+"""Intervals up to this length and intervals far from 0 are halved. Others are divided near 0, because most sizes are small."""
 
 
 @dataclass(frozen=True, slots=True)

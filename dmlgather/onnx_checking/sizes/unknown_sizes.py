@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Size
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
-"""A shape whose unknown sizes have names: those of the model, or "data[0]" for a size without one."""
+"""A shape whose unknown sizes have names: names of the model, or "data[0]" for a size without a name."""
 
 MOST_UNIT = 64
 """For units up to this one, a multiple is always found."""

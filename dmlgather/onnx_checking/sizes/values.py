@@ -1,4 +1,4 @@
-"""Values of tensors as far as they are known before a model runs: numbers, names of sizes, or reasons why not."""
+"""Values of tensors before a model runs: numbers, names of sizes, or reasons why a value is not known."""
 
 from __future__ import annotations
 
