@@ -1,12 +1,13 @@
 """ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, for every opset.
 
 The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
-string types, or objects) run on the CPU. `opset` selects the operator's version, as in a model: the newest at or below it.
+string types, or objects) run on the CPU. `opset` selects the operator's version as in a model: the newest version that is not
+newer than `opset`.
 
-`out_of_bounds`: None for ONNX's rule, which is an IndexError for a bad index, also on a GPU; else "clamp", "raise", "promise" or
-a Fill. `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array that is
-written and returned. Raises TypeError for an `out` of another type or device; ValueError for an `out` that has another shape, is
-read-only, overlaps an input, or overlaps itself.
+`out_of_bounds`: None for ONNX's rule: an index out of range raises IndexError, also on a GPU. Other values: "clamp", "raise",
+"promise" or a Fill. `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array
+that is written and returned. Raises TypeError for an `out` of another type or device; ValueError for an `out` that has another
+shape, is read-only, overlaps an input, or overlaps itself.
 
 `gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of arrays. The other functions have `plan`, too.
 

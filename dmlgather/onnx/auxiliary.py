@@ -74,8 +74,8 @@ def location(proto: Any) -> str:
 def cast(node: ParsedNode, data: Any) -> Any:
     """Return data converted to the type `to`; data itself if it has this type.
 
-    A conversion to bool is != 0. A conversion between integers keeps the low bits. ONNX does not define the conversion of a
-    floating-point number that does not fit the integer type; its result depends on the processor.
+    A conversion to bool gives data != 0. A conversion between integers keeps the low bits. ONNX does not define the conversion
+    of a floating-point number that does not fit the integer type; its result depends on the processor.
     """
     dtype = _target(node)
     _check_castable("from", type_name(data.dtype))
@@ -170,9 +170,11 @@ def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) ->
     result = []
     for position, size in enumerate(shape):
         if size < -1:
-            raise ValueError(f"shape[{position}] is {size}, expected a size, 0, or -1 for the one that follows from the others")
+            raise ValueError(f"shape[{position}] is {size}, expected a size, 0 for data's size, or -1 for the remaining size")
         if size == 0 and not allow_zero and position >= len(sizes):
-            raise ValueError(f"shape[{position}] is 0, which takes data's size there, but data has shape {list(sizes)}")
+            raise ValueError(
+                f"shape[{position}] is 0, which copies data's size in dimension {position}, but data has shape {list(sizes)}"
+            )
         result.append(sizes[position] if size == 0 and not allow_zero else size)
     total, stated = math.prod(sizes), math.prod(size for size in result if size != -1)
     message = f"data has shape {list(sizes)}, {counted(total, 'element')}, and shape is {list(shape)}"
@@ -180,9 +182,9 @@ def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) ->
         raise ValueError(f"{message}: at most one entry may be -1")
     if -1 in result:
         if not stated:
-            raise ValueError(f"{message}: the size for -1 cannot be known beside a size of 0")
+            raise ValueError(f"{message}: -1 is ambiguous, because another size is 0")
         if total % stated:
-            raise ValueError(f"{message}: the others have {counted(stated, 'element')}, which does not divide {total}")
+            raise ValueError(f"{message}: the product of the other sizes is {stated}, which does not divide {total}")
         result[result.index(-1)] = total // stated
     elif stated != total:
         raise ValueError(f"{message}, which has {counted(stated, 'element')}")

@@ -1,4 +1,4 @@
-"""Implementation of onnx.backend.base.Backend for models of the family's operators, which run node after node."""
+"""ONNX's backend interface (onnx.backend.base.Backend) for models of gathers and slices. Nodes run one by one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
             with naming(node):
                 parse_node(node, self._opset)
                 if missing := {*filter(None, node.input)} - defined:
-                    raise ValueError(f"no input, dense initializer or node before it gives {sorted(missing)}")
+                    raise ValueError(f"no input, dense initializer or earlier node gives its inputs {sorted(missing)}")
                 if redefined := defined & {*node.output}:
                     raise ValueError(f"its output {redefined.pop()!r} is also an input, an initializer, or given by another node")
             defined.update(filter(None, node.output))
@@ -84,7 +84,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
         elif not isinstance(inputs, Mapping):
             raise TypeError(f"inputs is of type {type(inputs).__name__}, expected a list of arrays, or a dict of arrays by name")
         if not {*required} <= {*inputs} <= {*names}:
-            raise ValueError(f"the inputs are {names}, of which {required} have no default, and {[*inputs]} were given")
+            raise ValueError(f"the given inputs are {[*inputs]}, but the model has {names} and requires {required}")
         return {name: inputs[name] for name in names if name in inputs}
 
     def _result(self, node: NodeProto, values: Mapping[str, Any]) -> Any:

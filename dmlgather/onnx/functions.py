@@ -1,4 +1,4 @@
-"""The family's ONNX operators as functions on arrays."""
+"""ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def gather(
 ) -> Request:
     """Return ONNX's Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-    `data`: shape [lead…, n, trail…], where n is the size of `axis`. `indices`: int32 or int64, shape [i…], also []; from opset 11
-    on, negative indices count from the end. The result has shape [lead…, i…, trail…].
+    `data`: shape [lead…, n, trail…], where n is the size of `axis`. `indices`: int32 or int64, shape [i…], which may be [].
+    From opset 11 on, negative indices count from the end. The result has shape [lead…, i…, trail…].
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
     list; ValueError for an axis out of range and for a scalar `data`.
@@ -55,8 +55,8 @@ def gather_elements(
 ) -> Request:
     """Return ONNX's GatherElements: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: shape [n…]. `indices`: int32 or int64, of data's rank, and at most data's sizes along other axes than `axis`; negative
-    indices count from the end. The result has the shape of `indices`.
+    `data`: shape [n…]. `indices`: int32 or int64, of data's rank; along other axes than `axis`, its sizes are at most data's.
+    Negative indices count from the end. The result has the shape of `indices`.
 
     Raises IndexError for an index out of range; TypeError for a type that the version does not list; ValueError for different
     ranks, an axis out of range, or sizes of `indices` that are too large.
@@ -88,9 +88,9 @@ def gather_nd(
 ) -> Request:
     """Return ONNX's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: shape [b…, n…, trail…]. `indices`: int64, shape [b…, i…, t]: tuples of t indices into the dimensions n…; negative
-    indices count from the end. An empty tuple copies data[b…]. `batch_dims`: the number of dimensions b…; from opset 12 on. The
-    result has shape [b…, i…, trail…].
+    `data`: shape [b…, n…, trail…]. `indices`: int64, shape [b…, i…, t]. Each tuple of t indices selects a position in the
+    dimensions n…; negative indices count from the end. An empty tuple copies data[b…]. `batch_dims`: the number of dimensions
+    b…; from opset 12 on. The result has shape [b…, i…, trail…].
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
     list; ValueError for scalars, unequal or too many batch dimensions, and tuples longer than the dimensions of data.

@@ -1,1 +1,1 @@
-"""Checking ONNX models: each node of the family is judged for DirectML, and nothing runs."""
+"""The check of ONNX models: DirectML's verdicts on gathers and slices. Nothing runs."""

@@ -1,4 +1,6 @@
-"""The check of an ONNX model file: every node of the family is judged. Nothing runs."""
+"""The check of an ONNX model file: every node of the family (gathers, Slice, DepthToSpace, SpaceToDepth) gets a verdict.
+Nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,11 @@ def check_model(
 ) -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.
 
-    `include_host`: also judge shape computations, as if DirectML had to run them. `provider`: a program; the result then says
-    what it does with each node.
+    `include_host`: also judge shape computations, as if DirectML had to run them. `provider`: a program that runs models on
+    DirectML; the result then has its treatment of each node.
 
-    For a file that is no valid model, the result has one problem and nothing else. ValueError for an unknown level or provider,
-    and for a level that is too low for the provider.
+    For a file that is no valid model, the result has one problem and nothing else. Raises ValueError for an unknown level or
+    provider, and for a level that is too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -94,11 +96,11 @@ def check_model(
 
 
 ON_CPU = (ProviderVerdict.TYPE, ProviderVerdict.SHAPE, ProviderVerdict.FOLDED)
-"""Verdicts of a provider with which DirectML does not run a node, and the session and its runs go well."""
+"""Verdicts of a provider that runs a node without DirectML and without failure."""
 
 
 def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
-    """Return the finding about a node, as a note where the provider runs the node without DirectML."""
+    """Return the finding about a node. An error becomes a note if the provider runs the node without DirectML."""
     node = found.nodes.get(place) if found else None
     if node is None or node.verdict not in ON_CPU or finding.severity is not Severity.ERROR or finding.code in WRONG:
         return finding

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def left_out(value: object) -> bool:
-    """Return True for a field about a provider that is left out of JSON, because the check names no provider."""
+    """Return True if JSON leaves out a field about a provider, because the check names no provider."""
     return value is None
 
 
@@ -30,15 +30,13 @@ class Verdict(enum.StrEnum):
     """DirectML's verdict on a node, at the feature level of the check."""
 
     TAKEN = "taken"
-    """DirectML takes it as `taken` says. Where sizes are unknown, it does so under the conditions in `provided`."""
+    """DirectML can run it, with the operators in `taken`. If sizes are unknown, `provided` has the conditions."""
     REFUSED = "refused"
-    """DirectML does not take it. The node's findings of severity error say why."""
+    """DirectML cannot run it. The node's findings of severity error say why."""
     UNKNOWN = "unknown"
-    """The model does not say enough. The node's findings of severity warning say what is missing."""
+    """Facts about the node are missing. Its findings of severity warning name them."""
     HOST = "host"
-    """A shape computation: its result is used only for shapes, bounds and conditions, so DirectML's caller computes it on the
-    CPU.
-    """
+    """A shape computation. Only shapes, bounds and conditions use its result, so DirectML's caller computes it on the CPU."""
     UNREACHED = "unreached"
     """No run of the model reaches it."""
 
@@ -55,9 +53,9 @@ class ProviderVerdict(enum.StrEnum):
     FUSED = "fused"
     """It runs on DirectML, fused with its neighbours."""
     SINGLE = "single"
-    """It runs on DirectML alone, not fused, which cuts the graph."""
+    """It runs on DirectML without fusion, and splits the graph."""
     ADAPTER = "adapter"
-    """It runs on DirectML if the adapter has its data types, else on the CPU."""
+    """It runs on DirectML if the adapter supports its data types, else on the CPU."""
     TYPE = "type"
     """It runs on the CPU: the provider has no kernel for its data type or version."""
     SHAPE = "shape"
@@ -67,13 +65,13 @@ class ProviderVerdict(enum.StrEnum):
     FAILS = "fails"
     """The session cannot be created, or the run fails."""
     NO_KERNEL = "no kernel"
-    """Nothing runs it, so that the session cannot be created."""
+    """No provider has a kernel for it, so the session cannot be created."""
     DIFFERS = "differs"
     """It runs on DirectML, and its result differs from the CPU's."""
     UNCLEAR = "unclear"
-    """The sources on it contradict each other."""
+    """The sources about it contradict each other."""
     UNKNOWN = "unknown"
-    """The model does not say enough."""
+    """Facts about it are missing in the model."""
 
 
 class Certainty(enum.StrEnum):
@@ -88,7 +86,7 @@ class Certainty(enum.StrEnum):
 
 
 class CheckedTensor(Record):
-    """One input or output of a node, as far as it is known before the model runs."""
+    """One input or output of a node, with the facts that are known before the model runs."""
 
     role: str
     """The operator's name for it: "data", "indices", "starts", "output"."""
@@ -116,13 +114,13 @@ class DirectMLForm(Record):
     """The DirectML operators, in execution order: "SLICE1"."""
 
     types: dict[str, str] = Field({})
-    """The described data type of each tensor whose data type in the model differs, by role: {"indices": "UINT32"}. The caller
+    """The data types in the descriptors that differ from those in the model, by role: {"indices": "UINT32"}. The caller
     converts indices; the bits of data are kept.
     """
 
 
 class SizeMaker(Record):
-    """The node that makes a size. No input of the model has this size."""
+    """The node that makes a size: its output has this size, and no input of the model does."""
 
     place: str
     """Its place, in the form of `CheckedNode.place`."""
@@ -134,7 +132,7 @@ class SizeMaker(Record):
     """The meaning of the size: "the number of elements that NonZero 'found' finds"."""
 
     from_data: bool
-    """Whether the size depends on data and is known only in a run: the node counts elements, or reads a shape or a size that
+    """True if the size depends on data, so only a run shows it. The node counts elements, or reads a shape or a size that
     depends on data.
     """
 
@@ -161,7 +159,7 @@ class SizeCondition(Record):
     """The factor of each unknown size in the sum, by name. None if the size is not a linear sum."""
 
     makers: dict[str, SizeMaker] = Field({})
-    """The node that makes each unknown size, by name, without the sizes of the model's inputs."""
+    """The nodes that make unknown sizes, by name of the size. Sizes of the model's inputs are left out."""
 
     @property
     def from_data(self) -> bool:
@@ -206,13 +204,13 @@ class ProviderSummary(Record):
     """Nodes on DirectML."""
 
     parts: int
-    """The least number of graph parts of the nodes on DirectML. Nodes outside the family may cut the graph further."""
+    """The minimum number of graph parts on DirectML. Other nodes than gathers and slices may split the graph further."""
 
     either: int
     """Nodes whose device depends on the adapter."""
 
     converted: int = 0
-    """Those of them that would be on DirectML with int32 indices, whatever the adapter."""
+    """The nodes among `either` that every adapter would run on DirectML if their indices were int32."""
 
     cpu: int
     """Nodes on the CPU."""
@@ -224,7 +222,7 @@ class ProviderSummary(Record):
     """Nodes that are constant-folded before nodes are placed."""
 
     fails: int
-    """Nodes at which creating the session, or the run, fails."""
+    """Nodes that make the session's creation, or the run, fail."""
 
     differs: int
     """Nodes on DirectML whose results differ from the CPU's."""
@@ -233,11 +231,11 @@ class ProviderSummary(Record):
     """Nodes on DirectML on which the sources contradict each other."""
 
     unknown: int
-    """Nodes about which the model does not say enough."""
+    """Nodes about which facts are missing in the model."""
 
     @classmethod
     def of(cls, provider: Provider, counts: Mapping[str, int]) -> ProviderSummary:
-        """Return the summary with the text of its counts, by field."""
+        """Return the summary, including its text. `counts`: by field."""
         return cls(**counts, provider=provider, text=_provider_text(counts))
 
     @classmethod
@@ -248,7 +246,7 @@ class ProviderSummary(Record):
 
 
 def _provider_text(counts: Mapping[str, int]) -> str:
-    """Return counts of `ProviderSummary` in a line; each node is counted once, and those in brackets are parts."""
+    """Return counts of `ProviderSummary` as one line. A count in brackets is a part of the count before it."""
 
     def part(**words: str) -> str:
         shown = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
@@ -311,8 +309,8 @@ class CheckedNode(Record):
     """For the verdict `unknown`: the inputs that are not known well enough: "data", "ends"."""
 
     provided: tuple[str, ...] = ()
-    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". For other sizes a tensor is empty, which no level takes, or a
-    bound that is an unknown size lies outside its axis.
+    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". For other sizes, a tensor is empty, which no level takes, or an
+    unknown bound lies outside its axis.
     """
 
     conditions: tuple[SizeCondition, ...] = ()

@@ -1,4 +1,4 @@
-"""Conflicts between nodes: conditions on one symbol that no size meets together."""
+"""Conflicts between nodes: conditions on one symbol (an unknown size) that no value meets together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
 MOST_COMPARED = 16
-"""The most conditions on a symbol that are compared: those that leave the fewest sizes."""
+"""Maximum number of conditions on a symbol that are compared. The strictest ones are chosen."""
 
 Verdicts = list[tuple[ModelNode, Judgement]]
 """The nodes of a model, each with its judgement."""

@@ -20,9 +20,9 @@ Shape = tuple[Size, ...]
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """Two types of one tensor. `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the
-    node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type by the node's
-    inputs. `runtime`: the type that onnxruntime keeps after it has merged both. `first_runtime`: the type that it keeps before
-    it folds constants and inlines functions. `refused`: whether it refuses to load the model instead.
+    node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type that follows from
+    the node's inputs. `runtime`: the type that onnxruntime keeps after merging both. `first_runtime`: the type that it keeps
+    before it folds constants and inlines functions. `refused`: True if onnxruntime refuses to load the model.
     """
 
     place: str
@@ -37,7 +37,7 @@ class Contradiction:
 
 
 def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
-    """Return the part of a declared type that may be true. `may_be`: whether a declared size may equal an inferred one."""
+    """Return the part of a declared type that may be true. `may_be`: True if a declared size may equal an inferred one."""
     if not same_type(declared, inferred):
         return NOTHING
     if declared.shape is None or inferred.shape is None:
@@ -68,8 +68,8 @@ def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
 
 
 def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
-    """Return the type that onnxruntime keeps of a declared and an inferred type: none of two sizes that differ, and no shape if
-    the ranks differ.
+    """Return the type that onnxruntime keeps of a declared and an inferred type. Sizes that differ become unknown. If the ranks
+    differ, the shape becomes unknown.
     """
     typed = inferred if declared.name is None else declared
     if declared.shape is None or inferred.shape is None:
@@ -98,7 +98,7 @@ UNNOTICED = (
 
 
 def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
-    """Return the finding about a contradiction. `sizes`: those of its model."""
+    """Return the finding about a contradiction. `sizes`: the model's."""
     declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
     advice = f"remove the type of {name!r} from the model's value_info or outputs"
     if contradiction.refused:

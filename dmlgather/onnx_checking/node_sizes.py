@@ -47,7 +47,7 @@ def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number:
     """
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
-    typed = shapes.keys() >= node.arrays.keys()  # else symbols of bounds may have no value, and problem_of reads no bound
+    typed = shapes.keys() >= node.arrays.keys()  # otherwise bounds may have symbols without a value
     for role, value in node.roles.items():
         is_array = role in node.arrays
         if is_array and role not in shapes and value.type.kind is not None:
@@ -91,8 +91,8 @@ def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[Know
 
 
 def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
-    """Return the minimum of each unknown size of data for which the constant indices are in range. A size that cannot be so
-    large is left out.
+    """Return the minimum of each unknown size of data that keeps all constant indices in range. A size that cannot be so large
+    is left out.
     """
     indices = node.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
@@ -110,7 +110,7 @@ def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[K
 
 
 def _block_units(node: ModelNode, data: Named) -> dict[KnownSize, int]:
-    """Return units by size: an unknown size of data must be a multiple of its unit, because the operator moves blocks."""
+    """Return the unit of each unknown size of data. The size must be a multiple of it, because the operator moves blocks."""
     operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(node.proto.op_type)
     blocksize = node.integers.get("blocksize", 0)
     units = operator.units(blocksize) if operator and blocksize > 0 else {}

@@ -32,14 +32,14 @@ class _Use(IntEnum):
 
 
 class _FlowValue:
-    """A value of the model. `few`: whether it is known to have at most KEPT_ELEMENTS elements. `bulk`: whether it is too large
-    for a shape: it has more, or comes from the device and may have more.
+    """A value of the model. `few`: True if it is known to have at most KEPT_ELEMENTS elements. `bulk`: True if it is too large
+    for a shape: it has more elements, or may have more and comes from the device.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """`elements`: their number, if known. `outside`: whether no node makes the value."""
+        """`elements`: their number, if known. `outside`: True if no node makes the value."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
         self.use = _Use.NONE
@@ -55,7 +55,7 @@ class _FlowValue:
 
 class _Step:
     """A flow of elements from some values into others: through a node or, if that is None, into a graph or out of one. `bulk`:
-    whether an input is bulk. `use`: the use of the results.
+    True if an input is bulk. `use`: the use of the results.
     """
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
@@ -134,8 +134,8 @@ class DataFlow:
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """Add a graph; return its outputs. `names`: those of its inputs; the names that it defines are added. `sizes`: number
-        of elements by name.
+        """Add a graph; return its outputs. `names`: initially the names of its inputs; the names that it defines are added.
+        `sizes`: number of elements by name.
         """
         own = names.maps[0]
         for tensor in graph.initializer:
@@ -189,7 +189,7 @@ class DataFlow:
         """
         self._add_uses(body_outputs[:1], _Use.HOST)
         self._pass(states, body_inputs[2:])
-        self._pass(states, outputs)  # of no iteration
+        self._pass(states, outputs)  # for zero iterations
         self._pass(body_outputs[1 : 1 + len(states)], body_inputs[2:])
         self._pass(body_outputs[1:], outputs)
 
@@ -218,7 +218,7 @@ class DataFlow:
         self._steps.append(step)
 
     def _pass(self, sources: _Values, targets: _Values) -> None:
-        """Add the flow of each value into the other at its position, as far as there are both."""
+        """Add the flow of each source into the target at its position, if both exist."""
         for source, target in zip(sources, targets, strict=False):
             self._step(None, [source], [target])
 

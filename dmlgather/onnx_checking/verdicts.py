@@ -103,7 +103,7 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
     """Return the judgement of a node from its trials. DirectML takes the node at a level that takes the problem of each trial.
-    `trials`: ordinary sizes first. `conditions`: those under which no tensor is empty.
+    `trials`: ordinary sizes first. `conditions`: the conditions under which no tensor is empty.
     """
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
@@ -145,7 +145,7 @@ def _with_sizes(sizes: Mapping[str, int]) -> str:
     return f" (with {shown})" if shown else ""
 
 
-# Models repeat the same problem many times.
+# A cache, because models repeat the same problem many times.
 @lru_cache(maxsize=1024)
 def _expressed(problem: Problem, level: FeatureLevel) -> Descriptors | Report:
     return EXPORTER.express(problem, level)
@@ -160,7 +160,7 @@ def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
     """Return a finding about the first constant index that is out of range for all values of the unknown sizes; None without
-    one. `values`: the symbols' values of `problem`. `only_separately`: whether each index is in range for some sizes, but no
+    one. `values`: the symbols' values of `problem`. `only_separately`: True if each index is in range for some sizes, but no
     sizes suit all of them.
     """
     indices = node.numbers.get("indices")

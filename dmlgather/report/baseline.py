@@ -36,7 +36,7 @@ class BaselineError(FileError):
 
 
 def read(file: Path) -> Baseline:
-    """Read a baseline. Raises BaselineError if `file` is missing or no baseline."""
+    """Read a baseline. Raises BaselineError if `file` is missing or not a baseline."""
     remedy = "name a file that --write-baseline wrote, or write one"
     try:
         data = json.loads(read_text(file, "write it anew"))
@@ -45,25 +45,25 @@ def read(file: Path) -> Baseline:
         raise BaselineError(f"{file}: the baseline {error}; {remedy}: dmlgather check --write-baseline {file} FILE…") from None
     except ValidationError as error:
         raise BaselineError(
-            f"{file}: is no baseline: {placed(error.errors(include_url=False)[0])}; {remedy} of another name"
+            f"{file}: is not a baseline: {placed(error.errors(include_url=False)[0])}; {remedy} of another name"
         ) from None
     except (ValueError, RecursionError) as error:
         place = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise BaselineError(f"{file}{place}: is no baseline: it is no JSON; {remedy} of another name") from None
+        raise BaselineError(f"{file}{place}: is not a baseline: it is not JSON; {remedy} of another name") from None
 
 
 def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
-    """Write the baseline. Raises FileError, with the path, if that fails or would overwrite a file of `made_from`."""
+    """Write the baseline. Raises FileError if writing fails, or if `file` is one of `made_from`."""
     text = json.dumps(baseline.model_dump(mode="json"), indent=1)
     with writing(file, made_from) as stream:
         stream.write(text.encode() + b"\n")
 
 
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
-    """Return `report` with the baseline's findings marked as known, and with the vanished ones.
+    """Return `report` with the baseline's findings marked as known, and with its vanished findings.
 
-    `file`: the baseline's file. Of n equal findings, as many are known as the baseline counts. A finding has vanished if the
-    baseline has it and the report does not, but not if its file exists and was not checked, or has problems.
+    `file`: the baseline's file. If the baseline counts n equal findings, the first n open ones of the report become known. A
+    finding has vanished if only the baseline has it, and if its file was checked without problems or no longer exists.
     """
     remaining = _counts(baseline)
     is_complete = _complete_files(report, file)
@@ -114,9 +114,7 @@ def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
 
 
 def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
-    """Return a predicate for names in the baseline `file`: True if the file was checked without problems, or no longer
-    exists.
-    """
+    """Return a predicate on the names in baseline `file`: True for a file that was checked without problems or is missing."""
     complete = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
     return lambda name: complete[name] if name in complete else not os.path.lexists(beside(name, str(file)))
 
@@ -124,8 +122,8 @@ def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
     """Return the identity of a finding. `file`: the name of its file in the baseline.
 
-    A descriptor may be named by the source line that creates it ("src/rows.cpp:12"). Then only the source file's name counts:
-    lines move, and folders differ between machines.
+    A descriptor may be named by the source line that creates it ("src/rows.cpp:12"). Its line and folder are then left out,
+    because lines move and folders differ between machines.
     """
     program = program_line(finding.subject)
     subject = PureWindowsPath(program[0]).name if program else finding.subject

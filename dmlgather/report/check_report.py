@@ -24,11 +24,11 @@ class FileReport(Record):
     """The file, as named by the user or found in a folder."""
 
     level: FeatureLevelField
-    """The DirectML feature level that it was checked for."""
+    """The DirectML feature level of the check."""
 
     kind: Literal["model", "descriptor", "descriptors", "onnx", "folder", "unknown"]
-    """The kind of file: a DxDispatch model, a descriptor, a stream of descriptors, an ONNX model, or unknown. "folder": a folder
-    without any of these, or one that cannot be listed.
+    """The kind of file: a DxDispatch model, a descriptor, a stream of descriptors, an ONNX model, or unknown. A "folder" has no
+    such file, or cannot be listed.
     """
 
     descriptors: int = 0
@@ -44,21 +44,21 @@ class FileReport(Record):
     """The number of other nodes, by operator. They are not checked."""
 
     relatives: tuple[Relative, ...] = ()
-    """Related operators among `others`, which also gather, slice, scatter or look up, with what DirectML has for each."""
+    """Operators among `others` that also gather, slice, scatter or look up, with DirectML's support for each."""
 
     findings: tuple[ReportedFinding, ...] = ()
-    """Rules that descriptors and bindings break; for nodes, why one cannot be expressed, or what is unknown."""
+    """The findings. A descriptor or binding breaks a rule; a node cannot be expressed, or a fact about it is unknown."""
 
     problems: tuple[FileProblem, ...] = ()
     """Reasons why the file, or parts of it, could not be read."""
 
     provider: ProviderSummary | None = Field(None, exclude_if=left_out)
-    """The number of nodes by where the provider runs them; left out if no provider was requested."""
+    """Counts of nodes by the place where the provider runs them; left out if no provider was requested."""
 
     _lines: Mapping[int, str] = PrivateAttr({})
 
     def with_lines(self, lines: Mapping[int, str]) -> Self:
-        """Store source lines, by number from 1, for a text that cannot be read again; return this report."""
+        """Store the lines of standard input, which cannot be read again, by number from 1. Return this report."""
         self._lines = lines
         return self
 
@@ -133,10 +133,10 @@ class Verdicts(Record):
     """The number of nodes that DirectML can express at the level: decided and conditional ones."""
 
     unknown: int
-    """The same number as `undecided`: the model leaves too much open."""
+    """The same number as `undecided`."""
 
     from_data: int
-    """The number of conditional nodes with a condition on a size that only a run can show."""
+    """The number of conditional nodes with a condition on a size that is unknown until the model runs."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -160,7 +160,7 @@ class CheckReport(Record):
     """The version of the program."""
 
     level: FeatureLevelField
-    """The DirectML feature level of files for which the configuration states no other one."""
+    """The DirectML feature level of files without a level in the configuration."""
 
     configuration: str | None = None
     """The configuration file."""

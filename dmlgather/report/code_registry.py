@@ -17,17 +17,17 @@ CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
 """All codes, those of providers last."""
 
 SOURCES = {**directml.SOURCES, **dialects.SOURCES, **provider.SOURCES}
-"""Key in brackets of a code's source -> document."""
+"""Key -> document. The source of a code names its documents by keys in brackets."""
 
 PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md", "ORT": "docs/onnxruntime-findings.md"}
-"""First letters of a code -> the page with a section for each of these codes."""
+"""First letters of codes -> the page with a section per code."""
 
 INDEX = {code: number for number, code in enumerate(CODES)}
 """Code -> its position in `rules`."""
 
 
 def help_uri(code: Code) -> str | None:
-    """Return the address of the first document of a rule; None for rules of dmlgather, or if it depends on the operator."""
+    """Return the address of a rule's first document; None for dmlgather's own rules, or if it depends on the operator."""
     for key in re.findall(r"\[([A-Z0-9-]+)\]", code.source):
         match = re.search(r"https://\S+", SOURCES[key])
         if match:
@@ -36,7 +36,7 @@ def help_uri(code: Code) -> str | None:
 
 
 def rules(providers: bool) -> list[Any]:
-    """Return the rules as SARIF's reportingDescriptor objects, in the order of `INDEX`. `providers`: include their rules."""
+    """Return the rules as SARIF's reportingDescriptor objects, ordered as in `INDEX`. `providers`: include providers' rules."""
     from pydantic_sarif import model as sarif
 
     descriptors = []
@@ -73,7 +73,7 @@ def explanation(code: str) -> str:
 
 
 def documents(code: str) -> dict[str, str]:
-    """Return the documents of a rule, by the keys in brackets of its source."""
+    """Return the documents that a rule's source names, by key."""
     return {key: SOURCES[key] for key in re.findall(r"\[([A-Z0-9-]+)\]", CODES[code].source)}
 
 

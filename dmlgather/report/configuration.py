@@ -30,7 +30,7 @@ def _code(code: str) -> str:
 
 def _reason(reason: str) -> str:
     if not reason.strip():
-        raise ValueError("a reason is not empty")
+        raise ValueError("a reason must not be empty")
     return reason
 
 
@@ -55,11 +55,11 @@ class Ignore(Record, strict=True):
     """The code: "DML305"."""
 
     reason: Annotated[str, AfterValidator(plainly(_reason))]
-    """The reason for ignoring them, which reports show."""
+    """The reason, which reports show."""
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
-    """Patterns of the files in which the code is ignored, relative to the configuration's folder: of checked files, and of source
-    files whose lines created the descriptors. Default: all files.
+    """Patterns of files in which the code is ignored, relative to the configuration's folder. They also match source files that
+    create descriptors. Default: all files.
     """
 
 
@@ -128,7 +128,7 @@ _BLANK = re.compile(r"\s*(#.*)?")
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
     """Return the line, from 1, of the TOML statement that sets the value at `path`, or None.
 
-    It is the last statement of the shortest prefix of `text` that parses and has a value at `path`.
+    The shortest prefix of `text` that parses and has a value at `path` ends with this statement.
     """
     lines = text.split("\n")
     begun = 0
@@ -251,7 +251,7 @@ def _syntax(file: Path, message: str) -> str:
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
-    """Yield a line for each error of Pydantic, with the place of the key, or of the table that lacks the key."""
+    """Yield a message per Pydantic error, with the line of the key, or of the table that lacks the key."""
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)

@@ -32,13 +32,14 @@ NO_IR = (
     "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "
     "single layer of an IR"
 )
-"""The problem of a .xml file."""
+"""The problem that a report states for an .xml file."""
 
 
 class CheckOptions(NamedTuple):
     """Options of checking a file.
 
-    `allow_outside`: as in `check_file`. `include_host`, `provider`: as in `check_model`. `limits`: of the work on the file.
+    `allow_outside`: as in `check_file`. `include_host`, `provider`: as in `check_model`. `limits`: time and memory for the
+    file.
     """
 
     allow_outside: bool = False
@@ -117,12 +118,12 @@ def _json(checked: CheckedFile, level: FeatureLevel) -> Checked:
 
 
 def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
-    """Return a sort key of problems by place. Those without a line, such as the number of further ones, come last."""
+    """Return a sort key of problems by place. Problems without a line come last."""
     return problem.line is None, problem.line or 0, problem.column or 0
 
 
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
-    """Return the findings as open ones. `named`: their subjects are names of descriptors, which may be lines of a program."""
+    """Return the findings with status OPEN. `named`: subjects are descriptors' names, which may be lines of a program."""
     reported = map(ReportedFinding.of_located, findings)
     if not named:
         return tuple(reported)
@@ -159,7 +160,7 @@ def no_note(note: str) -> None:
 
 
 FILES_PER_WORKER = 3_000
-"""Number of files that one process checks in the time in which a worker process starts."""
+"""Number of files that one process checks while a worker process starts."""
 
 MOST_PROCESSES = 4
 """Default maximum of processes; each takes about 60 MB."""
@@ -200,7 +201,7 @@ def _send(value: Any, pipe: Any) -> None:
 
 
 def _receive(pipe: Any) -> Any:
-    """Return an object from the other process, or None if that closed the pipe."""
+    """Return an object from the other process, or None if it closed the pipe."""
     import pickle
 
     try:
@@ -214,7 +215,7 @@ def _check(files: Files) -> list[Checked]:
 
 
 def _check_with_workers(files: Files, workers: int, note: Note) -> list[Checked]:
-    """Check files with worker processes, which take batches from the front, and in this process, from the back.
+    """Check batches of files in workers, from the front of the list, and in this process, from the back.
 
     This process also checks the batches of a worker that dies or cannot be started.
     """

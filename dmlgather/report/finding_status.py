@@ -1,4 +1,4 @@
-"""The status of findings (open, known, ignored), and their causes: 47 nodes of one pattern have one cause."""
+"""The status of findings (open, known, ignored), and causes, which group similar findings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ReportedFinding(LocatedFinding):
     """The status: "open" counts, "known" is in the baseline, "ignored" in the configuration."""
 
     reason: str = ""
-    """The configuration's reason for ignoring it; empty for other statuses."""
+    """The configuration's reason for ignoring the finding; empty for other statuses."""
 
     created: ProgramLine | None = Field(default=None, exclude_if=_is_none)
     """The line of the program that creates the descriptor; left out unless the descriptor's name states it."""
@@ -81,14 +81,14 @@ class ReportedFinding(LocatedFinding):
 
     @property
     def remark(self) -> str:
-        """Return the status as text behind a finding; empty for an open one."""
+        """Return the status as a text to put behind a finding; empty for an open finding."""
         if self.status is FindingStatus.KNOWN:
             return " (known: in the baseline)"
         return f" (ignored: {self.reason})" if self.status is FindingStatus.IGNORED else ""
 
 
 class Fingerprint(Record):
-    """The identity of a finding: everything but line and column, so that it may move in the file."""
+    """The identity of a finding, without line and column, because findings move when a file is edited."""
 
     file: str
     """The file, relative to the folder of the baseline, with slashes."""
@@ -138,10 +138,10 @@ class UnusedIgnore(Record):
 
 
 UNKNOWN = ("EXP301", "EXP302")
-"""The codes of findings about what a model leaves open."""
+"""The codes of findings about facts that a model does not determine."""
 
 _DECIDES = re.compile(r"(?<!\w)('[^']*')(?=, an input of the graph)|(?<=input )('[^']*')")
-"""The text in findings that names the model's input on which a value depends."""
+"""A pattern for the name of the model input that decides a value, in the text of a finding."""
 
 _EXAMPLE = " (with "
 """The start of the example sizes at the end of a finding's text."""
@@ -152,8 +152,8 @@ _NODE_SPECIFIC = (
     (re.compile(r"\[[^][]*\]"), "[]"),
     (re.compile(r"(?<![\w.])(?<!\w-)-?\d+(?!\w)"), "0"),
 )
-"""Patterns and replacements of what differs between the nodes of one cause: names, shapes, and numbers outside of words.
-Matching takes time linear in the text, which a hostile file may make long.
+"""Patterns of names, shapes and numbers, which differ between the nodes of one cause, and their replacements. Matching takes
+linear time, because a hostile file may have long texts.
 """
 
 

@@ -84,8 +84,8 @@ def _run(report: CheckReport, folder: str) -> Any:
 def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
     """Return the SARIF result of one cause.
 
-    The first place is the location, because code scanning shows only one; the others are related locations. A descriptor that a
-    program dumped has its place in the dump among these.
+    The first place is the location, because code scanning shows only one. The other places are related locations. So is the
+    place in the dump of a dumped descriptor.
     """
     from pydantic_sarif import model as sarif
 
@@ -142,7 +142,7 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
 
 
 def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
-    """Return the file, line and column to show: for a dumped descriptor, those in the program that creates it."""
+    """Return the file, line and column to show. For a dumped descriptor, they lie in the program that creates it."""
     created = item.created if isinstance(item, ReportedFinding) else ProgramLine.of(getattr(item, "subject", ""))
     return (item.file, item.line, getattr(item, "column", None)) if created is None else (created.file, created.line, None)
 
@@ -232,7 +232,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def github_lines(report: CheckReport) -> Iterator[str]:
-    """Yield a workflow command per problem and per open cause, at its first place, and a line of the log per known cause."""
+    """Yield a workflow command per problem and per open cause (at its first place), and a log line per known cause."""
     folder = repository()
     for file in report.files:
         for problem in file.problems:
@@ -267,7 +267,7 @@ def _shown_in(folder: str, item: ReportedFinding | FileProblem) -> tuple[str, in
 def command(kind: str, place: tuple[str | None, int | None, int | None], title: str, message: str) -> str:
     """Return a workflow command of GitHub Actions: ::error file=…,line=…,col=…,title=…::message.
 
-    `place`: file, line and column. Control characters are escaped, and characters that would end the command or a property.
+    `place`: file, line and column. Control characters and characters that would end the command or a property are escaped.
     Source: GitHub's documentation, "Workflow commands for GitHub Actions".
     """
     values = {**dict(zip(("file", "line", "col"), place, strict=True)), "title": title}

@@ -93,7 +93,7 @@ class Patterns:
         self._spec, self._folder = specification(patterns), folder
 
     def within(self, folder: str) -> Patterns:
-        """Return the patterns without those that match all of `folder`."""
+        """Return the patterns that do not match all of `folder`."""
         patterns = copy(self)
         if (name := relative(folder, self._folder)) is not None:
             patterns._spec = without_matches_of(self._spec, name)
@@ -117,12 +117,10 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
 
 
 def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
-    """Return the patterns without those that exclude the whole folder. `folder`: relative to the patterns' folder, with
-    slashes.
-    """
+    """Return the patterns that do not exclude the whole folder. `folder`: relative to the patterns' folder, with slashes."""
     from pathspec import GitIgnoreSpec
 
-    any_file = f"{folder}/ ".removeprefix("./")  # a file called " ": only a pattern for the folder, or for all files, matches
+    any_file = f"{folder}/ ".removeprefix("./")  # only patterns for the folder or for all files match this name
     return GitIgnoreSpec([pattern for pattern in spec.patterns if not (pattern.include and pattern.match_file(any_file))])
 
 

@@ -1,4 +1,4 @@
-"""Examples in the pages about findings: each rule has a diff, which stands for a failing and a fixed document."""
+"""Examples in the pages about findings: each rule has a diff from a failing to a fixed document."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class FolderFiles:
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
     """Search a folder for files to check. Links to folders are not followed.
 
-    `excluded`: patterns of the configuration. If these, or git's rules, exclude all files, the search is repeated without the
-    patterns that exclude the whole folder: the user named it.
+    `excluded`: patterns of the configuration. If they or .gitignore files exclude all files, the search is repeated without the
+    patterns that exclude the whole folder, because the user named this folder.
     """
     result = _search(folder, excluded)
     if result.files or not result.left_out:
@@ -78,7 +78,7 @@ def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
 
 
 def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
-    """Search a folder. `named`: without git's rules that exclude the whole folder."""
+    """Search a folder. `named`: drop the patterns of .gitignore files that exclude the whole folder."""
     result, start = FolderFiles(), absolute(folder)
     inherited = {start: _rules_above(start)}
     for directory, folders, names in os.walk(folder, onerror=result.problems.append):
@@ -110,7 +110,7 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
 
 
 def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
-    """Return the kind of a folder that is not searched, otherwise None."""
+    """Return the kind (see FolderFiles) of a folder that is not searched, or None for other folders."""
     if name.startswith("."):
         return HIDDEN
     if os.path.exists(os.path.join(path, "pyvenv.cfg")):  # noqa: PTH110, PTH118 # unlike Path.exists, it never raises
@@ -119,7 +119,7 @@ def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
 
 
 def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
-    """Return True if git ignores `path`: the deepest file of rules with a match decides. The path of a folder ends in "/"."""
+    """Return True if git ignores `path`. The deepest .gitignore file with a match decides. A folder's path ends in "/"."""
     for rule in reversed(rules):
         include = rule.spec.check_file(path[len(rule.folder) :].replace(os.sep, "/").lstrip("/")).include
         if include is not None:
@@ -191,8 +191,8 @@ def check_paths(
     `paths`: files and folders; "-" is standard input. `level`: the feature level of files without a level of `level_of`.
     `excluded`: patterns of files that are skipped in folders. `skip_others`: also skip named JSON and XML files that are
     neither models nor descriptors. `jobs`, `note`: as in `check_all`. `allow_outside`: as in `check_file`. `include_host`,
-    `provider`: as in `check_model`. `limits`: of the work on each file. Raises ValueError for a level that is unknown, or too
-    low for the provider.
+    `provider`: as in `check_model`. `limits`: time and memory for each file. Raises ValueError for a level that is unknown, or
+    too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -219,7 +219,7 @@ def check_paths(
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for one named path, by absolute path: the file itself, or those in the folder."""
+    """The files to check for one named path, by absolute path: the file itself, or the files in the folder."""
 
     files: Mapping[str, Path]
     folder: Path | None = None
@@ -279,8 +279,8 @@ class _ReportFiles:
 def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
     """Return `report` with the ignore entries of the configuration applied, and with the unused entries.
 
-    `checked`: the files and folders that the user named. An entry counts as unused only if these hold all of its files, at
-    least one of its files was checked, and none of them has problems. Otherwise another run may need the entry.
+    `checked`: the files and folders that the user named. An entry without findings is unused only if the check covered all
+    files of the entry and at least one, without problems. Otherwise another run may need the entry.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_with_ignored(file, entries) for file in report.files) if entries else report.files
@@ -330,7 +330,7 @@ class _IgnoreEntry:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a check. Options override the configuration `loaded`; None stands for an option without a value.
+    """The settings of a check. Options override the configuration `loaded`; None: the option was not given.
 
     `level`: the feature level of all files. `outputs`: formats with their files. `baseline`: the file to compare with.
     `write_baseline`: the file to write, and to compare with if it exists. `error_on_warning`: warnings fail the check.

@@ -23,7 +23,7 @@ CUT = "…"
 class SourceLines:
     """The lines of a file, which is read when the first line is needed.
 
-    `lines`: instead of the file's, by number from 1, for a text that cannot be read again.
+    `lines`: the lines of standard input by number from 1, because it cannot be read again.
     """
 
     def __init__(self, file: str, lines: Mapping[int, str] | None = None) -> None:
@@ -53,7 +53,7 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """Return the part of `text` around `column`, counted from 1, in at most `width` cells, and the cells before `column`.
+    """Return at most `width` cells of `text` around `column` (counted from 1), and the number of cells before `column`.
 
     Tabs become spaces and control characters are escaped. The time does not depend on the length of the text.
     """
@@ -68,7 +68,7 @@ def cut(text: str, column: int, width: int) -> tuple[str, int]:
 
 
 def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
-    """Return as many first parts as fit into `room` cells, with CUT if some are left out. `more`: others follow `parts`."""
+    """Return the first parts that fit into `room` cells, with CUT if others are left out. `more`: others follow `parts`."""
     if not more and _cells(parts) <= room:
         return list(parts)
     kept: list[str] = []
@@ -104,7 +104,7 @@ _PART = re.compile(r"[^/.]*[/.]|[^/.]+")
 """Parts of a path, each with its separator."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
-"""A space at which lines are not broken. `printable` has escaped those of the text."""
+"""A no-break space. The text itself has none, because `printable` has escaped them."""
 
 AT_FIRST = " (at the first place)"
 """Appended to a text that differs between the places of a cause."""
@@ -148,7 +148,7 @@ def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iter
 def headed(start: str, text: str, width: int) -> Iterator[str]:
     """Wrap `start` and `text` to lines of at most `width` characters. `start` is not broken.
 
-    A longer word, such as the path of a node, is broken behind slashes and dots.
+    A word longer than a line, such as the path of a node, is broken behind slashes and dots.
     """
     line, behind = printable(start), " " * 2
     for word in printable(text).split(" "):
@@ -168,7 +168,7 @@ def _parts(word: str, longest: int) -> Iterator[str]:
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:
-    """Merge the findings of a cause: the first one without its node. Texts that differ between findings are marked."""
+    """Return the first finding of a cause, without its node. Texts that differ between findings get AT_FIRST."""
     first = findings[0]
     if len(findings) == 1:
         return first
@@ -192,8 +192,8 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
     """Wrap `start` and `text` to lines of at most `width` characters.
 
-    Longer words, and a name with its value ("starts {0}"), are not broken. `behind`: indent of all but the first line; default:
-    the length of `start`.
+    Words longer than a line are not broken, nor is a name with its value ("starts {0}"). `behind`: indent of all but the first
+    line; default: the length of `start`.
     """
     text = printable(text)
     if len(start) + len(text) <= width:

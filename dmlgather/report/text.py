@@ -39,7 +39,7 @@ class NodeListing(enum.Enum):
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """Split findings into those about no single node, and those of each node, by place."""
+    """Return the findings that are about no single node, and the findings of each node, by place."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -62,7 +62,7 @@ def heading(file: FileReport) -> str:
 
 
 def _opsets(file: FileReport) -> str:
-    """Return the operator sets that some node uses. Exporters often import further ones."""
+    """Return the operator sets that nodes use. Exporters often import unused ones."""
     used = {"", *(name.rpartition(".")[0] for name in file.others)}
     opsets = [
         f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
@@ -124,8 +124,8 @@ F = TypeVar("F", bound=Finding)
 
 
 class ShortNames:
-    """Short names s1, s2, … for sizes of a file with long names. Words of the file are not used. Without a file, there are
-    none.
+    """Short names s1, s2, … for sizes of a file with long names. No short name occurs as a word in the file. Without a file, no
+    name is shortened.
     """
 
     def __init__(self, file: FileReport | None = None) -> None:
@@ -137,7 +137,7 @@ class ShortNames:
         self._free = (name for number in count(1) if (name := f"s{number}") not in words)
 
     def text(self, text: str) -> str:
-        """Replace the long sizes in a text. Names in quotes are those of tensors, and stay."""
+        """Replace the long sizes in a text. Names in quotes are names of tensors and stay."""
         names = sorted((name for name in self._long if name in text), key=len, reverse=True)
         return re.sub("|".join(map(_whole_name, names)), lambda match: self._short_name(match[0]), text) if names else text
 
@@ -221,7 +221,7 @@ PLACES = 3
 def model_lines(file: FileReport, listed: NodeListing, width: int | None = None) -> Iterator[str]:
     """Yield the heading of a model, its findings by cause with their nodes, and the nodes of `listed`.
 
-    `width`: of wrapped lines, except for the file's name; None to write a finding or a node as one line.
+    `width`: the width at which lines are wrapped, but not the file's name. None: a finding or a node is one line.
     """
     if listed is NodeListing.NONE:
         yield from _ModelText(file, listed, width, ShortNames()).findings()
@@ -269,7 +269,7 @@ class _ModelText:
             yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, texts[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """Yield the meaning of short names, and of the sizes in shown conditions that nodes compute."""
+        """Yield the meanings of short names, and of the node-computed sizes in shown conditions."""
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
         makers = {name: maker for condition in self._shown_conditions for name, maker in condition.makers.items()}
@@ -286,7 +286,7 @@ class _ModelText:
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """Yield the nodes that are listed without a finding: all, or those refused or unknown whose findings are ignored."""
+        """Yield the listed nodes: all, or only the refused and unknown nodes whose findings are ignored."""
         shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown
@@ -310,7 +310,7 @@ class _ModelText:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """Yield the first nodes of a finding, or only the places of all nodes if `nodes` lists them."""
+        """Yield the first nodes of a finding. If `nodes` lists all nodes, yield only the places of the finding."""
         places, whole = list(dict.fromkeys(finding.subject for finding in findings)), self.listed is NodeListing.ALL
         in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
         if len(places) == 1 and places[0] not in in_full:  # the finding names it
@@ -336,7 +336,7 @@ NARROWEST, WIDEST = 40, 130
 """Limits of the width of lines on a terminal."""
 
 AT_ONCE = 100
-"""Number of lines that are highlighted at a time, which takes little longer than one line."""
+"""Number of lines that are highlighted in one call, which takes little longer than for one line."""
 
 JOINTS = {"descriptor": ": ", "descriptors": ": "}
 """Kind of file -> text between subject and path of a finding. The default is a dot."""

@@ -177,16 +177,16 @@ def test_from_the_configuration(folder: Path, command: Command, monkeypatch: pyt
 
 NO_BASELINES = {
     "missing": (None, "base.json: the baseline does not exist; "),
-    "no JSON": ('{"findings": [}', "base.json:1:15: is no baseline: it is no JSON; "),
-    "another file": ('{"name": "x"}', "base.json: is no baseline: the file: 'findings' is missing; "),
-    "a list": ("[]", "base.json: is no baseline: the file: "),
+    "no JSON": ('{"findings": [}', "base.json:1:15: is not a baseline: it is not JSON; "),
+    "another file": ('{"name": "x"}', "base.json: is not a baseline: the file: 'findings' is missing; "),
+    "a list": ("[]", "base.json: is not a baseline: the file: "),
     "a newer one": (
         '{"tool": "dmlgather", "baseline": 2, "findings": []}',
-        "base.json: is no baseline: baseline: expected 1, got 2; ",
+        "base.json: is not a baseline: baseline: expected 1, got 2; ",
     ),
-    "a model": (json.dumps(MODEL), "base.json: is no baseline: the file: 'findings' is missing; "),
-    "a long number": ('{"baseline": ' + "1" * 5000 + "}", "base.json: is no baseline: it is no JSON; "),
-    "nested": ("[" * 100_000, "base.json: is no baseline: it is no JSON; "),
+    "a model": (json.dumps(MODEL), "base.json: is not a baseline: the file: 'findings' is missing; "),
+    "a long number": ('{"baseline": ' + "1" * 5000 + "}", "base.json: is not a baseline: it is not JSON; "),
+    "nested": ("[" * 100_000, "base.json: is not a baseline: it is not JSON; "),
 }
 
 

@@ -90,7 +90,7 @@ def test_a_model(tmp_path: Path, command: Command, change: Any, says: str) -> No
 def test_a_baseline(tmp_path: Path, command: Command) -> None:
     (tmp_path / "base.json").write_text('{"findings": [3]}')
     ended = command("check", "--baseline", tmp_path / "base.json", write(tmp_path, MODEL))
-    assert (ended.code, "is no baseline: " in ended.err, "got 3" in ended.err) == (2, True, True)
+    assert (ended.code, "is not a baseline: " in ended.err, "got 3" in ended.err) == (2, True, True)
 
 
 CLICKS = {

@@ -61,10 +61,10 @@ def test_inputs_by_position_and_by_name_with_defaults(inputs: Any, picked: list[
         (
             [TABLE],
             ValueError,
-            "the inputs are ['table', 'ids', 'weights'], of which ['table', 'ids'] have no default, and [0] were",
+            "the given inputs are [0], but the model has ['table', 'ids', 'weights'] and requires ['table', 'ids']",
         ),
-        ([TABLE, IDS, WEIGHTS, IDS], ValueError, "and [0, 1, 2, 3] were given"),
-        ({"table": TABLE, "idx": IDS}, ValueError, "of which ['table', 'ids'] have no default, and ['table', 'idx'] were given"),
+        ([TABLE, IDS, WEIGHTS, IDS], ValueError, "the given inputs are [0, 1, 2, 3], but"),
+        ({"table": TABLE, "idx": IDS}, ValueError, "the given inputs are ['table', 'idx'], but the model has "),
         (TABLE, TypeError, "inputs is of type ndarray, expected a list of arrays, or a dict of arrays by name"),
         ([TABLE, [0, 1]], TypeError, "input 'ids': expected an array (NumPy, CuPy, or any with __dlpack__"),
         (

@@ -72,7 +72,7 @@ def test_data_that_is_not_loaded_or_damaged_is_named() -> None:
 @pytest.mark.parametrize(
     ("nodes", "outputs", "says"),
     [
-        ([gather("t", "y"), gather("x", "t")], ["y"], "'y': no input, dense initializer or node before it gives ['t']"),
+        ([gather("t", "y"), gather("x", "t")], ["y"], "no input, dense initializer or earlier node gives its inputs ['t']"),
         ([gather("x", "y"), gather("x", "y")], ["y"], "output 'y' is also an input, an initializer, or given by another node"),
         ([gather("x", "i")], ["i"], "its output 'i' is also an input"),
         ([gather("x", "y")], ["y", "z"], "no node gives the outputs ['z']"),
@@ -90,7 +90,7 @@ def test_sparse_initializers_are_not_read() -> None:
     model.graph.sparse_initializer.append(
         helper.make_sparse_tensor(values, numpy_helper.from_array(np.zeros(1, np.int64), "p"), [4])
     )
-    assert "no input, dense initializer or node before it gives ['w']" in refusal(model, ValueError)
+    assert "no input, dense initializer or earlier node gives its inputs ['w']" in refusal(model, ValueError)
 
 
 def test_types_that_a_version_does_not_take_are_refused_when_it_runs() -> None:

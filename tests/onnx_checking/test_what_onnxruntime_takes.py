@@ -151,7 +151,7 @@ def test_unequal_batches(tmp_path: Path, of_data: tuple[int, ...], of_indices: t
     found = checked(tmp_path, model)
     (finding,) = found.findings
     assert (only(found).verdict, finding.code) == (Verdict.REFUSED, "EXP101")
-    assert "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple" in finding.remedy
+    assert "ONNX does not allow it; onnxruntime's CPU runs it if the number of index tuples is a multiple" in finding.remedy
     batches, tuples = int(np.prod(of_data)), int(np.prod(of_indices))
     x = np.arange(3.0 * batches, dtype=np.float32).reshape(*of_data, 3)
     i = (np.arange(tuples) * 2 % 3).reshape(*of_indices, 1)

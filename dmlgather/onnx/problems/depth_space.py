@@ -37,7 +37,7 @@ class DepthSpaceProblem(OnnxProblem):
     @staticmethod
     @abstractmethod
     def units(blocksize: int) -> Mapping[int, int]:
-        """Return divisors of data's sizes, by dimension."""
+        """Return the required divisors of data's sizes, by dimension."""
 
     def _check(self) -> None:
         version, shape = self.version, self.data.shape
@@ -51,7 +51,7 @@ class DepthSpaceProblem(OnnxProblem):
             raise ValueError(f"mode is {self.mode!r}, expected 'DCR' or 'CRD'")
         if self.mode != "DCR" and version.since < self.mode_since:
             raise ValueError(
-                f"mode is {self.mode!r}, but {version} has none, which is 'DCR'; it came with opset {self.mode_since}"
+                f"mode is {self.mode!r}, but {version} has no mode and uses 'DCR'; mode came with opset {self.mode_since}"
             )
         for axis, unit in self.units(self.blocksize).items():
             if shape[axis] % unit:

@@ -39,8 +39,8 @@ ByInput = Mapping[str, Any] | Sequence[Any]
 class NodeInput(NamedTuple):
     """One input of a node.
 
-    `type`: None if shape or data type is unknown. `value`: the constant, on the host, or None. `description`: shape and data type
-    as the caller wrote them, for messages.
+    `type`: None if the shape or the data type is unknown. `value`: the constant, on the host, or None. `description`: shape and
+    data type as the caller wrote them, for messages.
     """
 
     type: TensorType | None
@@ -196,8 +196,8 @@ def broken_rule(node: Any, opset: int, message: str) -> Finding:
 
 
 UNEQUAL_BATCHES = (
-    "ONNX does not allow it; onnxruntime's CPU runs it where the number of index tuples is a multiple of that of the batches in "
-    "data, and then looks up equally many tuples in each batch, in their order"
+    "ONNX does not allow it; onnxruntime's CPU runs it if the number of index tuples is a multiple of data's batch count. "
+    "It then gives each batch equally many tuples, in order"
 )
 """Text on onnxruntime's result for unequal batch sizes."""
 
@@ -249,10 +249,10 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 }
 
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
-"""Ends of slices that, with a negative step, onnxruntime's CPU treats as the front of the axis. In ONNX, they are its end."""
+"""If the step is negative, onnxruntime's CPU treats these ends of a slice as the front of the axis, and ONNX as its end."""
 
 FRONT = -(2**31 - 1)
-"""End of a slice backwards that ONNX and all of onnxruntime's providers take for the front of the axis."""
+"""If the step is negative, ONNX and all of onnxruntime's providers treat this end of a slice as the front of the axis."""
 
 
 def _empty_output_remedy(problem: Problem, axis: int) -> str | None:

@@ -90,8 +90,9 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 class GatherND(GatherProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: of rank r >= 1. `indices`: of rank q >= 1; its last dimension has a tuple's components, at most r - batch_dims. An
-    empty tuple copies all of data behind b…. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12 on.
+    `data`: of rank r >= 1. `indices`: of rank q >= 1; the size of its last dimension is the length of a tuple, at most r -
+    batch_dims. An empty tuple copies data[b…]. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12
+    on.
     """
 
     data: TensorType
@@ -104,5 +105,5 @@ class GatherND(GatherProblem, GatherNDProblem):
     def __post_init__(self) -> None:
         self._check_tensors()
         if whole("batch_dims", self.batch_dims) and self.version.since < 12:
-            raise ValueError(f"batch_dims is {self.batch_dims}, but {self.version} has none; it came with opset 12")
+            raise ValueError(f"batch_dims is {self.batch_dims}, but {self.version} has no batch_dims; it came with opset 12")
         self._check_tuples(self.version)

@@ -129,8 +129,8 @@ INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
 class UnknownValueError(ValueError):
     """Error: the output's shape depends on a value that is unknown until the model runs.
 
-    `input`: the input or attribute, by its name in the operator. `value`: the value or function attribute that it reads, by its
-    name in the model.
+    `input`: the input or attribute, by its name in the operator. `value`: the model's name of the tensor or function attribute
+    that has the value.
     """
 
     def __init__(self, name: str, value: str, message: str) -> None:

@@ -80,7 +80,7 @@ def _versions(
     index_types: tuple[str, ...] = ("int64",),
     **attributes: AttributeKind,
 ) -> Iterator[OperatorVersion]:
-    """Yield an operator's versions since `opsets`. `required`: by default, all inputs."""
+    """Yield an operator's versions. `opsets`: the first opset of each. `required`: by default, all inputs."""
     for since in opsets:
         allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
         yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)
@@ -150,7 +150,7 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
 
 
 def since_of(operator: str, opset: int) -> int | None:
-    """Return the first opset of an operator's version for an opset; None if the operator is newer."""
+    """Return the first opset with the operator's version of `opset`; None if the operator is newer."""
     return version_of(operator, opset).since if opset >= VERSIONS[operator][0].since else None
 
 

@@ -35,7 +35,7 @@ class Slice(OnnxProblem, WindowProblem):
         version, rank = self.version, self.data.rank
         check_type(version, "data", self.data.dtype, version.types)
         if self.steps is not None and version.since < 10:
-            raise ValueError(f"steps is {self.steps}, but {version} has none; they came with opset 10")
+            raise ValueError(f"steps is {self.steps}, but {version} has no steps; they came with opset 10")
         starts, ends = integers(version, "starts", self.starts), integers(version, "ends", self.ends)
         axes = tuple(range(len(starts))) if self.axes is None else integers(version, "axes", self.axes)
         steps = (1,) * len(starts) if self.steps is None else integers(version, "steps", self.steps)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def fold(call: KnownNode) -> list[Value]:
-    """Return the outputs of a node of ONNX's own domain, as far as they are known."""
+    """Return the known output values of a node of ONNX's own domain, and an Unknown for each other output."""
     node = call.node
     try:
         outputs = _folded(call)
@@ -74,7 +74,7 @@ def _why(call: KnownNode) -> Unknown:
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
-    """Return the reason why a node's outputs are not known. `passes_on`: whether they would be known if its inputs were."""
+    """Return the reason why a node's outputs are not known. `passes_on`: True if known inputs would make them known."""
     unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
     of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
@@ -94,7 +94,7 @@ def _may_be_partly(call: KnownNode) -> bool:
 
 
 def _small(type_: PartialType) -> tuple[int, ...] | None:
-    """Return the shape of a tensor with at most KEPT_ELEMENTS elements; None for others, and if the shape is not known."""
+    """Return the shape if it is known and has at most KEPT_ELEMENTS elements, else None."""
     return None if type_.numbers is None or math.prod(type_.numbers) > KEPT_ELEMENTS else type_.numbers
 
 
@@ -128,7 +128,7 @@ def _moved(call: KnownNode) -> list[Value] | Unknown:
 def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:
     node, entry = call.node, entry_of(call.node)
     if entry.run is not None:
-        opset = max(call.opset, 9) if node.op_type == "Constant" else call.opset  # models had integer constants before 9 as well
+        opset = max(call.opset, 9) if node.op_type == "Constant" else call.opset  # models use integer constants before 9, too
         outputs = compute(node, opset, values)
         outputs = outputs if isinstance(outputs, list) else [outputs]
         if len(outputs) == len(node.output):

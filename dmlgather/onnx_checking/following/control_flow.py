@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 BRANCHES = ("else_branch", "then_branch")
 
 MOST_ITERATIONS = KEPT_ELEMENTS
-"""The most iterations of a loop that are followed. A result of more iterations is no shape."""
+"""The most iterations of a loop that are followed. No shape is computed by more iterations."""
 
 MOST_WIDENINGS = 4
 """The most passes over a loop's body in search of types that hold in every iteration."""
 
 Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], Scope | None]
-"""A function from a graph, and the values and types of its inputs, to its scope after all its nodes are visited; to None if
-that takes too many steps.
+"""A function that visits the nodes of a graph and returns its scope, or None if that takes too many steps. Its arguments are
+the graph, and the values and types of the graph's inputs.
 """
 
 
 def taken_branch(node: NodeProto, scope: Scope) -> str | None:
-    """Return the attribute of an If whose graph runs; None if that is not known, and for other nodes."""
+    """Return the branch of an If that runs, as the attribute's name; None if it is not known, and for other nodes."""
     if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
         return None
     condition = scope.value(node.input[0])
@@ -43,7 +43,9 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the values and types of an If's outputs: those of the branch that runs, or those common to both branches."""
+    """Store the values and types of an If's outputs: from the branch that runs, or, if it is not known, what both branches have
+    in common.
+    """
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])
@@ -59,8 +61,8 @@ def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) ->
 
 
 def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | None:
-    """Return in words which output of an If has another data type in each branch; None where there is none. ONNX and onnxruntime
-    refuse it, also where one branch never runs.
+    """Return a text about the output of an If whose data type differs between the branches; None without one. ONNX and
+    onnxruntime refuse such an If even if one branch never runs.
     """
     scopes = [inside[branch] for branch in BRANCHES if branch in inside] if node.op_type == "If" else []
     for name, results in zip(node.output, zip(*(inner.results for inner in scopes), strict=False), strict=False):

@@ -48,7 +48,7 @@ _RELATIONS: Mapping[str, tuple[str, bool]] = {
     "greater": (">", True),
     "greater_equal": (">=", True),
 }
-"""The relation of `Sizes.compare`, and whether it must hold."""
+"""Comparison -> relation for `Sizes.compare`, and the answer for which the comparison is true."""
 
 _LOGIC: Mapping[str, Callable[..., Element]] = {"and": _and, "or": _or, "not": _not, "where": _select}
 """Operations on bools. An operand that decides the result makes it known even if the other one is Unknown."""
@@ -66,8 +66,8 @@ def applied(operation: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic on the elements of one node. `unknown`: makes the Unknown for a reason and the sizes that it is about.
-    `integers`: whether the elements are integers. `attributes`: the node's attributes with one number.
+    """Arithmetic on the elements of one node. `unknown`: returns an Unknown for a reason and the sizes in the reason.
+    `integers`: True if the elements are integers. `attributes`: the node's attributes with one number.
     """
 
     sizes: Sizes
@@ -101,7 +101,7 @@ class Arithmetic:
         return reduce(lambda one, two: self(operation, one, two), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:
-        """Return whether one of RELATIONS holds."""
+        """Return the truth of "left relation right", or an Unknown. `relation`: one of RELATIONS."""
         numbers = self._plain((left, right))
         if isinstance(numbers, Unknown):
             return numbers

@@ -1,4 +1,4 @@
-"""Search for the nodes of the family in a model, its subgraphs and functions, with what is known of their inputs."""
+"""Search for gathers and slices in a model, its subgraphs and functions, with the known facts about their inputs."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, OperatorSetIdProto
 
 
-# Ranks are inferred over a whole graph, also backwards: the data of a convolution have the rank of its weights.
-# Shape inference only goes forwards. Behind a value without a declared shape it finds nothing.
+# Ranks are also inferred backwards: the data of a convolution have the rank of its weights.
+# ONNX's shape inference only goes forwards, and stops at a value of unknown shape.
 
 MOST_ROUNDS = 8
 """The most passes over a graph, forwards and backwards. One pass carries a rank along a chain of any length."""
@@ -144,10 +144,10 @@ class ModelNode:
 class ModelContents:
     """The nodes of a model.
 
-    `nodes`: those of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by graph.
-    `undefined`: other nodes that read a name before it is defined: place, name and reason. `malformed`: other nodes that break
-    their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`: the
-    model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
+    `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
+    graph. `undefined`: other nodes that read a name before it is defined: place, name and reason. `malformed`: other nodes that
+    break their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`:
+    the model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
     whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps and that differ from the inferred
     ones, by the path of the graph and the tensor.
     """
@@ -184,7 +184,7 @@ class _Visitor:
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """Why no run reaches the visited graph. Calls in it count only if the function has no others."""
+        """Why no run reaches the visited graph. Its calls of a function count only if no reached graph calls the function."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers)
 
@@ -212,14 +212,14 @@ class _Visitor:
         ]
 
     def _outermost(self, graph: GraphProto, path: str, scope: Scope, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
-        """Visit a graph that is in no other one. `remark`: why its shapes could not be inferred."""
+        """Visit the main graph or the graph of a function. `remark`: why its shapes could not be inferred."""
         before = len(self.contents.nodes)
         for value in graph.input:
             self.names.note_origin(scope.types[value.name].shape, value.name)
         self._graph(graph, path, scope, _opsets(imports, self.model.ir_version))
         if self.unreached is None and not remark and any(node.lacks_types for node in self.contents.nodes[before:]):
             remark = infer(self.file, graph, imports, strict=True).remark
-        if remark and not (remark == self.file.limits.late and remark in self.contents.remarks.values()):  # once is enough
+        if remark and not (remark == self.file.limits.late and remark in self.contents.remarks.values()):  # shown only once
             self.contents.remarks[path] = remark
 
     def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
@@ -242,7 +242,7 @@ class _Visitor:
                         check_by_schema(node, opset)
                     except (TypeError, ValueError) as error:
                         self.contents.malformed.append((place, node, opset, str(error)))
-                        opset = None  # nothing follows for its outputs
+                        opset = None  # no types are inferred for its outputs
                 if key is not None:
                     self._call(key, node, scope)
                 inside = self._inside(node, place, scope, opsets)
@@ -313,7 +313,7 @@ class _Visitor:
             inner.runtime_inferred |= zip(names, scan_body_types(node, graph, inner.outer.runtime_type) or (), strict=False)
             for name, type_ in inferred.items():
                 inner.learn_input(name, type_)
-        elif node.op_type == "Loop" and inner.unconfirmed and opset is not None:  # ONNX infers no shapes of what it carries
+        elif node.op_type == "Loop" and inner.unconfirmed and opset is not None:  # ONNX infers no shapes of carried values
             names = [value.name for value in graph.input[2:]]
             inner.check_inputs(dict(zip(names, map(inner.outer.type, node.input[2:]), strict=False)))
             carried = [inner.outer.runtime_type(name).sized(None) for name in node.input[2:]]
@@ -322,7 +322,7 @@ class _Visitor:
                 inner.learn_input(name, type_)
 
     def _unique(self, place: str, index: int) -> str:
-        while place in self.places:  # names need not be unique
+        while place in self.places:  # several nodes may have the same name
             place = f"{place}#{index}"
         self.places.add(place)
         return place
@@ -334,13 +334,13 @@ class _Visitor:
 
 
 def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str, int]:
-    """Return the imported versions by domain. Before IR version 3, a model could import none; it means the first."""
+    """Return the imported versions by domain. A model before IR version 3 may import none; this means version 1."""
     opsets = {"" if entry.domain in DOMAINS else entry.domain: entry.version for entry in imports}
     return opsets or ({"": 1} if ir_version < 3 else {})
 
 
 def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -> tuple[NodeValue, ...]:
-    """Return what is known of names. node: that reads them; None for its outputs."""
+    """Return the known facts about names. `node`: the node that reads them; None for outputs."""
     return tuple(
         NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names

@@ -81,11 +81,11 @@ MOST_DIMENSIONS = 64
 
 
 class LargeResultError(Exception):
-    """Raised for an array with more elements than are kept of a value."""
+    """Raised for an array of more than KEPT_ELEMENTS elements."""
 
 
 def _repeated(data: Any, shape: Sequence[int]) -> Any:
-    """Return `data` broadcast to a shape. LargeResultError for an array that becomes large."""
+    """Return `data` broadcast to a shape. LargeResultError for more than KEPT_ELEMENTS elements."""
     if isinstance(data, np.ndarray) and prod(shape) > KEPT_ELEMENTS:
         raise LargeResultError(f"{prod(shape)} elements")
     return expanded(data, shape)
@@ -94,7 +94,7 @@ def _repeated(data: Any, shape: Sequence[int]) -> Any:
 def gather(call: StatedNode, data: Array, indices: Array) -> Array:
     """Return the result of Gather. ValueError for an index out of range."""
     problem = _problem(call, data, indices)
-    if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take crashes
+    if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take would crash
         raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")
     wrong = index_out_of_range(problem, indices)
     if wrong is not None:
@@ -116,7 +116,7 @@ def _problem(call: StatedNode, *inputs: Any) -> Any:
 
 
 def flatten(call: StatedNode, data: Any) -> Any:
-    """Merge the dimensions before an axis, and those from it on."""
+    """Return `data` with two dimensions: the merged ones before an axis, and the merged ones from the axis on."""
     shape, axis = data.shape, call.attributes.get("axis", 1)
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")

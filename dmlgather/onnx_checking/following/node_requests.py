@@ -1,4 +1,4 @@
-"""Requests to ONNX about single nodes: the types of the outputs, and their values if all inputs are known and few."""
+"""Requests to ONNX about single nodes: the types of the outputs, and their values if all inputs are known and small."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NodeRequests:
         evaluates: bool = True,
     ) -> NodeAnswer:
         """Return the outputs' types and values of a node of ONNX's own domain without graphs. `types`, `values`: of its inputs.
-        `evaluates`: whether values are wanted too. The answer is empty if ONNX refuses the node or exceeds a limit.
+        `evaluates`: True to ask for values, too. The answer is empty if ONNX refuses the node or exceeds a limit.
         """
         from onnx import GraphProto, ModelProto, numpy_helper
 

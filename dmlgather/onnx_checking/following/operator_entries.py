@@ -115,13 +115,16 @@ def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
 
 
 SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
-"""A function from a node to the shapes of its outputs, None for an unknown one; None or ValueError if all are unknown."""
+"""A function from a node to the shapes of its outputs, with None for an unknown shape. If all are unknown, it may return None
+or raise ValueError.
+"""
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""A function from a node to the types of its outputs, perhaps followed by its inputs'. ValueError if nothing is known."""
+"""A function from a node to the types of its outputs, perhaps followed by types of its inputs. ValueError if nothing is known.
+"""
 
 Ranks = Callable[[str], "int | None"]
-"""The rank of a value, by its name."""
+"""A function from a value's name to its rank, None if unknown."""
 
 RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
 """A function from a node and the known ranks to names with their ranks."""
@@ -135,12 +138,12 @@ class OperatorEntry:
     outputs. None: ONNX's reference evaluator computes it, if `evaluated`. `moves`: the numbers of the inputs whose elements are
     moved to the outputs; None for all; empty for an operator that computes elements. Moved arrays may be ShapeArrays.
     `elements`: computes one element of the output, from `Arithmetic` and the elements at one position of the inputs, broadcast
-    as in NumPy. `computes`: computes the output of an operator that is not element-wise. Both are for inputs with names of
-    sizes, and for operators that the evaluator lacks.
+    as in NumPy. `computes`: computes the output of an operator that is not element-wise. `elements` and `computes` serve inputs
+    with names of sizes, and operators that the evaluator lacks.
 
     Sizes and ranks. `sizes`: the outputs' shapes if sizes have names. `types`: the types of the outputs, and perhaps of the
-    inputs behind them, for operators that ONNX's shape inference does not know. `gives`: the input with the outputs' data type,
-    or bool; None if an attribute gives it. `rank`: ranks that follow from other ranks, by name.
+    inputs behind them, for operators that ONNX's shape inference does not know. `gives`: the number of the input with the
+    outputs' data type, or bool; None if an attribute states the type. `rank`: ranks that follow from other ranks, by name.
 
     Inputs. `host`: the numbers of the inputs that decide shapes, bounds, axes, repeats, counts or conditions in any of the
     operator's versions. In DirectML these are fields of operators and sizes of tensors, or they decide which operators run.
@@ -180,7 +183,7 @@ class OperatorEntry:
 
     @property
     def passes_on(self) -> bool:
-        """Return True if known inputs, even with names, give known outputs."""
+        """Return True if known inputs give known outputs, even if inputs have names of sizes."""
         return self.moves != () or any((self.run, self.elements, self.computes))
 
 
@@ -201,7 +204,7 @@ def following_types(rule: TypeRule | None, call: KnownNode) -> list[PartialType]
     """Return the types that a rule gives for a node; none if there is no rule, or nothing is known."""
     try:
         types = rule(call) if rule is not None else ()
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # likewise
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # inputs of unknown type, or an ill-formed node
         types = ()
     return [type_.each_size(_not_negative) for type_ in types]
 

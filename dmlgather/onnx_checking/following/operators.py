@@ -128,7 +128,7 @@ _OTHERS: Entries = {
     **for_all(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
     **for_all(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
     **for_all(OperatorEntry(rank=size_rules.recurrent_ranks), "LSTM", "GRU", "RNN"),
-    # May need far more memory than their inputs and outputs, because of windows, padding and sums.
+    # Not evaluated: windows, padding and sums may need far more memory than the inputs and outputs.
     **for_all(OperatorEntry(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
     **for_all(OperatorEntry(rank=size_rules.kernel_rank(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
     "QLinearConv": OperatorEntry(rank=size_rules.kernel_rank(3), evaluated=False),
@@ -138,15 +138,15 @@ _OTHERS: Entries = {
     "DFT": OperatorEntry(evaluated=False, host=(1, 2)),  # dft_length, axis
     "MelWeightMatrix": OperatorEntry(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
     "STFT": OperatorEntry(evaluated=False, rank=size_rules.rank_four, host=(1, 3)),  # frame_step, frame_length
-    # Round differently in ONNX and its runtimes.
+    # Not evaluated: ONNX and runtimes round differently.
     "AffineGrid": OperatorEntry(evaluated=False, host=(1,)),  # size
     "GridSample": OperatorEntry(evaluated=False),
     "Resize": OperatorEntry(evaluated=False, sizes=size_rules.resize, rank=SAME, host=(1, 2, 3)),  # scales, or roi, scales, sizes
     "Upsample": OperatorEntry(evaluated=False, rank=SAME, host=(1,)),  # scales
-    # Some versions of ONNX's evaluator take an index that is too large modulo the depth.
+    # Not evaluated: for an index i outside the depth, some versions of ONNX's evaluator use i % depth.
     "OneHot": OperatorEntry(evaluated=False, host=(1,)),  # depth
-    "ImageDecoder": OperatorEntry(evaluated=False),  # of files
-    # Random.
+    "ImageDecoder": OperatorEntry(evaluated=False),  # decodes the bytes of an image file
+    # Not evaluated: random.
     **for_all(OperatorEntry(evaluated=False), "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
     **for_all(OperatorEntry(evaluated=False), "RandomUniform", "RandomUniformLike"),
     **for_all(OperatorEntry(host=(0,)), "BlackmanWindow", "HammingWindow", "HannWindow"),  # size
@@ -163,7 +163,7 @@ _OTHERS: Entries = {
     "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
     **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
-"""Operators whose ranks are inferred, that are not evaluated, or with inputs that DirectML's caller has to know."""
+"""Other operators: ranks are inferred, ONNX does not evaluate them, or DirectML's caller has to know some inputs."""
 
 _RUNTIME: Entries = {
     "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
@@ -222,7 +222,7 @@ _BLOCKS: Entries = {
     "ReorderOutput": runtime(runtime_rules.from_blocks),
     "Upsample": runtime(runtime_rules.upsampled),
 }
-"""Operators on tensors in NCHWc layout. Their sizes are those in NCHW, with the channels padded to whole blocks."""
+"""Operators on tensors in NCHWc layout. Their sizes are the sizes in NCHW, with channels padded to whole blocks."""
 
 OPERATORS: Entries = {
     **_FOLLOWED,
@@ -231,7 +231,7 @@ OPERATORS: Entries = {
     **within("com.microsoft", _MICROSOFT),
     **within("com.microsoft.nchwc", _BLOCKS),
 }
-"""By the operator's name with its domain."""
+"""All entries, by the operator's name with its domain."""
 
 UNKNOWN = OperatorEntry()
 """The entry of an unknown operator."""

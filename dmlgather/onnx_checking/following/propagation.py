@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""The most nodes, graphs and initializers that are visited again to infer the values that loops compute, in all loops of a
-model together. As many again are visited to infer the types that loops keep.
+"""The most visits of nodes, graphs and initializers to compute the values of all loops of a model. Inferring the types of loops
+may take as many again.
 """
 
 STEPS_OF_CALL = 20
-"""The steps that shape inference of a function counts for."""
+"""One shape inference of a function counts as this many steps."""
 
 NO_TYPES: Mapping[str, PartialType] = {}
 NO_VALUES: Mapping[str, Value] = {}
@@ -67,7 +67,7 @@ class Propagation:
         entry = entry_of(node)
         if call is not None and entry.types is not None and _is_open(node, scope):
             for name, type_ in zip((*node.output, *node.input), following_types(entry.types, call), strict=False):
-                if name in scope.types or name in scope.values:  # not one of a graph around it
+                if name in scope.types or name in scope.values:  # the name belongs to this graph
                     scope.learn_type(name, type_)
         for name in node.output:
             scope.restore_declared(name)
@@ -98,7 +98,7 @@ class Propagation:
 
     @contextmanager
     def _types_alone(self) -> Iterator[None]:
-        """Count the steps to the budget for types."""
+        """Charge steps to the budget for types."""
         if self._finds_types:
             yield
             return
@@ -140,8 +140,8 @@ class Propagation:
         return True
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
-        """Store the types of a local function's outputs, if they may be better than ONNX's. ONNX infers a function from its own
-        inference of the whole model, which may know less of this call.
+        """Store the types of a function call's outputs, if they may be better than ONNX's. ONNX's inference of the whole model
+        may know less about this call.
         """
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)

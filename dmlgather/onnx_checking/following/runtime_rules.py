@@ -18,7 +18,7 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape,
 from dmlgather.onnx_checking.following.size_rules import concat
 
 ASKED_OPSET = 13
-"""The opset for requests to ONNX about its operators with the shapes of onnxruntime's, whatever the model's opset is."""
+"""The opset of all requests to ONNX about an operator that has the shapes of onnxruntime's, for models of any opset."""
 
 LARGEST_BLOCK = 16
 """Channels in the largest block of onnxruntime's NCHWc layout. The block size depends on the processor and divides it."""
@@ -50,7 +50,7 @@ def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
     """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs; the first one that the node
-    has gives the data type. `last`: whether channels are the last dimension; None if an attribute says so.
+    has gives the data type. `last`: True if channels are the last dimension; None if an attribute decides this.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:
@@ -67,7 +67,7 @@ def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool |
 
 
 def matrix_product(call: KnownNode) -> list[PartialType]:
-    """Return the type of a product of matrices that may be transposed before."""
+    """Return the type of a matrix product with optional transpositions."""
     (shape,) = shapes_of("MatMul", call, [_transposed_shape(call, 0, "A"), _transposed_shape(call, 1, "B")])
     return [call.like(0).sized(shape)]
 
@@ -123,7 +123,9 @@ def normalized_without_mean(call: KnownNode) -> list[PartialType]:
 
 
 def embedding(scales: int) -> TypeRule:
-    """Return a rule for normalized sums of embeddings, an index per row, and the sums. `scales`: the input with the data type."""
+    """Return a rule with three outputs: normalized sums of embeddings, an index per row, and the sums. `scales`: the input with
+    the data type.
+    """
 
     def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
@@ -151,8 +153,8 @@ def attention(past: int, of: int) -> TypeRule:
 
 
 def multi_head(call: KnownNode) -> list[PartialType]:
-    """Return the types of attention, and of the keys and values so far. Keys and values have three dimensions, or four with
-    heads apart; packed inputs have five. Only those with three have a cache.
+    """Return the types of attention, and of the keys and values so far. Keys and values have three dimensions, or four if heads
+    have their own; packed inputs have five. Only inputs with three dimensions have a cache.
     """
     query, (key, value) = call.sizes(0), (call.sizes(index) if call.has(index) else None for index in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]

@@ -1,4 +1,4 @@
-"""Scopes: the types and values of the names in a graph, as far as they are known."""
+"""Scopes: the known types and values of the names in a graph."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Scope:
         input_values: Mapping[str, Value] | None = None,
         declarations: Declarations | None = None,
     ) -> None:
-        """`reader`: reads sizes in the graph. `overridable`: whether a caller may replace an initializer that is also an input,
-        as from IR version 4 on. `input_values`: the known values of inputs. `declarations`: of the outermost graph.
+        """`reader`: reads sizes in the graph. `overridable`: True if a caller may replace an initializer that is also an input
+        (IR version 4 and later). `input_values`: the known values of inputs. `declarations`: of the outermost graph.
         """
         self.outer, self.reader, self._graph = outer, reader, graph
         self.declarations: Declarations = declarations or (Declarations() if outer is None else outer.declarations)
@@ -66,7 +66,7 @@ class Scope:
         declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """Whether the graph's inputs have other types than in the shape inference of the whole model."""
+        """True if the graph's inputs have other types than in the shape inference of the whole model."""
         self.improved: set[str] = set()
         """Names whose types are better known than after the shape inference of the whole graph."""
         self.values: dict[str, Value] = {
@@ -75,7 +75,7 @@ class Scope:
             for name in node.output
         }
         self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
-        """Types by shape inference that rely on declarations, and whether a better type was known."""
+        """Types that rely on declarations, by name, and True if a better type was known."""
         self.pending = set(self.values)
         """Outputs of nodes that are not visited yet."""
         inputs = {value.name for value in graph.input}
@@ -92,7 +92,7 @@ class Scope:
         self._graph_types = dict(self.types)
         """The result of shape inference of the whole model."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """Whether onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
+        """True if onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
         self._unconfirmed_ranks: set[str] = set()
         """Names whose rank follows only from unconfirmed declared ranks."""
 
@@ -123,7 +123,7 @@ class Scope:
         return self.outer.value(name)
 
     def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
-        """Return the types and values of a node's inputs; None as the value of one that is left out."""
+        """Return the types and values of a node's inputs. An input that is left out has the value None."""
         return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
 
     def is_improved(self, name: str) -> bool:
@@ -199,7 +199,7 @@ class Scope:
         return self._own.unconfirmed.keys()
 
     def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
-        """Store the rank of a value that follows from other ranks. `unconfirmed`: whether some of them are only declared."""
+        """Store the rank of a value that follows from other ranks. `unconfirmed`: True if some of these are only declared."""
         self.learn_type(name, PartialType(shape=(None,) * rank))
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
@@ -289,7 +289,7 @@ def constant(tensor: TensorProto) -> Value:
 
 
 def why_ignored(tensor: TensorProto) -> Unknown | None:
-    """Return the reason why the elements of a TensorProto are ignored, whatever they are; None if they are not."""
+    """Return the reason why the elements of a TensorProto are not read; None if they are read."""
     if tensor.data_location == EXTERNAL:
         return Unknown(f"stored outside the model, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:

@@ -1,4 +1,4 @@
-"""The nodes that make sizes which no model input has, and which of these sizes depend on data."""
+"""Makers of sizes: nodes with output sizes that no model input has. Some of these sizes depend on data."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
 
 
 def _depends_on_data(node: NodeProto, scope: Scope) -> bool:
-    """Return True if sizes of a node's results depend on data: the node counts elements, or reads a shape, bound, condition or
-    size that depends on data.
+    """Return True if a node's output sizes depend on data: it counts elements, or reads a shape, bound, condition or size that
+    depends on data.
     """
     if operator_name(node) in COUNTS:
         return True

@@ -1,5 +1,5 @@
-"""Size rules and rank rules. A size rule is a function from a node to the shapes of its outputs, for sizes with names: None for
-an unknown shape, or if all are unknown. ONNX's shape inference propagates only numbers. A rank rule infers ranks from ranks.
+"""Size rules and rank rules. A size rule computes the shapes of a node's outputs from sizes with names; ONNX's shape inference
+propagates only numbers. An unknown shape is None, and the rule returns None if all are. A rank rule infers ranks from ranks.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def reshape(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _negative(call: KnownNode, element: Element) -> bool | None:
-    """Return whether an integer is negative; None if that depends on sizes. The negative of a symbol is not always negative:
-    the symbol may be 0.
+    """Return True if an integer is always negative, False if it never is, None if that depends on sizes. For a symbol N, -N is
+    not always negative, because N may be 0.
     """
     answer = call.arithmetic().compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
 
 
 def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
-    """Return the size for -1. Sizes in both `data` and `others` cancel, known or not. The division has no remainder, or the
-    model fails.
+    """Return the size that -1 stands for: the product of `data` divided by that of `others`. Equal sizes cancel, known or not.
+    In a model that runs, the division has no remainder.
     """
     left, right = list(data), []
     for size in others:
@@ -124,7 +124,7 @@ def sliced(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Element) -> Size:
-    """Return the number of elements that a slice takes along an axis. Backwards, it is a slice of the reversed axis."""
+    """Return the number of elements that a slice takes along an axis. With a negative step, slice the reversed axis."""
     if size is None or not isinstance(step, int) or not step:
         return None
     if step < 0:
@@ -134,11 +134,11 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Return the number of elements between two bounds. `backwards`: whether a start behind the last element means that one."""
+    """Return the number of elements between two bounds. `backwards`: clamp a start behind the last element to it."""
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
-    # The end is the least of some sizes and the start the most, so that the distance between them is the least.
+    # The end is a minimum and the start a maximum: min(a, b) - max(c, d) is the minimum of a - c, a - d, b - c and b - d.
     starts = [first.size] if first.counts_back is False else [0, first.size]
     ends = [last.size] if last.counts_back else [size, last.size]
     distances = [_folded(call, "minimum", [call.size("subtract", upper, lower) for lower in starts]) for upper in ends]
@@ -152,8 +152,8 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
 
 
 class _Position(NamedTuple):
-    """A bound, counted from the front. `counts_back`: whether the bound is negative; None if it may be either. `of_elements`:
-    whether `counts_back` is only known for an axis that has elements.
+    """A bound, counted from the front. `counts_back`: True if the bound is negative; None if it may be either. `of_elements`:
+    True if `counts_back` holds only for an axis that has elements.
     """
 
     size: Size
@@ -173,13 +173,13 @@ def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
     if counts_back is not None:
         return _Position(call.size("add", size, bound) if counts_back else size_of(bound), counts_back, of_elements)
     if not isinstance(bound, str) or len(sizes.symbols(size) | sizes.symbols(bound)) > 1:
-        return _Position(None, None)  # an expression of several symbols would say less than a symbol of its own
+        return _Position(None, None)  # a new symbol is simpler than an expression of several symbols
     is_negative = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", bound)))
     return _Position(call.size("add", bound, call.size("multiply", size, is_negative)), None)
 
 
 def _sign_outside(bound: Element) -> int:
-    """Return the sign of a bound outside every axis; 0 for others."""
+    """Return 1 for a bound behind the end of every axis, -1 for one before the front, 0 for others."""
     return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
 
 
@@ -294,7 +294,7 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
 
 
 def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
-    """Return a rule for operators whose first `inputs` and `outputs` have one rank. None: all of them."""
+    """Return a rule for operators with equal ranks of the first `inputs` inputs and `outputs` outputs. None: all of them."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         names = [*node.input[:inputs], *node.output[:outputs]]
@@ -332,7 +332,7 @@ def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield ranks for Transpose: that of its permutation, else of input and output alike."""
+    """Yield ranks for Transpose: the length of its permutation; without one, input and output have equal ranks."""
     permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
     if permutation is None:
         yield from same_rank()(node, rank)

@@ -1,4 +1,4 @@
-"""A node of the family for onnxruntime's DirectML provider: types, kernels, fusion, and when its kernel is created."""
+"""A gather or slice for onnxruntime's DirectML provider: types, kernels, fusion, and when its kernel is created."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class CaseInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCase:
-    """A node of the family, with the facts that decide its verdict. `judgement`: DirectML's verdict. `runtime_types`: the types
-    of tensors in onnxruntime's graph that are not the right ones, by graph and name.
+    """A node of the family, with the facts that decide its verdict. `judgement`: DirectML's verdict. `runtime_types`: wrong
+    types of tensors in onnxruntime's graph, by graph and name.
     """
 
     node: ModelNode
@@ -131,13 +131,13 @@ class ProviderCase:
 
     @property
     def asked(self) -> list[str]:
-        """Return the node's types that not every adapter has."""
+        """Return the node's data types that not every adapter supports."""
         names = [str(each.value.type.name) for each in self.arrays]
         return [name for name in dict.fromkeys(names) if name in ADAPTERS_TYPES]
 
     @property
     def asks_for_indices(self) -> bool:
-        """Return True if the node needs something of the adapter only because its indices are int64, which ONNX lets be int32."""
+        """Return True if the node needs adapter support only for int64 indices. ONNX allows int32, too."""
         return bool(self.asked) and self.data_type not in ADAPTERS_TYPES and self.operator != "GatherND"
 
     @property
@@ -168,7 +168,9 @@ class ProviderCase:
 
     @property
     def is_early(self) -> bool:
-        """Return True if the kernel is created with the session: the node is fused, or all is known and no input is left out."""
+        """Return True if the kernel is created with the session: the node is fused, or its sizes and bounds are known and no
+        input is left out.
+        """
         if not self.cut:
             return True
         constant = all(each.at in self.placed.constants for each in self.bounds)

@@ -21,7 +21,7 @@ DIRECTML_TYPES = ("bool", "double", "float", "float16", *INTEGERS)
 """The data types of each kernel of the family."""
 
 ADAPTERS_TYPES = ("double", "int64", "uint64")
-"""The data types that not every adapter has. The provider asks for them by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
+"""The data types that not every adapter supports. The provider asks for them by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
 
 MANY = (*DIRECTML_TYPES, "string")
 FEW = ("double", "float", "int8", "uint8")

@@ -50,9 +50,9 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
     """A node with its place. `chain`: for a node on the CPU, the operators from a Shape or Size up to it. `control`: an
-    operator with a graph of its own that keeps the nodes of this graph from being fused; empty without one. `constants`: the
-    positions of constant inputs. `inputs`: the types of its inputs. `fits`: whether all its sizes are numbers other than 0, so
-    that it may be fused.
+    operator with a subgraph that prevents fusion of the nodes in this graph; empty without one. `constants`: the positions of
+    constant inputs. `inputs`: the types of its inputs. `fits`: True if all its sizes are numbers other than 0, so that it may
+    be fused.
     """
 
     key: Key
@@ -71,7 +71,7 @@ class PlacedNode:
 
 
 def place(file: ModelFile) -> dict[Key, PlacedNode]:
-    """Return every node of a model, in order: of the main graph, and of each local function once. Types are those of the file."""
+    """Return all nodes in order: the main graph's, then each local function's once. Types come from the file."""
     from onnx import GraphProto
 
     graphs = [("", file.model.graph, file.model.opset_import)]
@@ -125,7 +125,7 @@ class _Graph:
         home, chain = self._home(node), (*self._chain(node), operator_name(node))
         if home is Home.FOLDED:
             self.constants.update(dict.fromkeys(node.output, True))
-        elif home is Home.CPU or (len(chain) > 1 and self._has_no_kernel(node)):  # without a kernel it is on the CPU anyway
+        elif home is Home.CPU or (len(chain) > 1 and self._has_no_kernel(node)):  # a node without a kernel is on the CPU anyway
             self.chains |= dict.fromkeys(node.output, chain)
         elif _gives_sizes(node) and not self._has_no_kernel(node):
             self.chains |= dict.fromkeys(node.output, chain[-1:])
@@ -144,7 +144,7 @@ class _Graph:
         return Home.DEVICE if kept or not self._lies_on_cpu(node) else Home.CPU
 
     def _is_folded(self, node: NodeProto) -> bool:
-        """Return True if all that the node reads is known: constants, and for Shape the shape."""
+        """Return True if the node reads only constants, or is a Shape of a tensor with a known shape."""
         if node.domain not in DOMAINS or node.op_type in UNFOLDED:
             return False
         names = [name for name in node.input if name]
@@ -154,7 +154,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if each input is on the CPU, and is not one that DirectML's kernel reads on the CPU anyway."""
+        """Return True if each input is on the CPU. Inputs that DirectML's kernel reads there anyway do not count."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -195,8 +195,8 @@ def version(node: NodeProto, opset: int) -> int:
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Return the number of each device node's part. `fused`: whether a node may be fused with its neighbours. A fused node
-    joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that it reads
+    """Return the number of each device node's part. `fused`: returns True if a node may be fused with its neighbours. A fused
+    node joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that it reads
     from.
     """
     disjoint = _Parts()

@@ -120,7 +120,7 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
-    """Yield the rules of DirectML that the provider's descriptor breaks, without those that other rules here cover."""
+    """Yield the rules of DirectML that the provider's descriptor breaks, except rules that this module covers."""
     problem = case.problem
     if problem is None or is_empty(problem) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor
@@ -167,7 +167,7 @@ def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _repeats_axes(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if an axis occurs twice. For constant axes that are inputs, ONNX's inference refuses the model before."""
+    """Yield a fault if an axis occurs twice. If the axes are a constant input, ONNX's inference refuses the model earlier."""
     axes = [bounds.axis for bounds in case.axes]
     axes_input = case.inputs.get("axes")
     if len(set(axes)) < len(axes) and (axes_input is None or axes_input.at not in case.placed.constants):

@@ -13,7 +13,7 @@ from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-"""The bounds of a slice are clamped to these."""
+"""The provider clamps the bounds of a slice to this range."""
 
 Shape = tuple[Size, ...]
 Bound = int | str
@@ -71,7 +71,7 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
 
 
 def output_sizes(node: ModelNode) -> Shape | None:
-    """Return the sizes that the provider computes for a node's output, None for an unknown one; None if the rank is unknown."""
+    """Return the sizes that the provider computes for a node's output, unknown ones as None; None for an unknown rank."""
     shapes = [value.type.shape for value in node.arrays.values()]
     missing = len(shapes) < len(ARRAYS[node.proto.op_type]) or None in shapes
     return None if missing else _SIZES[node.proto.op_type](node, *shapes)

@@ -30,7 +30,9 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Provided:
-    """The provider's verdicts on a model. `nodes`: those of the family, by place. `findings`: with their places."""
+    """The provider's verdicts on a model. `nodes`: the verdicts on nodes of the family, by place. `findings`: with their
+    places.
+    """
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]
@@ -161,8 +163,8 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. Where these nodes
-    run is not known. If the graph has numbers for all inputs, the sizes match each other, and an earlier node fails.
+    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. The devices of these
+    nodes are not known. If the graph has numbers for all inputs, the sizes match each other, and an earlier node fails.
     """
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:
@@ -178,7 +180,7 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
-    """Return the counts. converted: nodes of ADAPTER that need nothing of the adapter with int32 indices."""
+    """Return the counts. `converted`: the number of ADAPTER nodes that need no adapter support if indices are int32."""
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {

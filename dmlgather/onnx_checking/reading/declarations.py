@@ -57,9 +57,9 @@ def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
 
 
 class Declarations:
-    """The declared types of a graph and of the graphs in its nodes. `misled`: whether inference relied on a declaration that
-    turned out to be wrong. `of_function`: whether the graph is a local function. onnxruntime ignores the declarations of a
-    function, except in graphs inside its nodes.
+    """The declared types of a graph and of the graphs in its nodes. `misled`: True if inference relied on a wrong declaration.
+    `of_function`: True if the graph is a local function. onnxruntime ignores the declarations of a function, except in graphs
+    inside its nodes.
     """
 
     def __init__(self, graphs: Iterable[GraphDeclarations] = ()) -> None:

@@ -31,12 +31,12 @@ LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
 
 MOST_FAMILY_NODES = 4_000
-"""The most nodes of the family in a file with up to a megabyte besides its weights; a larger one may have as many per megabyte.
-Judging a node takes up to a millisecond.
+"""The most nodes of the family per megabyte of a file, without its weights; a smaller file counts as a megabyte. Judging a node
+takes up to a millisecond.
 """
 
 MEMORY_PER_BYTE = 3
-"""Bytes of memory for decoding per byte that is kept of the file: the bytes, the message, and a temporary copy."""
+"""Bytes of memory for decoding one kept byte of the file: the byte, the message, and a temporary copy."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Inferred(NamedTuple):
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
     """Return a graph of the model with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred, instead of
-    passing over it.
+    skipping it.
     """
     from onnx import ModelProto
 
@@ -102,7 +102,7 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
         if not strict:
             declarations, first_remark = _declarations(file, graph, model())
         graph_with_shapes, remark = inferred(model(), file.limits, strict)
-    except (InferenceFailedError, ValueError) as error:  # the latter of a message beyond protobuf's limit
+    except (InferenceFailedError, ValueError) as error:  # ValueError: the message exceeds protobuf's limit
         return Inferred(graph, printable(" ".join(str(error).split()))[:500], declarations)
     return Inferred(graph_with_shapes, remark or first_remark, declarations)
 
@@ -143,7 +143,7 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
         if free is not None and kept.size * MEMORY_PER_BYTE > free:
             raise FileError(f"has {kept.size} bytes without its weights, too many to decode with {free} bytes of memory free")
         model = None
-        with suppress(DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
+        with suppress(DecodeError, UnicodeDecodeError):  # protobuf in pure Python raises UnicodeDecodeError
             model = onnx.load_model_from_string(kept.read())
     if (model is None or not model.HasField("graph")) and (other_format := recognised(path, but=ONNX)):
         raise FileError(other_format)

@@ -49,15 +49,15 @@ class InferenceLimits:
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte, and as for 1 MB for a smaller file."""
+        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte. A smaller file counts as 1 MB."""
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
         """Return a serialised ModelProto with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred,
-        instead of passing over it. `propagate`: also compute values that shapes depend on. The time is subtracted from
-        `seconds`. Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if
-        the process crashed or exceeded a limit.
+        instead of skipping it. `propagate`: also compute values that shapes depend on. The time is subtracted from `seconds`.
+        Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if the
+        process crashed or exceeded a limit.
         """
         return self._ask(_Request(GRAPH, model, strict, propagate))
 

@@ -17,7 +17,9 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_SHAPE = 65
-"""Sizes that are left in an inferred shape: one more than the limit, so that a reader sees that the limit is exceeded."""
+"""Maximum number of sizes in an inferred shape; longer ones are cut. One more than the reader's limit, so that it sees the
+excess.
+"""
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
 """Headers. Request: kind, strict inference, data propagation, limits of seconds and of bytes of memory, most elements of a
@@ -31,8 +33,8 @@ GRAPH, NODE = b"g", b"n"
 DONE, FAILED, TOO_LARGE = b"d", b"f", b"m"
 
 SELECTING = ("Compress", "NonZero", "Unique")
-"""Operators whose outputs have at most as many elements as their inputs have coordinates, though inference does not know how
-many.
+"""Operators with output sizes that inference does not know. An output has at most as many elements as the input has
+coordinates.
 """
 
 
@@ -165,7 +167,7 @@ def _data_bytes() -> int | None:
 
 def _limit(seconds: float, memory: int | None) -> None:
     """End this process after `seconds` of processor time, and limit its data to `memory` bytes; 0 and None: no limit. Only
-    Linux enforces the memory limit, and Windows neither; there the parent alone watches the time.
+    Linux enforces the memory limit. Windows enforces neither limit; there, only the parent watches the time.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

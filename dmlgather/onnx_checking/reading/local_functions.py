@@ -1,4 +1,4 @@
-"""Local functions of a model: the call graph, and the common knowledge about all calls of a function."""
+"""Local functions of a model: the call graph, and the facts that hold for all calls of a function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = tuple[str, str, str]
 """The identity of a function: domain, name, overload."""
 
 MOST_NODES = 1_000_000
-"""The most nodes of a model after its calls are inlined. A function that calls another one twice doubles that one's nodes."""
+"""The most nodes of a model after its calls are inlined. Two calls of a function count its nodes twice."""
 
 MOST_DEFAULTS = 16_000_000
 """The most bytes of default attributes that are copied into calls."""
@@ -114,8 +114,8 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Raise FileError for a call with more inputs or outputs than the function has, beyond which some versions of ONNX
-        read.
+        """Raise FileError for a call with more inputs or outputs than the function has. Some versions of ONNX read beyond the
+        end.
         """
         function = self._functions[key]
         for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):

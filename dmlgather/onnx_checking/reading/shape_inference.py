@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Shape = Sequence[Size]
 
 HIDDEN = "dmlgather.hidden"
-"""The domain of hidden nodes. It has no operators, so inference passes over them."""
+"""The domain of hidden nodes. It has no operators, so inference skips these nodes."""
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
     """Return the graph of a model with inferred shapes, and a remark on shapes that are missing because of a limit; empty
-    without one. `strict`: as in `infer_shapes`. InferenceFailedError as there, ValueError for a model beyond protobuf's limit.
+    without one. `strict` and InferenceFailedError: as in `infer_shapes`. ValueError for a model beyond protobuf's limit.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
@@ -42,8 +42,8 @@ def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, 
 
 
 def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return one less for the sizes of a pooling that rounds up, if ONNX counts a last window that begins behind the data; None
-    for a size whose data size is unknown.
+    """Return the right sizes of a pooling that rounds up: one less if ONNX counts a last window that begins behind the data. A
+    size is None if its data size is unknown.
     """
     ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2
@@ -62,8 +62,8 @@ MISTAKEN = {
     "Slice": (range(10, 11), _slice_sizes),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _pooling_sizes)),
 }
-"""Operators with sizes that ONNX infers wrongly, with the opsets, and a rule for the right sizes by axis, from the node and the
-shapes of its first input and of an output.
+"""Operators with sizes that ONNX infers wrongly, with the opsets and a rule. The rule returns the right sizes by axis, from the
+node and the shapes of its first input and of an output.
 """
 
 

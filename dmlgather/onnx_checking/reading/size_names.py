@@ -24,11 +24,11 @@ GENERATED = re.compile(r"unk__\d+")
 
 
 SAMPLES = ((1,), (2, 3, 5), (97, 89, 83), (4096, 1024, 3072))
-"""Values of symbols. One of them usually shows that a number is not the value of an expression for all sizes."""
+"""Sample values of symbols. They usually show if an expression does not always equal a declared number."""
 
 
 class ModelSizes:
-    """The sizes of a model. A name is a name in `sizes`; a text in the model becomes a name when it is first read."""
+    """The sizes of a model. A name is a size's name in `sizes`. A text in the model gets its name when it is first read."""
 
     def __init__(self) -> None:
         self.sizes = Sizes()
@@ -44,8 +44,8 @@ class ModelSizes:
         """Provisional symbols that the model declares. Shape inference does not look behind a declaration."""
 
     def symbol(self, text: str, where: str = "", provisional: bool = False) -> str:
-        """Return a new symbol. `where`: distinguishes it from others of the same text. `provisional`: whether it stands for an
-        unknown size, which may turn out to equal other sizes.
+        """Return a new symbol. `where`: distinguishes it from others of the same text. `provisional`: True for an unknown size
+        that may turn out to equal other sizes.
         """
         unique, number = text, 1
         while unique in self._used:
@@ -142,15 +142,15 @@ class GraphNames:
 
     def inside(self, path: str) -> GraphNames:
         """Return a reader for a graph inside this one. The names of the inputs' sizes are the same there. Declared names of
-        results are not, because each branch and iteration may use them for sizes of its own.
+        results differ, because each branch and iteration may use them for other sizes.
         """
         inner = GraphNames(self.names, path)
         inner._read = {text: name for text, name in self._read.items() if name not in self.names.declared}
         return inner
 
     def read(self, declared: PartialType, provisional: bool = True) -> PartialType:
-        """Return a type of the file with names for its sizes. `provisional`: whether the sizes follow from others; those of an
-        input do not. A size named "?" counts as unnamed.
+        """Return a type of the file with names for its sizes. `provisional`: True if the sizes may follow from others; sizes of
+        an input do not. A size named "?" counts as unnamed.
         """
         return declared.each_size(lambda size: self._name(size, provisional) if isinstance(size, str) else size)
 

@@ -136,7 +136,11 @@ class _ElementSkipper:
         depth, from 1.
         """
         layout, first_part, singles = _layout(descriptor), len(self.parts), set()
-        size, since, at = 0, start, start  # `size`: kept bytes before `since`; from there on, all are kept so far
+        size, since, at = (
+            0,
+            start,
+            start,
+        )  # `size` counts the kept bytes before `since`; all bytes from `since` on are kept so far
         try:
             while at < end:
                 tag, content, stop = self._field(at, end)
@@ -193,7 +197,7 @@ class _ElementSkipper:
             raise _UnusualError
         try:
             tensor = TensorProto.FromString(b"".join(_read(self.file, part.start, part.stop) for part in kept))
-        except (DecodeError, UnicodeDecodeError):  # the latter of protobuf in pure Python
+        except (DecodeError, UnicodeDecodeError):  # protobuf in pure Python raises UnicodeDecodeError
             raise _UnusualError from None
         return [range(start, end)] if why_ignored(tensor) is None else kept
 
@@ -238,7 +242,7 @@ class _ElementSkipper:
             raise _UnusualError
 
     def _end_of_run(self, at: int, end: int, pattern: re.Pattern[bytes]) -> int:
-        """Return the end of a run of single elements. Each is a field of its own."""
+        """Return the end of a run of single elements. Each element is a field."""
         size = _HEAD
         while True:
             match = pattern.match(_read(self.file, at, min(at + size, end)))

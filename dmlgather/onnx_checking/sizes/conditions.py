@@ -59,9 +59,9 @@ Atom = bool | tuple[str, Range] | AtLeast | None
 
 
 class Conditions:
-    """A conjunction of conditions. `ranges`: of the symbols, in the order in which they were met. `inequalities`: conditions
-    that are no ranges. `never`: whether they are known to contradict each other. `unstated`: whether a condition is too long to
-    be stated.
+    """A conjunction of conditions. `ranges`: of the symbols, in order of first occurrence. `inequalities`: conditions that are
+    no ranges. `never`: True if conditions are known to contradict each other. `unstated`: True if a condition is too long to be
+    stated.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -88,8 +88,8 @@ class Conditions:
             self._add(atom)
 
     def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> bool | None:
-        """Return whether sum(left) >= sum(right) + offset, for all sizes under the conditions or for none; None if that depends
-        on the sizes, or is not known.
+        """Return True if sum(left) >= sum(right) + offset for all sizes that meet the conditions, False if for none. None: the
+        answer depends on the sizes, or is not known.
         """
         answers = {self._answer(atom) for atom in self._atoms(left, right, offset)}
         return False if False in answers else None if None in answers else True
@@ -181,7 +181,7 @@ class Conditions:
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """Yield the parts of the disjunction of inequalities. `inequality`: the one that is equivalent to it."""
+        """Yield the parts of the disjunction `any_of`. `inequality`: the single inequality that is equivalent to it."""
         possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
@@ -189,7 +189,9 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Return an inequality as the range of its only symbol with several sizes; None if it has other ones, or is no range."""
+        """Return an inequality as the range of its only symbol that is not fixed; None if there are several, or if it is no
+        range.
+        """
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
         open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]
@@ -227,7 +229,7 @@ class Conditions:
         return sum_[0] == other_sum[0] and sum_[1] <= other_sum[1]
 
     def _by_ranges(self, inequality: AtLeast) -> bool | None:
-        """Return whether an inequality holds for all sizes in the ranges, or for none; None if that depends, or is not known."""
+        """Return True if an inequality holds for all sizes in the ranges, False if for none; None for some, or if not known."""
         if any(allowed.empty for allowed in self.ranges.values()):
             return None
         least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.offset)(self.ranges).ends(self.ranges)
@@ -254,7 +256,7 @@ class Conditions:
         divisor = math.gcd(*parts.values())
         terms = {name: factor // divisor for name, factor in parts.items() if name}
         rest = constant // divisor
-        below = linear is not None and all(factor < 0 for factor in terms.values())  # a sum of sizes that is limited above
+        below = linear is not None and all(factor < 0 for factor in terms.values())  # the sum has an upper limit
         limits = {"at_least": 0, "at_most": rest} if below else {"at_least": -rest, "at_most": None}
         factors = {name: -factor if below else factor for name, factor in terms.items()}
         return SizeCondition(
@@ -319,7 +321,7 @@ def _both(one: SizeCondition, other: SizeCondition) -> SizeCondition:
 
 
 def _follows(condition: SizeCondition, by_size: Mapping[str, SizeCondition]) -> bool:
-    """Return True if a condition on a sum follows from those on its symbols."""
+    """Return True if a condition on a sum follows from conditions on its symbols."""
     least = 0.0
     for symbol, factor in (condition.terms or {}).items():
         limit = by_size.get(symbol)

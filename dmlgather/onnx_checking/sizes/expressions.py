@@ -39,7 +39,9 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
 
 @lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """Return a function that computes an expression for values of its symbols. sympy takes a hundred times as long."""
+    """Return a function that computes an expression for values of its symbols. sympy's own evaluation takes a hundred times as
+    long.
+    """
     if expression.is_Symbol:
         return operator.itemgetter(str(expression.name))
     if expression.is_Rational:
@@ -65,7 +67,7 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
 
 
 KnownSize = int | str
-"""A size, or another integer computed from sizes: a number, or the name of an expression."""
+"""A size, or another integer that is computed from sizes: a number, or the name of an expression."""
 
 MOST_OPERATIONS = 40
 """The most operations of an expression. A longer one counts as unknown, because comparing expressions takes time."""
@@ -119,9 +121,9 @@ class Sizes:
         return self._symbols[text]
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
-        """Return the result of one of OPERATIONS; None if it is no expression that holds for all sizes, or a too long one.
-        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the
-        quotients that models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
+        """Return the result of one of OPERATIONS; None if no expression holds for all sizes, or if it is too long. "floor_…"
+        rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the quotients that
+        models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
         """
         result = self._compute(operation, *map(self._expression, operands))
         return None if result is None else self._name(result)
@@ -132,7 +134,7 @@ class Sizes:
         return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
-        """Return whether one of RELATIONS holds for all sizes, or for none; None if that depends, or is not known."""
+        """Return True if one of RELATIONS holds for all sizes, False if for none; None for some, or if not known."""
         if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)
@@ -241,8 +243,8 @@ def _parts(value: Any) -> int:
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
-    """Return a quotient or remainder. None if the divisor has symbols that do not cancel: sympy 1.14 assumes that such a
-    quotient has no upper limit. A divisor that is a size is not 0, or the model fails.
+    """Return a quotient or remainder. Returns None if symbols remain in the divisor, because sympy 1.14 assumes that such a
+    quotient has no upper limit. A divisor that is a size is not 0 in a model that runs.
     """
     if right.is_zero or not (left.is_integer and right.is_integer):
         return None

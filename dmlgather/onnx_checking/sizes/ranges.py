@@ -18,7 +18,7 @@ MOST_INTERVALS = 400
 """The most intervals of a symbol that are examined."""
 
 MOST_HALVED = 64
-"""Intervals up to this length, and those far from 0, are halved. Others are divided near 0: most numbers are small."""
+"""Intervals up to this length and intervals far from 0 are halved. Others are divided near 0, because most sizes are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ NO_RANGES: Ranges = {}
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """Bounds of a number: a sum of symbols plus `low`, and plus `high`. `factors`: of the symbols, none of them 0."""
+    """Bounds of a number: a sum of symbols plus `low`, and the same sum plus `high`. `factors`: of the symbols, none is 0."""
 
     low: Number
     high: Number
@@ -200,9 +200,9 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
-    """Return the range of a symbol for which an expression is not negative, or a bool if that holds for all of the symbol's
-    range or for none. None if it is no range, or not found. `ranges`: of the expression's symbols; the other symbols have one
-    size each.
+    """Return the range of a symbol in which an expression is not negative. True: all of the symbol's range; False: none of it.
+    None: the sizes form no range, or were not found. `ranges`: of the expression's symbols; the other symbols have one size
+    each.
     """
     accepted: list[Range] = []
     for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
@@ -245,7 +245,7 @@ def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
     """Yield intervals that make up the range of a symbol, in order, with the minimum and the maximum of an expression there.
-    `is_open`: from these two, whether the interval is divided if possible. After MOST_INTERVALS, none is divided.
+    `is_open`: returns True for the minimum and maximum of an interval to be divided. After MOST_INTERVALS, none is divided.
     """
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0

@@ -17,7 +17,7 @@ MOST_ROOTS = 300
 """The most roots of crossings that are computed for one node. Further roots are not tried."""
 
 SMALL = (0, 2, 7)
-"""Added to the minimum of a symbol that has no value yet."""
+"""Offsets from a symbol's minimum: values to try for a symbol that has no value yet."""
 
 Values = Mapping[str, int]
 
@@ -46,7 +46,9 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint on values of symbols. `met`: a ZeroDivisionError counts as no. `crossings`: places where `met` may change."""
+    """A constraint on values of symbols. `met`: a ZeroDivisionError counts as not met. `crossings`: places where `met` may
+    change.
+    """
 
     symbols: frozenset[str]
     met: Callable[[Values], bool]
@@ -131,7 +133,7 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """Return values of a symbol near its crossings. Symbols without a value yet get small ones for that."""
+        """Return values of a symbol near its crossings. For this, symbols without a value get small ones."""
         allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3

@@ -31,7 +31,7 @@ class SlicedAxis:
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """Yield constraints that make a difference to DirectML: several elements (the step matters), elements left out, both."""
+        """Yield constraints that matter to DirectML: several elements (so the step matters), elements left out, or both."""
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 
@@ -45,7 +45,7 @@ class SlicedAxis:
         """Yield the crossings of a bound with the size or the other bound, also by one step."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
-        for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved passes one of them
+        for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved crosses one of them
             yield Crossing(size, start, offset)
             yield Crossing(size, end, offset)
             yield Crossing(size, (), offset)
@@ -60,8 +60,8 @@ class SlicedAxis:
 
 def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
     """Yield the conditions under which the slice has elements along the axis, one set for each combination of the bounds'
-    signs. `common`: conditions for all sets, which must include that the size is at least 1. `within`: require bounds that are
-    no numbers to lie within the axis, so that they are not clamped. A bound that cannot lie within is clamped anyway.
+    signs. `common`: conditions for all sets, which must include that the size is at least 1. `within`: require symbolic bounds
+    to lie within the axis, so that they are not clamped. A bound that cannot lie within is clamped anyway.
     """
     not_negative = [common.holds((bound,), ()) for bound in (axis.start, axis.end)]
     candidates = [(True, False) if sign is None else (sign,) for sign in not_negative]
@@ -76,7 +76,7 @@ def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Itera
 
 
 def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions for a positive step. `from_front`, `to_front`: whether start and end are not negative."""
+    """Add the conditions for a positive step. `from_front`, `to_front`: True if start and end are not negative."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(size, start, 1)
@@ -109,7 +109,7 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
 
 
 def _keep_within(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require bounds that are no numbers to lie within the axis, unless they cannot."""
+    """Require symbolic bounds to lie within the axis, if they can."""
     backwards = int(axis.step < 0)
     for bound, positive, before_front in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
         if isinstance(bound, str):

@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Size
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
-"""A shape whose unknown sizes have names: those of the model, or "data[0]" for a size without one."""
+"""A shape whose unknown sizes have names: names of the model, or "data[0]" for a size without a name."""
 
 MOST_UNIT = 64
 """For units up to this one, a multiple is always found."""
@@ -62,8 +62,8 @@ class NodeSizes:
 @dataclass(frozen=True)
 class TrialSizes:
     """Values of a node's symbols to judge the node with, ordinary ones first. `provided`: the conditions that they meet, under
-    which no tensor is empty. `possible`: whether there are values of this kind. If False, the only trial shows why. None if
-    none were found, although there may be some.
+    which no tensor is empty. `possible`: True if such values exist. False: none exist, and the only trial shows why. None: none
+    were found, but some may exist.
     """
 
     values: list[dict[str, int]]
@@ -79,7 +79,7 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
     """Return values that show everything that DirectML may do with a node: ordinary ones, values that make a difference to
     DirectML, and the smallest. `clamped`: bounds that depend on sizes may lie outside their axes, where they are clamped.
-    Otherwise they may only if they have to.
+    Otherwise they lie within their axes if they can.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
@@ -173,12 +173,14 @@ class _Search:
         return not self._small(smallest) and any(smallest[symbol] > low for symbol, low in self.search.lows.items())
 
     def _several(self) -> Iterator[Constraint]:
-        """Yield the constraints that a dimension has more than one element, or block."""
+        """Yield, per dimension, the constraint that it has more than one element or block."""
         for size in self.node.dimensions:
             yield self._at_least(size, 2 * self.node.units.get(size, 1))
 
     def _single(self) -> Iterator[Constraint]:
-        """Yield the constraints that a dimension has one element, or block. The smallest values of symbols need not meet them."""
+        """Yield, per dimension, the constraint that it has one element or block. The smallest values of symbols need not meet
+        them.
+        """
         sizes = self.node.sizes
         for size in self.node.dimensions:
             unit = self.node.units.get(size, 1)
@@ -202,7 +204,7 @@ class _Search:
             yield Constraint(symbols, partial(_is_multiple, sizes, size, unit), tuple(crossings))
 
     def _values(self) -> Iterator[Constraint]:
-        """Yield the constraints that a size has a value: nothing is divided by 0."""
+        """Yield, per size, the constraint that it has a value: nothing is divided by 0."""
         sizes = self.node.sizes
         for size in (*self.node.dimensions, *self.node.bounds):
             if sizes.linear(size) is None:

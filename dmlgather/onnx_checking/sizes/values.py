@@ -1,4 +1,4 @@
-"""Values of tensors as far as they are known before a model runs: numbers, names of sizes, or reasons why not."""
+"""Values of tensors before a model runs: numbers, names of sizes, or reasons why a value is not known."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """The reason why a value is not known before the model runs: "an input of the graph". `decided_by`: a model input that the
-    value depends on; None if none is known. `computed`: whether the reason names the computation of the value; then all values
-    computed from it have the same reason. `of_sizes`: whether only sizes decide the value, and none of them depends on data.
+    value depends on; None if none is known. `computed`: True if the reason names a computation; values computed from this one
+    have the same reason. `of_sizes`: True if only sizes decide the value, and none of them depends on data.
     """
 
     reason: str
