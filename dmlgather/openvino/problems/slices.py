@@ -88,11 +88,9 @@ class Entry(NamedTuple):
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
     """Yield the steps of StridedSlice for data of a rank, in order.
 
-    `new`, `shrink`, `ellipsis`: the masks, each as long as begin. Raises ValueError for more entries than dimensions, and for
-    several ellipses.
+    `new`, `shrink`, `ellipsis`: the masks, each as long as begin; at most one ellipsis. Raises ValueError for more entries than
+    dimensions.
     """
-    if sum(map(bool, ellipsis)) > 1:
-        raise ValueError(f"ellipsis_mask is {tuple(ellipsis)}, but StridedSlice takes at most one ellipsis")
     masks = tuple(zip(ellipsis, new, shrink, strict=True))
     bounded = sum(not (is_ellipsis or is_new) for is_ellipsis, is_new, _ in masks)
     if bounded > rank:
