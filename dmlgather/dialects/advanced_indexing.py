@@ -84,6 +84,7 @@ class AdvancedIndexing(Problem):
     name = "index"
     inputs = ("data", "indices")
     out_of_bounds = OutOfBounds.RAISE
+    wraps = True
 
     def __post_init__(self) -> None:
         if self.indices.dtype.kind not in "iu":
@@ -94,10 +95,6 @@ class AdvancedIndexing(Problem):
             raise ValueError(f"place is {self.place}, expected 0 … {len(self.kept)}: kept has {len(self.kept)} dimensions")
         if self._stacked and self.indices.shape[-1:] != (len(self.axes),):
             raise ValueError(f"indices is {self.indices}, but its last size must be the number of index arrays, {len(self.axes)}")
-
-    @property
-    def wraps(self) -> bool:
-        return True
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:

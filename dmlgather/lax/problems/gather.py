@@ -297,6 +297,7 @@ class LaxGather(Problem):
 
     name = "gather"
     inputs = ("data", "indices")
+    arguments = ("operand", "start_indices")
 
     def __post_init__(self) -> None:
         TYPES.check("lax.gather", "operand", self.data.dtype, OPERANDS)
@@ -320,10 +321,6 @@ class LaxGather(Problem):
         policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
         problem = cls(data, indices, numbers, slice_sizes, policy)
         return replace(problem, fill=fill_bytes(fill_value, data.dtype)) if policy is OutOfBounds.FILL else problem
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        return ("operand", "start_indices")
 
     @property
     def windowed(self) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ class TakeAlongAxis(Problem):
     name = "take_along_axis"
     inputs = ("data", "indices")
     out_of_bounds = OutOfBounds.RAISE
+    wraps = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", check_axis("axis", self.axis, self.data.rank, "data"))
@@ -40,10 +41,6 @@ class TakeAlongAxis(Problem):
                     f"indices has size {count} in dimension {axis} and data {size}, but off the axis ({self.axis}) sizes must be "
                     "equal, or 1"
                 )
-
-    @property
-    def wraps(self) -> bool:
-        return True
 
     @property
     def output(self) -> TensorType:

@@ -80,7 +80,7 @@ def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences 
     if isinstance(problem, AdvancedIndexing):
         index, outside = "indices", "an IndexError"
     elif isinstance(problem, TorchGatherProblem):
-        index, error = problem.pytorch_names[1], problem.bad_index.__name__
+        index, error = problem.arguments[1], problem.bad_index.__name__
         outside = f"{'an' if error.startswith('I') else 'a'} {error}"
     else:
         return None

@@ -27,13 +27,8 @@ class TorchGatherProblem(Problem):
 
     inputs = ("data", "indices")
     out_of_bounds = OutOfBounds.RAISE
-    pytorch_names: ClassVar[tuple[str, str]] = ("input", "index")
-    """PyTorch's names of data and indices."""
+    arguments = ("input", "index")
     index_types: ClassVar[Sequence[str]] = INDEX_TYPES
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        return self.pytorch_names
 
     @property
     def bad_index(self) -> type[Exception]:
@@ -41,7 +36,7 @@ class TorchGatherProblem(Problem):
         return IndexError
 
     def _check_types(self) -> None:
-        data, index = self.pytorch_names
+        data, index = self.arguments
         check_data(self.name, data, self.data)
         check_index(self.name, index, self.indices, self.index_types)
 
@@ -114,6 +109,7 @@ class TorchGather(TorchGatherProblem):
     dim: int
 
     name = "gather"
+    bad_index = RuntimeError
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dim", dim_of("dim", self.dim, self.data.rank))
@@ -131,10 +127,6 @@ class TorchGather(TorchGatherProblem):
                     f"index has size {size} in dimension {axis}, where input has {most}, but off dim ({self.dim}) gather takes "
                     f"at most input's size: crop index to {most} there"
                 )
-
-    @property
-    def bad_index(self) -> type[Exception]:
-        return RuntimeError
 
     @property
     def output(self) -> TensorType:
@@ -164,6 +156,8 @@ class TorchTake(TorchGatherProblem):
     indices: TensorType
 
     name = "take"
+    lookup_axes = (0,)
+    wraps = True
     index_types = ("int64",)
 
     def __post_init__(self) -> None:
@@ -172,16 +166,8 @@ class TorchTake(TorchGatherProblem):
             raise ValueError(f"data is {self.data}, but must have one dimension: reshape it to (-1,)")
 
     @property
-    def wraps(self) -> bool:
-        return True
-
-    @property
     def output(self) -> TensorType:
         return TensorType(self.indices.shape, self.data.dtype)
-
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        return (0,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         return gather(self, layouts, 0, 0)
@@ -202,8 +188,10 @@ class TorchTakeAlongDim(TorchGatherProblem):
     dim: int
 
     name = "take_along_dim"
-    pytorch_names = ("input", "indices")
+    arguments = ("input", "indices")
     index_types = ("int64",)
+    wraps = True
+    bad_index = RuntimeError  # PyTorch calls gather
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -219,14 +207,6 @@ class TorchTakeAlongDim(TorchGatherProblem):
                     f"indices has size {size} in dimension {axis} and input {data_size}, but off dim ({self.dim}) they must be "
                     "equal, or 1"
                 )
-
-    @property
-    def wraps(self) -> bool:
-        return True
-
-    @property
-    def bad_index(self) -> type[Exception]:
-        return RuntimeError  # PyTorch calls gather
 
     @property
     def output(self) -> TensorType:
@@ -263,7 +243,8 @@ class TorchEmbedding(TorchGatherProblem):
     indices: TensorType
 
     name = "embedding"
-    pytorch_names = ("weight", "input")
+    arguments = ("weight", "input")
+    lookup_axes = (0,)
 
     def __post_init__(self) -> None:
         if self.data.rank != 2:
@@ -278,10 +259,6 @@ class TorchEmbedding(TorchGatherProblem):
     def output(self) -> TensorType:
         return TensorType((*self.indices.shape, self.data.shape[1]), self.data.dtype)
 
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        return (0,)
-
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         return gather(self, layouts, 0, 0)
 
@@ -290,9 +267,7 @@ class TorchEmbedding(TorchGatherProblem):
 class TorchIndexing(AdvancedIndexing):
     """An index expression with index tensors. PyTorch does not check the indices if the output has no elements."""
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        return ("input", "indices")
+    arguments = ("input", "indices")
 
     @property
     def out_of_bounds(self) -> OutOfBounds:  # type: ignore[override] # it follows from the output
