@@ -174,6 +174,11 @@ def index_type(dtype: np.dtype[Any]) -> IndexType:
     return IndexType[dtype.name.upper()]
 
 
+def broadcast_strides(layout: Layout) -> list[int]:
+    """Return the strides for a broadcast: 0 for dimensions of size 1."""
+    return [0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True)]
+
+
 def gathering(
     problem: Problem,
     layouts: Sequence[Layout],

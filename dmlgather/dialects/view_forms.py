@@ -9,7 +9,7 @@ from typing import Any
 
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing
-from dmlgather.dialects.descriptors import Dim, Dims, View, slices
+from dmlgather.dialects.descriptors import Dim, Dims, View, slices, whole_copy
 from dmlgather.dialects.exporter import Descriptors, slice_form, tensors_by_name, views
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, StridedView, TransposeView
@@ -21,14 +21,14 @@ from dmlgather.plan import reach
 def reshape_form(problem: ReshapeView, level: FeatureLevel) -> Descriptors:
     """Return a copy in which both tensors have data's dimensions."""
     data, output = views(problem)
-    return _copy(data, replace(output, dims=data.dims), level)
+    return whole_copy(data, replace(output, dims=data.dims), level)
 
 
 def transpose_form(problem: TransposeView, level: FeatureLevel) -> Descriptors:
     """Return a copy whose input has data's dimensions in the output's order."""
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
-    return _copy(replace(data, dims=(*(data.dims[axis] for axis in problem.order), *parts)), output, level)
+    return whole_copy(replace(data, dims=(*(data.dims[axis] for axis in problem.order), *parts)), output, level)
 
 
 def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
@@ -38,7 +38,7 @@ def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
     dims = [Dim(size, 0) for size in output.sizes[:new]]
     for dim, size in zip(data.dims, output.sizes[new:], strict=True):
         dims.append(dim if dim.size == size else Dim(size, 0))
-    return _copy(replace(data, dims=tuple(dims)), output, level)
+    return whole_copy(replace(data, dims=tuple(dims)), output, level)
 
 
 def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
@@ -88,10 +88,6 @@ def _overlapping(dims: Dims) -> Sequence[int]:
             else:
                 span += (size - 1) * step
     return axes
-
-
-def _copy(data: View, output: View, level: FeatureLevel) -> Descriptors:
-    return slices(data, output, [Window.whole(size) for size in data.sizes], level)
 
 
 def indexing_form(problem: AdvancedIndexing, level: FeatureLevel) -> Descriptors:
@@ -147,4 +143,4 @@ def _windowed(problem: AdvancedIndexing, data: View, level: FeatureLevel) -> tup
     sizes = [*(window.count for window in problem.taken), *(dim.size for dim in parts)]
     copy = View.packed(data.name, data.data_type, sizes)
     assert prod(sizes), "without elements there is no form"
-    return descriptors.slices(data, copy, [*problem.taken, *(Window.whole(dim.size) for dim in parts)], level), copy
+    return slices(data, copy, [*problem.taken, *(Window.whole(dim.size) for dim in parts)], level), copy

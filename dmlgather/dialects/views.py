@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import Problem, TensorType, broadcast_strides
 from dmlgather.dialects.windows import Window, WindowProblem
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 from dmlgather.plan.layout import common_split
@@ -91,7 +91,7 @@ class ExpandView(ViewProblem):
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, output = layouts
-        steps = [0 if size == 1 else step for size, step in zip(data.sizes, data.strides, strict=True)]
+        steps = broadcast_strides(data)
         new = [0] * (len(output.sizes) - len(steps))
         return build(data, output, (*new, *steps), self.data.dtype.itemsize)
 

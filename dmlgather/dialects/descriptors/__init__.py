@@ -11,7 +11,7 @@ target feature level. Every builder raises InexpressibleError, with a finding, i
 
 from dmlgather.dialects.descriptors.gather_descriptors import gather, gather_elements, gather_nd
 from dmlgather.dialects.descriptors.level_limits import InexpressibleError
-from dmlgather.dialects.descriptors.slice_descriptors import depth_to_space, separate_windows, slices, space_to_depth
+from dmlgather.dialects.descriptors.slice_descriptors import depth_to_space, separate_windows, slices, space_to_depth, whole_copy
 from dmlgather.dialects.descriptors.tensor_views import Dim, Dims, View, merge, storage_type
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "slices",
     "space_to_depth",
     "storage_type",
+    "whole_copy",
 ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from dmlgather.dialects.descriptors.level_limits import fits, refuse, require, tensor_descs
-from dmlgather.dialects.descriptors.slice_descriptors import slices
+from dmlgather.dialects.descriptors.slice_descriptors import slices, whole_copy
 from dmlgather.dialects.descriptors.tensor_views import Dim, View, merge
 from dmlgather.dialects.windows import Window
 from dmlgather.directml import (
@@ -101,7 +101,7 @@ def _repeated(data: View, indices: View, output: View, batch: int, level: Featur
     """Return GATHER_ND with empty tuples: each tuple copies all of data behind the batch dimensions."""
     repeats = tuple(Dim(size, 0) for size in indices.sizes[batch:-1])
     view = replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:]))
-    return slices(view, output, [Window.whole(size) for size in view.sizes], level)
+    return whole_copy(view, output, level)
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:

@@ -48,6 +48,11 @@ def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLe
     return tuple(descs)
 
 
+def whole_copy(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
+    """Return output[c] = data[c], like `slices` with windows that are whole dimensions."""
+    return slices(data, output, [Window.whole(size) for size in data.sizes], level)
+
+
 _SliceArguments = tuple[View, View, Sequence[Window]]
 """Data, output and windows of one descriptor."""
 
@@ -154,8 +159,7 @@ def separate_windows(
         across = repetition.stride + along
         dims[axis] = Dim(starts, along if size <= starts else across)
         offsets[axis] = Dim(size, across if size <= starts else along)
-    descs = slices(repeated, copy, [Window.whole(size) for size in copy.sizes], level)
-    return descs, replace(copy, dims=tuple(dims)), offsets
+    return whole_copy(repeated, copy, level), replace(copy, dims=tuple(dims)), offsets
 
 
 DEPTH_TO_SPACE1, SPACE_TO_DEPTH1 = map(operator_named, ("DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1"))
@@ -167,7 +171,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
         return (DepthToSpace1OperatorDesc(**tensors, block_size=block, order=order),)
-    return _sliced_whole(*_in_blocks(data, output, block, order), level)
+    return whole_copy(*_in_blocks(data, output, block, order), level)
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
@@ -177,7 +181,7 @@ def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder,
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
         return (SpaceToDepth1OperatorDesc(**tensors, block_size=block, order=order),)
     depth, space = _in_blocks(output, data, block, order)
-    return _sliced_whole(space, depth, level)
+    return whole_copy(space, depth, level)
 
 
 def _takes(operator: Operator, data: View, level: FeatureLevel) -> bool:
@@ -198,7 +202,3 @@ def _layout(view: View) -> Layout:
 
 def _with_layout(view: View, layout: Layout) -> View:
     return replace(view, dims=tuple(map(Dim, layout.sizes, layout.strides)))
-
-
-def _sliced_whole(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    return slices(data, output, [Window.whole(size) for size in data.sizes], level)

@@ -10,7 +10,7 @@ import numpy as np
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, View
 from dmlgather.dialects.exporter import Descriptors, views
-from dmlgather.dialects.problem import Problem, TensorType, check_axis, gathering
+from dmlgather.dialects.problem import Problem, TensorType, broadcast_strides, check_axis, gathering
 from dmlgather.directml import FeatureLevel
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 
@@ -53,15 +53,10 @@ class TakeAlongAxis(Problem):
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, output = layouts
-        in_strides = [0 if axis == self.axis else step for axis, step in enumerate(_broadcast_strides(data))]
+        in_strides = [0 if axis == self.axis else step for axis, step in enumerate(broadcast_strides(data))]
         if 0 in output.sizes:
             return build(data, output, in_strides, self.data.dtype.itemsize)
-        return gathering(self, layouts, in_strides, _broadcast_strides(indices))
-
-
-def _broadcast_strides(layout: Layout) -> tuple[int, ...]:
-    """Return the strides for a broadcast: 0 for dimensions of size 1."""
-    return tuple(0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True))
+        return gathering(self, layouts, in_strides, broadcast_strides(indices))
 
 
 def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descriptors:

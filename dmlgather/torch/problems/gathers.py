@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing, Entry, Mask, indexing
-from dmlgather.dialects.problem import Problem, TensorType, gather, gathering
+from dmlgather.dialects.problem import Problem, TensorType, broadcast_strides, gather, gathering
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.torch.problems.arguments import check_data, check_index, dim_of
 
@@ -225,11 +225,6 @@ class TorchTakeAlongDim(TorchGatherProblem):
         data, indices, _ = layouts
         steps = [0 if axis == self.dim else step for axis, step in enumerate(broadcast_strides(data))]
         return gathering(self, layouts, steps, broadcast_strides(indices))
-
-
-def broadcast_strides(layout: Layout) -> list[int]:
-    """Return the strides for a broadcast: 0 for dimensions of size 1."""
-    return [0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True)]
 
 
 @dataclass(frozen=True)
