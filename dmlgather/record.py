@@ -78,6 +78,11 @@ class Record(BuiltOnUse):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def is_none(value: object) -> bool:
+    """Return True for None: the `exclude_if` of a field that JSON leaves out without a value."""
+    return value is None
+
+
 def refusal(sentence: str) -> PydanticCustomError:
     """Return a ValueError for validators to raise. Pydantic shows its sentence unchanged, without "Value error, " in front."""
     return PydanticCustomError("value_error", "{sentence}", {"sentence": sentence})

@@ -12,18 +12,13 @@ from pydantic import Field
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevelField
 from dmlgather.onnx_checking.related_operators import Relative
-from dmlgather.record import Record
+from dmlgather.record import Record, is_none
 from dmlgather.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dmlgather.dialects.problem import Problem
-
-
-def left_out(value: object) -> bool:
-    """Return True if JSON leaves out a field about a provider, because the check names no provider."""
-    return value is None
 
 
 class Verdict(enum.StrEnum):
@@ -319,7 +314,7 @@ class CheckedNode(Record):
     reason: str | None = None
     """For the verdict `unreached`: why no run of the model reaches the node."""
 
-    provider: ProviderNode | None = Field(None, exclude_if=left_out)
+    provider: ProviderNode | None = Field(None, exclude_if=is_none)
     """The treatment by the provider of the check. Left out without a provider, for a node that no run reaches, and for a node
     that reads an undefined name.
     """

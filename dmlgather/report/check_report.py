@@ -10,9 +10,9 @@ from pydantic import Field, PrivateAttr, computed_field
 
 from dmlgather.directml.findings import FileProblem, Severity
 from dmlgather.directml.types import FeatureLevelField
-from dmlgather.onnx_checking.checked_model import CheckedNode, Provider, ProviderSummary, Verdict, left_out
+from dmlgather.onnx_checking.checked_model import CheckedNode, Provider, ProviderSummary, Verdict
 from dmlgather.onnx_checking.related_operators import Relative
-from dmlgather.record import Record
+from dmlgather.record import Record, is_none
 from dmlgather.report.finding_status import Cause, CountedFingerprint, FindingStatus, ReportedFinding, UnusedIgnore, causes
 from dmlgather.report.snippets import SourceLines
 
@@ -52,7 +52,7 @@ class FileReport(Record):
     problems: tuple[FileProblem, ...] = ()
     """Reasons why the file, or parts of it, could not be read."""
 
-    provider: ProviderSummary | None = Field(None, exclude_if=left_out)
+    provider: ProviderSummary | None = Field(None, exclude_if=is_none)
     """Counts of nodes by the place where the provider runs them; left out if no provider was requested."""
 
     _lines: Mapping[int, str] = PrivateAttr({})
@@ -174,7 +174,7 @@ class CheckReport(Record):
     include_host: bool = False
     """True if shape computations were judged like other nodes."""
 
-    provider: Provider | None = Field(None, exclude_if=left_out)
+    provider: Provider | None = Field(None, exclude_if=is_none)
     """The provider whose verdicts are in the report; left out if none was requested."""
 
     files: tuple[FileReport, ...]

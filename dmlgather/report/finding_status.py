@@ -10,7 +10,7 @@ from functools import lru_cache
 from pydantic import ConfigDict, Field
 
 from dmlgather.directml.findings import Finding, LocatedFinding, Severity
-from dmlgather.record import Record
+from dmlgather.record import Record, is_none
 from dmlgather.report.paths import program_file, program_line
 from dmlgather.wording import counted
 
@@ -46,10 +46,6 @@ class ProgramLine(Record):
         return cls(file=file, line=place[1]) if place and file and place[1] else None
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class ReportedFinding(LocatedFinding):
     """A finding in a file, with its status."""
 
@@ -61,7 +57,7 @@ class ReportedFinding(LocatedFinding):
     reason: str = ""
     """The configuration's reason for ignoring the finding; empty for other statuses."""
 
-    created: ProgramLine | None = Field(default=None, exclude_if=_is_none)
+    created: ProgramLine | None = Field(default=None, exclude_if=is_none)
     """The line of the program that creates the descriptor; left out unless the descriptor's name states it."""
 
     @classmethod
