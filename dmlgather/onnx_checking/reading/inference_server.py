@@ -57,7 +57,7 @@ def serve() -> None:
                     import onnx.reference  # noqa: F401
                 data_bytes = _data_bytes()
             _limit(seconds, None if data_bytes is None else data_bytes + memory)
-            outcome, answer = _node(model, most) if kind == NODE else _graph(model, strict, propagate)
+            outcome, answer = _answered(kind, model, strict, propagate, most)
             _limit(0, None)
             answers.write(ANSWER.pack(outcome, time.process_time() - start, len(answer)) + answer)
             answers.flush()
@@ -71,54 +71,57 @@ def read(pipe: Any, size: int) -> bytes:
     return data
 
 
-def _graph(model: bytes, strict: bool, propagate: bool) -> tuple[bytes, bytes]:
+def _answered(kind: bytes, model: bytes, strict: bool, propagate: bool, most: int) -> tuple[bytes, bytes]:
+    """Return the outcome of a request, and the answer."""
     try:
-        from google.protobuf.message import EncodeError  # type: ignore[import-untyped] # protobuf ships no types
-        from onnx import shape_inference
-
-        inferred = shape_inference.infer_shapes(model, check_type=False, strict_mode=strict, data_prop=propagate)
-        _shorten(inferred.graph)
-        try:
-            return DONE, inferred.SerializeToString()
-        except EncodeError:  # protobuf's error for lack of memory, or for too long a message
-            return TOO_LARGE, b""
+        return DONE, _node(model, most) if kind == NODE else _graph(model, strict, propagate)
     except MemoryError:
         return TOO_LARGE, b""
     except Exception as error:  # the parent reports any error
         return FAILED, str(error).encode(errors="replace")
 
 
-def _node(text: bytes, most: int) -> tuple[bytes, bytes]:
+def _graph(model: bytes, strict: bool, propagate: bool) -> bytes:
+    """Return the model with inferred shapes."""
+    from google.protobuf.message import EncodeError  # type: ignore[import-untyped] # protobuf ships no types
+    from onnx import shape_inference
+
+    inferred = shape_inference.infer_shapes(model, check_type=False, strict_mode=strict, data_prop=propagate)
+    _shorten(inferred.graph)
+    try:
+        serialized: bytes = inferred.SerializeToString()
+    except EncodeError:  # protobuf's error for lack of memory, or for too long a message
+        raise MemoryError from None
+    return serialized
+
+
+def _node(text: bytes, most: int) -> bytes:
     """Return a model with the types of a node's outputs. It has their values too, as initializers, if all inputs are
     initializers and each output has at most `most` elements.
     """
-    try:
-        from onnx import ModelProto, TensorProto, defs, helper, shape_inference
+    from onnx import ModelProto, TensorProto, defs, helper, shape_inference
 
-        model = ModelProto.FromString(text)
-        graph, (node,) = model.graph, model.graph.node
-        data = {tensor.name: tensor for tensor in graph.initializer}
-        types = {value.name: value.type for value in graph.input}
-        types |= {name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims) for name, tensor in data.items()}
-        schema = defs.get_schema(node.op_type, model.opset_import[0].version, "")
-        output_types = shape_inference.infer_node_outputs(
-            schema, node, types, data, opset_imports=list(model.opset_import), ir_version=model.ir_version
-        )
-        answer = ModelProto()
-        for name, type_ in output_types.items():
-            answer.graph.value_info.add(name=name).type.CopyFrom(type_)
-        _shorten(answer.graph)
-        small = all(_elements(type_, most, node.op_type in SELECTING) <= most for type_ in output_types.values())
-        if data.keys() >= {name for name in node.input if name} and small and len(output_types) == len(node.output):
-            for name, value in zip(node.output, _evaluated(model, output_types), strict=True):
-                tensor = value if isinstance(value, TensorProto) else _tensor(value, name)
-                if tensor is not None and math.prod(tensor.dims) <= most:
-                    answer.graph.initializer.append(tensor)
-        return DONE, answer.SerializeToString()
-    except MemoryError:
-        return TOO_LARGE, b""
-    except Exception as error:  # the parent reports any error
-        return FAILED, str(error).encode(errors="replace")
+    model = ModelProto.FromString(text)
+    graph, (node,) = model.graph, model.graph.node
+    data = {tensor.name: tensor for tensor in graph.initializer}
+    types = {value.name: value.type for value in graph.input}
+    types |= {name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims) for name, tensor in data.items()}
+    schema = defs.get_schema(node.op_type, model.opset_import[0].version, "")
+    output_types = shape_inference.infer_node_outputs(
+        schema, node, types, data, opset_imports=list(model.opset_import), ir_version=model.ir_version
+    )
+    answer = ModelProto()
+    for name, type_ in output_types.items():
+        answer.graph.value_info.add(name=name).type.CopyFrom(type_)
+    _shorten(answer.graph)
+    small = all(_elements(type_, most, node.op_type in SELECTING) <= most for type_ in output_types.values())
+    if data.keys() >= {name for name in node.input if name} and small and len(output_types) == len(node.output):
+        for name, value in zip(node.output, _evaluated(model, output_types), strict=True):
+            tensor = value if isinstance(value, TensorProto) else _tensor(value, name)
+            if tensor is not None and math.prod(tensor.dims) <= most:
+                answer.graph.initializer.append(tensor)
+    serialized: bytes = answer.SerializeToString()
+    return serialized
 
 
 def _elements(type_: Any, most: int, selects: bool) -> int:
