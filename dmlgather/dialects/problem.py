@@ -147,11 +147,11 @@ def check_axis(name: str, value: Any, rank: int, array: str) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def check_axes(name: str, values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
+def check_axes(values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
     """Return the axes counted from the front. Raises ValueError like `check_axis`, and for a repeated axis."""
-    axes = tuple(check_axis(f"{name}[{number}]", value, rank, array) for number, value in enumerate(values))
+    axes = tuple(check_axis(f"axes[{number}]", value, rank, array) for number, value in enumerate(values))
     if len(set(axes)) < len(axes):
-        raise ValueError(f"{name} is {values}, which names an axis of {array} (rank {rank}) more than once: expected each once")
+        raise ValueError(f"axes is {values}, which names an axis of {array} (rank {rank}) more than once: expected each once")
     return axes
 
 

@@ -163,7 +163,7 @@ def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set
             raise ValueError(
                 f"axes[{number}] is {value}, but {node.version} counts from the front only; opset 11 brought negative axes"
             )
-    return set(check_axes("axes", values, rank, array))
+    return set(check_axes(values, rank, array))
 
 
 def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:

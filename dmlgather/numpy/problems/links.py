@@ -296,7 +296,7 @@ class Transposed:
         axes = tuple(whole(f"axes[{number}]", axis) for number, axis in enumerate(self.axes))
         if len(axes) != data.rank:
             raise ValueError(f"axes is {axes}, but there are {counted(data.rank, 'dimension')}: expected each once")
-        return TransposeView(data, check_axes("axes", axes, data.rank, "data"))
+        return TransposeView(data, check_axes(axes, data.rank, "data"))
 
 
 @dataclass(frozen=True, slots=True)

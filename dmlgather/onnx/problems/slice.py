@@ -44,7 +44,7 @@ class Slice(OnnxProblem, WindowProblem):
                 raise ValueError(f"starts has {counted(len(starts), 'entry')} and {name} {len(values)}: expected equally many")
         if len(starts) > rank:
             raise ValueError(f"starts has {counted(len(starts), 'entry')}, but data has rank {rank}: at most one per axis")
-        axes = check_axes("axes", axes, rank, "data")
+        axes = check_axes(axes, rank, "data")
         if 0 in steps:
             raise ValueError(f"steps is {steps}, but a step cannot be 0: steps[{steps.index(0)}] must be 1 or more, or negative")
         for name, values in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):

@@ -60,7 +60,7 @@ class OpenVINOSlice(BoundedProblem):
             raise ValueError(
                 f"start has {counted(len(self.start), 'entry')}, but data has rank {self.data.rank}: at most one per axis"
             )
-        object.__setattr__(self, "axes", check_axes("axes", self.axes or (), self.data.rank, "data"))
+        object.__setattr__(self, "axes", check_axes(self.axes or (), self.data.rank, "data"))
         if 0 in self.step:
             place = f"step[{self.step.index(0)}]"
             raise ValueError(f"step is {self.step}, but a step cannot be 0: {place} must be 1 or more, or negative")

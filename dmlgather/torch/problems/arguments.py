@@ -90,9 +90,9 @@ def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
     return dim + count if dim < 0 else dim
 
 
-def dims_of(name: str, values: Sequence[int], rank: int) -> tuple[int, ...]:
+def dims_of(values: Sequence[int], rank: int) -> tuple[int, ...]:
     """Return dimensions counted from the front. Raises IndexError like `dim_of`, RuntimeError for a repeated dimension."""
-    dims = tuple(dim_of(f"{name}[{number}]", value, rank) for number, value in enumerate(values))
+    dims = tuple(dim_of(f"dims[{number}]", value, rank) for number, value in enumerate(values))
     if len(set(dims)) < len(dims):
-        raise RuntimeError(f"{name} is {tuple(values)}, which names a dimension more than once: expected each once at most")
+        raise RuntimeError(f"dims is {tuple(values)}, which names a dimension more than once: expected each once at most")
     return dims

@@ -110,7 +110,7 @@ def permute(data: TensorType, dims: Any) -> TransposeView:
         raise RuntimeError(
             f"dims is {order}, with {counted(len(order), 'dimension')}, but input has {data.rank}: expected each once"
         )
-    return TransposeView(data, dims_of("dims", order, data.rank))
+    return TransposeView(data, dims_of(order, data.rank))
 
 
 def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:

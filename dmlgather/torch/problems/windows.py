@@ -85,7 +85,7 @@ def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = No
 def flip(data: TensorType, dims: Any) -> SliceView:
     """Return torch.flip. Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension."""
     check_data("flip", "input", data)
-    flipped = dims_of("dims", integers("dims", dims), data.rank)
+    flipped = dims_of(integers("dims", dims), data.rank)
     sizes = enumerate(data.shape)
     return SliceView(data, tuple(Window(n - 1, n, -1) if axis in flipped and n else Window.whole(n) for axis, n in sizes))
 
