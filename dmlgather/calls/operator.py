@@ -11,10 +11,7 @@ import numpy as np
 from dmlgather.backends import arrays
 from dmlgather.backends.adapter import NUMPY, Adapter, Repeater
 from dmlgather.backends.devices import CPU, Device, stream_pointer
-from dmlgather.backends.footprints import (
-    FastPath,
-    signature_on,
-)
+from dmlgather.backends.footprints import FastPath, signature_on
 from dmlgather.backends.outcomes import Outcome
 from dmlgather.backends.prepared_call import CALLS_KEPT, BoundRun, PreparedCall
 from dmlgather.calls.arguments import CallOutput, Fill, policy_of, taken

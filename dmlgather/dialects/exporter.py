@@ -222,14 +222,6 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
     return report.model_copy(update={"findings": tuple(findings)})
 
 
-def not_whole_bytes(expected: str, got: str) -> Finding:
-    """Return the finding about a data type that DirectML cannot move. `got`: "strings", or a type smaller than a byte."""
-    remedy = "convert the data to a type of whole bytes first"
-    if got == "strings":
-        remedy = "gather positions of strings in DirectML and look the strings up on the host"
-    return CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
-
-
 def _findings_at_every_level(
     problem: Problem,
     required: Mapping[str, TensorType],
@@ -238,8 +230,12 @@ def _findings_at_every_level(
     """Yield the reasons why no level takes a problem in any form: its data type, and tensors without elements."""
     dtype = problem.data.dtype
     if storage_type(dtype) is None:
-        strings = dtype.hasobject
-        yield not_whole_bytes("numbers or bool" if strings else "elements of whole bytes", "strings" if strings else dtype.name)
+        expected, got = "elements of whole bytes", dtype.name
+        remedy = "convert the data to a type of whole bytes first"
+        if dtype.hasobject:
+            expected, got = "numbers or bool", "strings"
+            remedy = "gather positions of strings in DirectML and look the strings up on the host"
+        yield CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
     empty = {name: tensor.shape for name, tensor in required.items() if 0 in tensor.shape}
     if len(empty) > 1:
         empty.pop("output", None)  # follows from the empty input

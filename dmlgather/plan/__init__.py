@@ -1,6 +1,6 @@
 """The plan: one strided copy with looked-up indices. This room knows no operator, dialect or array library."""
 
-from dmlgather.plan.canonical import WIDEST, canonicalise, narrow, simplify
+from dmlgather.plan.canonical import canonicalise, narrow, simplify
 from dmlgather.plan.index_plan import (
     ELEMENT_BYTES,
     BytesMoved,
@@ -16,7 +16,6 @@ from dmlgather.plan.layout import Layout, blocks, coordinates, dot, overlaps, pa
 
 __all__ = [
     "ELEMENT_BYTES",
-    "WIDEST",
     "BytesMoved",
     "IndexPlan",
     "IndexType",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import TensorType
 from dmlgather.directml import (
     DepthToSpace1OperatorDesc,
     GatherElementsOperatorDesc,
@@ -58,8 +58,3 @@ _DESCRIPTORS: Mapping[str, Callable[[Any], OperatorDesc]] = {
         _tensor(problem.data), problem.blocksize, ONNX_ORDERS[problem.mode]
     ),
 }
-
-
-def is_empty(problem: Problem) -> bool:
-    """Return True if a tensor of a problem has no elements. The provider does nothing for it."""
-    return any(0 in tensor.shape for tensor in problem.tensors)

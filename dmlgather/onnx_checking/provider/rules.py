@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
 from dmlgather.onnx_checking.contradictions import numbers_may_be
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
 from dmlgather.onnx_checking.provider.codes import CODES
-from dmlgather.onnx_checking.provider.descriptors import descriptor, is_empty
+from dmlgather.onnx_checking.provider.descriptors import descriptor
 from dmlgather.onnx_checking.provider.kernels import MOST_DIMENSIONS
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, window
 from dmlgather.wording import braces, printable, typed
@@ -122,11 +122,12 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
     """Yield the rules of DirectML that the provider's descriptor breaks, except rules that this module covers."""
     problem = case.problem
-    if problem is None or is_empty(problem) or 0 in (case.sizes or ()):
+    if problem is None or any(0 in tensor.shape for tensor in problem.tensors) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor
     if any(len(tensor.shape) > MOST_DIMENSIONS for tensor in problem.tensors):
         return
-    for role, size in ((role, max(shape, default=0)) for role, shape in _shapes(problem)):
+    for role in (*problem.inputs, "output"):
+        size = max(getattr(problem, role).shape, default=0)
         if size >= 2**32:
             expected = "sizes of at most 4294967295, which DirectML's descriptors can state"
             yield Fault(f"{role}.shape", expected=expected, got=f"{size}; {case.failure}", remedy="split the tensor")
@@ -140,10 +141,6 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
                 remedy=finding.remedy,
                 level=finding.level,
             )
-
-
-def _shapes(problem: Problem) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield from ((role, getattr(problem, role).shape) for role in (*problem.inputs, "output"))
 
 
 COVERED = ("DML401",)
