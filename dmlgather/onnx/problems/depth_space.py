@@ -19,6 +19,7 @@ PADDED_LIMIT = 2**32 - 1
 """Largest size for which an error message recommends padding."""
 
 
+@dataclass(frozen=True)
 class DepthSpaceProblem(OnnxProblem):
     """Base of DepthToSpace and SpaceToDepth: blocks of blocksize × blocksize elements move between channels and space.
 
@@ -26,8 +27,10 @@ class DepthSpaceProblem(OnnxProblem):
     for (row in the block, column in the block, channel), "CRD" for (channel, row, column).
     """
 
+    data: TensorType
     blocksize: int
-    mode: str
+    mode: str = "DCR"
+    opset: int = 13
 
     mode_since: ClassVar[int]
     """The first version with the attribute mode; earlier versions use "DCR"."""
@@ -39,7 +42,7 @@ class DepthSpaceProblem(OnnxProblem):
     def units(blocksize: int) -> Mapping[int, int]:
         """Return the required divisors of data's sizes, by dimension."""
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         version, shape = self.version, self.data.shape
         check_type(version, "data", self.data.dtype, version.types)
         if len(shape) != 4:
@@ -66,20 +69,11 @@ class DepthSpaceProblem(OnnxProblem):
         return blocks(depth, space, self.blocksize, channels_last=self.mode == "DCR")
 
 
-@dataclass(frozen=True)
 class DepthToSpace(DepthSpaceProblem):
     """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w]; "CRD": data[n, (c, i, j), h, w]."""
 
-    data: TensorType
-    blocksize: int
-    mode: str = "DCR"
-    opset: int = 13
-
     name = "DepthToSpace"
     mode_since = 11
-
-    def __post_init__(self) -> None:
-        self._check()
 
     @staticmethod
     def units(blocksize: int) -> Mapping[int, int]:
@@ -94,20 +88,11 @@ class DepthToSpace(DepthSpaceProblem):
         return build(depth, space, depth.strides, self.data.dtype.itemsize)
 
 
-@dataclass(frozen=True)
 class SpaceToDepth(DepthSpaceProblem):
     """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j]; "CRD": output[n, (c, i, j), h, w]."""
 
-    data: TensorType
-    blocksize: int
-    mode: str = "DCR"
-    opset: int = 13
-
     name = "SpaceToDepth"
     mode_since = 28
-
-    def __post_init__(self) -> None:
-        self._check()
 
     @staticmethod
     def units(blocksize: int) -> Mapping[int, int]:
