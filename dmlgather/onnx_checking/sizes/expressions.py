@@ -86,9 +86,6 @@ WORD = re.compile(r"[^\W\d][\w.\[\]]*")
 QUOTIENTS = ("divide", "floor_divide", "truncate_divide", "floor_modulo", "truncate_modulo")
 """Operations whose second operand must not be 0."""
 
-OPERATIONS = (*QUOTIENTS, "add", "subtract", "multiply", "minimum", "maximum", "negate", "absolute", "floor", "ceil", "truncate")
-"""The operations of `Sizes.compute`."""
-
 RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -280,6 +277,9 @@ _SIMPLE: Mapping[str, Callable[..., Any]] = {
     "ceil": lambda sympy, value: sympy.ceiling(value),
     "truncate": _truncate,
 }
+
+OPERATIONS = (*QUOTIENTS, *_SIMPLE)
+"""The operations of `Sizes.compute`."""
 
 
 def _exact(value: Any) -> bool:

@@ -83,13 +83,14 @@ _GATHER = ("data", "indices", "axis")
 _INDICES = ("data", "indices")
 _SLICE = ("data", "start", "stop", "step", "axes")
 _STRIDED = ("data", "begin", "end", "strides")
-_MASKS = {
+MASKS = {
     "begin_mask": REQUIRED_INTS,
     "end_mask": REQUIRED_INTS,
     "new_axis_mask": INTS,
     "shrink_axis_mask": INTS,
     "ellipsis_mask": INTS,
 }
+"""The masks of StridedSlice."""
 
 _ROWS = (
     OperationVersion("Gather", 1, _GATHER, 3, ("axis",), INTEGERS, {}),
@@ -99,7 +100,7 @@ _ROWS = (
     OperationVersion("GatherND", 5, _INDICES, 2, (), INTEGERS, {"batch_dims": INT}),
     OperationVersion("GatherND", 8, _INDICES, 2, (), INTEGERS, {"batch_dims": INT}),
     OperationVersion("Slice", 8, _SLICE, 4, _SLICE[1:], INTEGERS, {}),
-    OperationVersion("StridedSlice", 1, _STRIDED, 3, _STRIDED[1:], INTEGERS, _MASKS, scalars=True),
+    OperationVersion("StridedSlice", 1, _STRIDED, 3, _STRIDED[1:], INTEGERS, MASKS, scalars=True),
 )
 
 VERSIONS = {

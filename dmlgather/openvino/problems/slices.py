@@ -9,14 +9,11 @@ from typing import Any, NamedTuple
 
 from dmlgather.dialects.problem import TensorType, check_axes
 from dmlgather.dialects.windows import Window, WindowProblem, integers, window
-from dmlgather.openvino.problems.operation_versions import INTEGERS, TYPES, OpenVINOProblem
+from dmlgather.openvino.problems.operation_versions import INTEGERS, MASKS, TYPES, OpenVINOProblem
 from dmlgather.wording import counted
 
 MOST = 2**64 - 1
 """The largest bound: bounds may have type u64."""
-
-MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-"""The masks of StridedSlice, in the order of the constructor's arguments."""
 
 
 class BoundedProblem(OpenVINOProblem, WindowProblem):
