@@ -9,8 +9,7 @@ import typer
 
 from dmlgather.cli import common
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
-from dmlgather.directml import SOURCES, support
-from dmlgather.directml.operators import operator_named
+from dmlgather.directml import OPERATORS, SOURCES, operator_named, support
 from dmlgather.directml.support import INDICES, ONE_TO_EIGHT, Row
 from dmlgather.directml.types import RELEASES, DataType, FeatureLevel
 from dmlgather.output import put
@@ -34,8 +33,6 @@ def levels(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the support matrix as a page of Markdown.")] = False,
 ) -> int:
     """Show the data types and dimension counts of each operator, and the feature level that introduced them."""
-    from dmlgather.directml import OPERATORS, operator_named
-
     if as_markdown and (as_json or output is not None):
         raise typer.BadParameter("expected at most one of --json and --markdown", param_hint="'--markdown'")
     if name is not None and operator is not None:
@@ -48,8 +45,6 @@ def levels(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="'OPERATOR'" if operator is None else "'--operator'") from None
     if as_markdown:
-        from dmlgather.cli.levels import page
-
         put(page(names))
         return 0
     tables = [support(name) for name in names]

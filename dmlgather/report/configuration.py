@@ -210,8 +210,6 @@ def load(file: Path, display_path: Path | None = None, required: bool = True) ->
 
     `display_path`: the file's name in messages. `required`: if False, return None for a pyproject.toml without the table.
     """
-    import tomllib
-
     display_path = display_path or file
     table = _table(file)
     try:
