@@ -71,7 +71,7 @@ def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mappin
     `buffers`: True if a tensor may have another shape with as many elements.
     `initial`: by name, the values of inputs that the model may contain as constants.
 
-    Raise MismatchError if an input or output has no counterpart, or one of another type or shape. Raise DifferentValuesError if the
+    Raise MismatchError if an input or output has no counterpart, or one of another type or shape; DifferentValuesError if the
     initial values of an input differ.
     """
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -89,10 +89,11 @@ def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mappin
     constants, remarks = {}, []
     for name in missing:
         if labels[name] not in initial:
+            own_inputs, others = counted(len(graph.inputs), "input"), ", ".join(map(repr, model_inputs)) or "none"
             raise MismatchError(
-                f"the model has no input {labels[name]!r}: its inputs are {', '.join(map(repr, model_inputs)) or 'none'}. Rename "
-                f"the matching input to {labels[name]!r}, or extract the part of the model that has "
-                f"{counted(len(graph.inputs), 'input')} (onnx.utils.extract_model): if no names match, inputs are matched by order"
+                f"the model has no input {labels[name]!r}: its inputs are {others}. Rename the matching input to {labels[name]!r}, "
+                f"or extract the part of the model that has {own_inputs} (onnx.utils.extract_model): if no names match, inputs are "
+                "matched by order"
             )
         constants[name] = initial[labels[name]]
         remarks.append(f"the model holds {labels[name]!r} as a constant: compared for its initial values alone")

@@ -148,7 +148,7 @@ class FailedTrial(Record):
     """The kernels, or the CPU loop, that ran; empty if preparing the plan failed."""
 
     how: str
-    """How the device ran the plan, in the words of `explain`; empty if preparing the plan failed."""
+    """The program that ran, as `explain` describes it; empty if preparing the plan failed."""
 
     plan: str
     """The plan as text."""
