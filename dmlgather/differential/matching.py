@@ -91,9 +91,9 @@ def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mappin
         if labels[name] not in initial:
             own_inputs, others = counted(len(graph.inputs), "input"), ", ".join(map(repr, model_inputs)) or "none"
             raise MismatchError(
-                f"the model has no input {labels[name]!r}: its inputs are {others}. Rename the matching input to {labels[name]!r}, "
-                f"or extract the part of the model that has {own_inputs} (onnx.utils.extract_model): if no names match, inputs are "
-                "matched by order"
+                f"the model has no input {labels[name]!r}: its inputs are {others}. Rename the matching input to "
+                f"{labels[name]!r}. Or extract the part of the model that has {own_inputs} (onnx.utils.extract_model): if no "
+                "names match, inputs are matched by order"
             )
         constants[name] = initial[labels[name]]
         remarks.append(f"the model holds {labels[name]!r} as a constant: compared for its initial values alone")
