@@ -26,8 +26,8 @@ from dmlgather.selftest.trials import (
     DeviceUnderTest,
     GuardedBytes,
     PreparedRun,
-    RunResult,
     Trial,
+    TrialRunResult,
     draw_trial,
     find_fault,
     seeded_rng,
@@ -68,14 +68,14 @@ class CpuUnderTest(DeviceUnderTest):
             yield PreparedRun((f"{loops}: {text.partition(':')[0]}",), f"{loops}: {text}", partial(_run_on_cpu, program, trial))
 
 
-def _run_on_cpu(program: CpuProgram, trial: Trial) -> RunResult:
+def _run_on_cpu(program: CpuProgram, trial: Trial) -> TrialRunResult:
     regions = [_aligned_copy(buffer) for buffer in trial.buffers]
     data, indices, out = (region[buffer.start : buffer.end] for region, buffer in zip(regions, trial.buffers, strict=True))
     element = np.dtype(f"V{trial.plan.element_bytes}")
     typed_indices = None if program.index_dtype is None else indices.view(program.index_dtype)
     first_bad = program.run(data.view(element), typed_indices, out.view(element))
     data_after, indices_after, out_after = (region.tobytes() for region in regions)
-    return RunResult(first_bad, (data_after, indices_after, out_after))
+    return TrialRunResult(first_bad, (data_after, indices_after, out_after))
 
 
 def _aligned_copy(buffer: GuardedBytes) -> NDArray[np.uint8]:
@@ -118,7 +118,7 @@ class GpuUnderTest(DeviceUnderTest):
     def is_fatal(self, error: Exception) -> bool:
         return isinstance(error, RuntimeError) and not isinstance(error, DeviceError)  # a failed kernel corrupts the context
 
-    def _run(self, program: CudaProgram, trial: Trial, bind: bool) -> RunResult:
+    def _run(self, program: CudaProgram, trial: Trial, bind: bool) -> TrialRunResult:
         with self._memory_errors():
             regions = [DeviceMemory(buffer.region, self._number) for buffer in trial.buffers]
         data, indices, out = (region.pointer + buffer.start for region, buffer in zip(regions, trial.buffers, strict=True))
@@ -131,7 +131,7 @@ class GpuUnderTest(DeviceUnderTest):
             read_bytes(region.pointer, len(buffer.region), self._number, _STREAM)
             for region, buffer in zip(regions, trial.buffers, strict=True)
         )
-        return RunResult(first_bad, (data_after, indices_after, out_after))
+        return TrialRunResult(first_bad, (data_after, indices_after, out_after))
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:
@@ -173,28 +173,28 @@ def run_selftest(
     """
     tested = GpuUnderTest(device) if device.on_gpu else CpuUnderTest()
     environment = _environment(device)  # before the trials: after a failed kernel, the GPU may not answer any more
-    results = _Results(tested, seed)
+    selftest = _SelfTest(tested, seed)
     begun()
     start = time.monotonic()
     numbers: Iterable[int] = (only,) if only is not None else itertools.count() if trials is None else range(trials)
     for done, number in enumerate(numbers):
         elapsed = time.monotonic() - start
-        if results.ended_early is not None or (done and seconds is not None and elapsed >= seconds):
+        if selftest.ended_early is not None or (done and seconds is not None and elapsed >= seconds):
             break
         if progress is not None:
             by_time = trials is None and seconds is not None
             progress(*((int(elapsed), int(seconds or 0)) if by_time else (done, trials or 1)), f"{tested.name}, plan {number}")
         try:
-            results.run(draw_trial(seed, number))
+            selftest.run(draw_trial(seed, number))
         except KeyboardInterrupt:
-            if results.equal:
+            if selftest.equal:
                 raise
-            results.ended_early = "interrupted"
-    return results.report(environment, time.monotonic() - start)
+            selftest.ended_early = "interrupted"
+    return selftest.report(environment, time.monotonic() - start)
 
 
-class _Results:
-    """The results of all trials so far."""
+class _SelfTest:
+    """A self-test in progress: counts and failed trials so far."""
 
     def __init__(self, tested: DeviceUnderTest, seed: int) -> None:
         self._tested, self._seed = tested, seed

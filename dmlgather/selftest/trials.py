@@ -163,7 +163,7 @@ def _bytes(array: NDArray[Any] | None) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class TrialRunResult:
     """The result of a run.
 
     `first_bad`: the smallest offset of a bad index under RAISE, in elements of the index buffer.
@@ -184,7 +184,7 @@ class PreparedRun:
 
     parts: tuple[str, ...]
     how: str
-    run: Callable[[], RunResult]
+    run: Callable[[], TrialRunResult]
 
 
 class DeviceUnderTest(ABC):
@@ -208,7 +208,7 @@ class DeviceUnderTest(ABC):
         return False
 
 
-def find_fault(trial: Trial, result: RunResult) -> str | None:
+def find_fault(trial: Trial, result: TrialRunResult) -> str | None:
     """Return the first fault of a run as a sentence, or None if the result equals the reference's."""
     for name, buffer, after in zip(("input", "indices", "output"), trial.buffers, result.regions, strict=True):
         if (where := buffer.damage(after)) is not None:
