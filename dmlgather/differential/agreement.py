@@ -218,7 +218,7 @@ class _Check:
         return self._result(remaining, remarks, None)
 
     def _in_range_remarks(self, judge: Judge, draw: Arrays) -> Iterator[str]:
-        """Yield a remark if the draw, which shows a difference, has an index out of range, and draws in range show none."""
+        """Yield a remark if `draw` has an index out of range and random draws in range show no difference."""
         if self.trials.all_in_range(draw):
             return
         draws = [self.trials.draw_in_range() for _ in range(min(RANDOM_DRAWS, self.trials.max_draws))]

@@ -17,7 +17,7 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds
 
 _NO_INPUT = -1
-"""Stands for the number of an input element, for elements that are copied from no input."""
+"""The number of an element that is not copied from an input."""
 
 _WIDTHS = (8, 16, 32, 64)
 """Widths of integer types in bits. A wrong program may truncate an index to a width, or read it with the other signedness."""
@@ -66,8 +66,9 @@ class IndexClass:
 def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
     """Return the classes of each integer input that a lookup reads, by input name. Each element of the input is in one class.
 
-    To trace index elements to inputs, input elements are numbered, and the program moves the numbers, with 0 for each index. If
-    no lookup reads an element in this run, its class has the bounds of all lookups that read the input.
+    The program moves numbers of input elements in place of the elements, with every index 0. So the numbers that arrive at a
+    lookup tell which input elements it reads. The class of an element that arrives at no lookup has the bounds of all lookups
+    that read the input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
     reads: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
@@ -76,7 +77,7 @@ def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
         for name, start, first, last in zip(graph.inputs, starts, cuts, cuts[1:], strict=False):
             if first < last and graph.types[name].dtype.kind in "iu":
                 reads.setdefault(name, []).append((bounds, numbers[first:last] - start))
-    return {name: [*_classes(own, prod(graph.types[name].shape))] for name, own in reads.items()}
+    return {name: [*_classes(input_reads, prod(graph.types[name].shape))] for name, input_reads in reads.items()}
 
 
 def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
@@ -88,7 +89,7 @@ def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> I
         class_of = np.unique(2 * class_of + is_read, return_inverse=True)[1].reshape(-1) if number else is_read
     for number in np.unique(class_of):
         elements = np.flatnonzero(class_of == number)
-        bounds = [own for own, read in reads if elements[0] in read] or [own for own, _ in reads]
+        bounds = [lookup for lookup, read in reads if elements[0] in read] or [lookup for lookup, _ in reads]
         yield IndexClass(elements, frozenset(bounds))
 
 

@@ -20,7 +20,7 @@ from dmlgather.package import missing_extra
 
 
 class RaisedError(Exception):
-    """An error of the model for these inputs."""
+    """An error that the model raises for its inputs."""
 
 
 class CannotRunError(Exception):
@@ -235,7 +235,7 @@ dimension than the axis, and GatherND with index tuples of length 0.
 
 
 def _operators(model: Any, *names: str) -> tuple[str, ...]:
-    """Return the names of operators that the model uses."""
+    """Return the operators of `names` that the model uses."""
     used = {node.op_type for node in _nodes(model)}
     return tuple(name for name in names if name in used)
 

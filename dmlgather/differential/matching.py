@@ -143,31 +143,35 @@ def output_names(graph: IndexGraph) -> list[str]:
     return names
 
 
-def _shape_remarks(role: str, name: str, own: Sequence[int], other: Sequence[int]) -> list[str]:
+def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_shape: Sequence[int]) -> list[str]:
     """Return a remark if two shapes differ in more than leading 1s."""
-    own_sizes, other_sizes = ([*dropwhile(lambda size: size == 1, shape)] for shape in (own, other))
-    remark = f"{role} {name!r} is {[*own]} in the program and {[*other]} in the model: compared in row-major order"
-    return [remark] if own_sizes != other_sizes else []
+    program_sizes, model_sizes = ([*dropwhile(lambda size: size == 1, shape)] for shape in (program_shape, model_shape))
+    remark = (
+        f"{role} {name!r} is {[*program_shape]} in the program and {[*model_shape]} in the model: compared in row-major order"
+    )
+    return [remark] if program_sizes != model_sizes else []
 
 
-def _input_type(value: Any, own: TensorType, buffers: bool) -> TensorType:
+def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorType:
     """Return the type of a model's input. What the ValueInfoProto does not state is taken from the program's type."""
     if not value.type.HasField("tensor_type"):
         raise MismatchError(f"input {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     stated = value.type.tensor_type
-    dtype = data_type(stated.elem_type) or own.dtype
+    dtype = data_type(stated.elem_type) or program_type.dtype
     dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in stated.shape.dim]
-    in_program = f"input {value.name!r} is {own} in the program"
+    in_program = f"input {value.name!r} is {program_type} in the program"
     if not stated.HasField("shape"):
-        shape: tuple[int, ...] = own.shape
-    elif len(dims) == own.rank and all(size in (None, own_size) for size, own_size in zip(dims, own.shape, strict=True)):
-        shape = own.shape
-    elif buffers and None not in dims and prod(size or 0 for size in dims) == prod(own.shape):
+        shape: tuple[int, ...] = program_type.shape
+    elif len(dims) == program_type.rank and all(
+        size in (None, program_size) for size, program_size in zip(dims, program_type.shape, strict=True)
+    ):
+        shape = program_type.shape
+    elif buffers and None not in dims and prod(size or 0 for size in dims) == prod(program_type.shape):
         shape = tuple(size or 0 for size in dims)
     else:
         shown = [size if size is not None else "?" for size in dims]
         raise MismatchError(f"{in_program} and {dtype} {shown} in the model")
-    if dtype != own.dtype and not (dtype.kind in "iu" and own.dtype.kind in "iu"):
+    if dtype != program_type.dtype and not (dtype.kind in "iu" and program_type.dtype.kind in "iu"):
         raise MismatchError(f"{in_program} and {dtype} in the model")
     return TensorType(shape, dtype)
 
@@ -184,7 +188,9 @@ def _check_initializer(name: str, initializer: Any, initial: NDArray[Any]) -> No
         raise DifferentValuesError(f"the model's initial values of its input {name!r} differ from those of the other program")
 
 
-def _type_remark(label: str, own: TensorType, other: TensorType) -> str:
-    low = max(integer_range(own.dtype)[0], integer_range(other.dtype)[0])
-    high = min(integer_range(own.dtype)[1], integer_range(other.dtype)[1])
-    return f"input {label!r} is {own.dtype} in the program and {other.dtype} in the model: compared for {low} … {high}"
+def _type_remark(label: str, program_type: TensorType, model_type: TensorType) -> str:
+    low = max(integer_range(program_type.dtype)[0], integer_range(model_type.dtype)[0])
+    high = min(integer_range(program_type.dtype)[1], integer_range(model_type.dtype)[1])
+    return (
+        f"input {label!r} is {program_type.dtype} in the program and {model_type.dtype} in the model: compared for {low} … {high}"
+    )

@@ -72,7 +72,7 @@ class Positions:
 
     `types`: of the data inputs, by name.
     `radix`: the number base.
-    `digits`: the digits of a number in this base. Each run of the program has one digit of each element's number.
+    `digits`: how many digits a number has in this base. The program runs once per digit, on data that contain this digit.
     """
 
     def __init__(self, types: Mapping[str, TensorType]) -> None:

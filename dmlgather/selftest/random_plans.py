@@ -26,7 +26,7 @@ EXTREMES = (
     *(-(2**31), 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, -(2**32)),
     *(-129, -128, 127, 128, 255, 256),
 )
-"""Index values for which a comparison with a narrower type, or with the wrong signedness, is wrong."""
+"""Index values that expose comparisons in a type that is too narrow, or of the wrong signedness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ def plan_for(
 ) -> tuple[IndexPlan, int]:
     """Return a random plan that `variant` executes, and the alignment in bytes for which it does.
 
-    `elements`: the most output elements, for the general kernels.
+    `elements`: the most output elements of plans for the kinds COPY, GATHER and GENERAL.
     `shared_bytes`: the shared memory of a block.
     """
     for _ in range(_MAX_DRAWS):
@@ -449,5 +449,5 @@ def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
 
 
 def _last(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the address of the last element."""
+    """Return the address of the last element, for offset 0."""
     return sum((count - 1) * step for count, step in zip(shape, strides, strict=False))

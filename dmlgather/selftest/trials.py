@@ -64,7 +64,7 @@ def _different_bytes(before: bytes, after: bytes) -> NDArray[np.intp]:
 TRIALS_PER_ROUND = 2 * len(VARIANTS)
 """The number of trials that reach all kernels. Trials with even numbers have a plan for one kernel, the others any plan."""
 LARGE_PERIOD = 100
-"""Every trial of this many has a large plan, so that the CPU engine uses several threads and non-temporal stores."""
+"""One trial in this many has a large plan, so that the CPU engine uses several threads and non-temporal stores."""
 MIN_LARGE_BYTES = (2**20, 2**23)
 """Least bytes that a large plan copies. One of the two is drawn."""
 MAX_BUFFER_BYTES = 2**26
@@ -192,7 +192,7 @@ class DeviceUnderTest(ABC):
 
     `name`: "cpu", "cuda:1".
     `kind`: the name for a part: "kernel" or "loop".
-    `parts`: the names of parts that trials should reach, as far as known before the test.
+    `parts`: the parts whose names are known before the test. The report lists those that no trial reached.
     """
 
     name: str

@@ -181,10 +181,10 @@ def sliced(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
     windows = [window if window.count > 1 else Window(window.start * window.count, window.count, 1) for window in windows]
     if all(window == Window.whole(size) for size, window in zip(shape, windows, strict=True)):
         return value
-    known = target.graph.known(value)
-    if known is not None:
+    constant = target.graph.known(value)
+    if constant is not None:
         places = [window.start + window.step * np.arange(window.count) for window in windows]
-        return target.graph.constant(known[np.ix_(*places)])
+        return target.graph.constant(constant[np.ix_(*places)])
     return target.sliced(value, windows)
 
 

@@ -67,8 +67,8 @@ class IndexConverter:
 
     def _clamp_then_cast(self, value: str) -> ConvertedIndices:
         """Clamp unsigned indices in their own type, then cast them. (onnxruntime before 1.32 does not clamp all int64 values.)"""
-        own, largest = np.iinfo(self.target.type_of(value).dtype), max([1, *self.limits])
-        clamped = self._clamped(value, None, np.minimum(self.limits - 1, own.max), signed=False)
+        info, largest = np.iinfo(self.target.type_of(value).dtype), max([1, *self.limits])
+        clamped = self._clamped(value, None, np.minimum(self.limits - 1, info.max), signed=False)
         dtype = next(name for name in self.rule.types if np.iinfo(name).max >= largest)
         return ConvertedIndices(self.target.cast(clamped, dtype), self._valid(clamped, value))
 
@@ -192,9 +192,9 @@ class Gathering:
         return replace(self, plan=replace(self.plan, lookups=tuple(lookups)))
 
     def tuple_order(self) -> list[int] | None:
-        """Return the lookups in the order of their offsets, if equally spaced offsets make them components of tuples.
+        """Return the lookups sorted by index offset if they read consecutive components of index tuples, else None.
 
-        Return None otherwise.
+        They do so if their index strides are equal and their offsets equally spaced.
         """
         lookups = self.plan.lookups
         order = sorted(range(len(lookups)), key=lambda number: lookups[number].index_offset)

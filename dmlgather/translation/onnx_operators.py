@@ -47,7 +47,7 @@ transpositions. Float16 is not listed, because onnxruntime's operators quiet its
 """
 
 _BEFORE_FIRST = -(2**63) + 1
-"""The end of a slice that runs backwards and includes the first element."""
+"""The `end` of a Slice with a negative step that includes the first element."""
 
 
 class OnnxProgram:
@@ -143,9 +143,9 @@ class OnnxProgram:
 
     def compute(self, operator: str, dtype: Any, *values: str) -> str:
         """Add elementwise arithmetic. `operator`: as of `Elementwise`. `dtype`: of the result."""
-        known = [array for value in values if (array := self.graph.known(value)) is not None]
-        if len(known) == len(values):
-            return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(known))
+        constants = [array for value in values if (array := self.graph.known(value)) is not None]
+        if len(constants) == len(values):
+            return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))
         return self.graph.elementwise(operator, operator, dtype, *values)
 
     def cast(self, value: str, dtype: Any) -> str:
@@ -156,9 +156,9 @@ class OnnxProgram:
 
     def reshaped(self, value: str, shape: Sequence[int]) -> str:
         """Add a reshape. A reshape of a reshape reads the first one's input."""
-        known = self.graph.known(value)
-        if known is not None:
-            return self.graph.constant(known.reshape(shape))
+        constant = self.graph.known(value)
+        if constant is not None:
+            return self.graph.constant(constant.reshape(shape))
         before = self._before_reshape.get(value, value)
         after = self.graph.reshaped("reshape", before, shape)
         if after != before:
@@ -167,9 +167,9 @@ class OnnxProgram:
 
     def transposed(self, value: str, order: Sequence[int]) -> str:
         """Add a transposition. `order`: for each dimension of the result, the dimension of `value`."""
-        known = self.graph.known(value)
-        if known is not None:
-            return self.graph.constant(known.transpose(order))
+        constant = self.graph.known(value)
+        if constant is not None:
+            return self.graph.constant(constant.transpose(order))
         return self.graph.transposed("transpose", value, order)
 
     def selected(self, valid: str, value: str, fill: bytes) -> str:

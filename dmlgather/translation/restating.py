@@ -24,7 +24,7 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
     """Add a problem to the program by the first rule that applies, and return its output.
 
-    `values`: of the graph: the problem's data, then its indices.
+    `values`: the names of the problem's data and, if it has any, its indices in the graph.
 
     Raise UntranslatableError if ONNX has no equivalent; TypeError or ValueError if ONNX's operators do not take the data types or
     sizes.
@@ -52,7 +52,7 @@ def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str |
 
 
 def _slice(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a Slice for windows. Its bounds are in range, because onnx's reference evaluator reads other bounds as NumPy does."""
+    """Add a Slice for windows, with bounds in range: onnx's reference evaluator treats other bounds like NumPy, not like ONNX."""
     if not isinstance(problem, WindowProblem):
         return None
     return target.reshaped(sliced(target, values[0], problem.windows), problem.output.shape)
