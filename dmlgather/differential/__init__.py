@@ -1,4 +1,4 @@
-"""Differential checks: a program of problems in the reference backend against an ONNX model in other libraries."""
+"""Differential checks: compare a program, run in the reference backend, with an ONNX model, run in other libraries."""
 
 from dmlgather.differential.agreement import Agreement, Counterexample, check_agreement
 

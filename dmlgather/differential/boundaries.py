@@ -1,4 +1,4 @@
-"""Which elements of a program's inputs are looked up, by which lookups, and at which values a lookup may change what it does."""
+"""The index elements in a program's inputs: which lookups read them, and the index values that are boundaries of a lookup."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ from dmlgather.dialects.index_graph import Bitcast, Concatenation, IndexGraph, S
 from dmlgather.dialects.problem import Problem
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds
 
-NOWHERE = -1
-"""The number of an element that comes from no input."""
+_NO_INPUT = -1
+"""The number of an element that is not copied from an input."""
 
-WIDTHS = (8, 16, 32, 64)
-"""Widths of types to which a program may cut an index by mistake, or whose other sign it may take, in bits."""
+_WIDTHS = (8, 16, 32, 64)
+"""Widths of integer types in bits. A wrong program may truncate an index to a width, or read it with the other signedness."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bounds:
-    """What a lookup takes: 0 … limit - 1, and -wrap … -1, which count from the end. raises: for all other indices."""
+    """The indices that a lookup takes: -wrap … limit - 1. `raises`: True if all other indices are errors."""
 
     limit: int
     wrap: int
     raises: bool
 
     def edges(self, dtype: np.dtype[Any]) -> list[int]:
-        """Return the indices of a type at which something changes: one past each end, first and last, both ends of what wraps,
-        -1, both extremes of the type, and those that another type takes for small or negative ones. What most programs that are
-        wrong get wrong comes first.
+        """Return the boundary indices that `dtype` can represent, without duplicates.
+
+        They are the first and last valid index and their neighbours, values around -limit, the extremes of `dtype`, and values
+        that change when they are truncated or reinterpreted, such as 2**31 and 2**32 + 1. The values that expose most faults
+        come first.
         """
         limit, wrap = self.limit, self.wrap
-        least, most = integer_range(dtype)
-        found = [limit, -wrap - 1, limit - 1, -wrap, -1, 0, least, most, -limit - 1, -limit, 1, limit + 1]
-        found += [value for bits in WIDTHS for value in (2 ** (bits - 1), 2**bits, 2**bits + 1, 1 - 2**bits)]
-        return [value for value in dict.fromkeys(found) if least <= value <= most]
+        smallest, largest = integer_range(dtype)
+        values = [limit, -wrap - 1, limit - 1, -wrap, -1, 0, smallest, largest, -limit - 1, -limit, 1, limit + 1]
+        values += [value for bits in _WIDTHS for value in (2 ** (bits - 1), 2**bits, 2**bits + 1, 1 - 2**bits)]
+        return [value for value in dict.fromkeys(values) if smallest <= value <= largest]
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -51,85 +53,93 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class IndexClass:
-    """Elements of one input that the same lookups read. elements: their numbers in row-major order."""
+    """Elements of one input that the same lookups read.
+
+    `elements`: their row-major numbers in the input.
+    `bounds`: of these lookups.
+    """
 
     elements: NDArray[np.int64]
     bounds: frozenset[Bounds]
 
 
-def looked_up(graph: IndexGraph) -> dict[str, list[IndexClass]]:
-    """Return the looked-up elements of each input that has any, in classes. Each element of such an input is in one class.
+def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
+    """Return the classes of each integer input that a lookup reads, by input name. Each element of the input is in one class.
 
-    Indices are followed through the program by numbers that its steps move, with each index 0. An element that this does not
-    reach is taken to be looked up by every lookup that the others have.
+    The program moves numbers of input elements in place of the elements, with every index 0. So the numbers that arrive at a
+    lookup tell which input elements it reads. The class of an element that arrives at no lookup has the bounds of all lookups
+    that read the input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
-    found: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
-    for bounds, numbers in _reads(graph, starts):
+    reads: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
+    for bounds, numbers in _lookup_reads(graph, starts):
         cuts = np.searchsorted(numbers, starts)
         for name, start, first, last in zip(graph.inputs, starts, cuts, cuts[1:], strict=False):
             if first < last and graph.types[name].dtype.kind in "iu":
-                found.setdefault(name, []).append((bounds, numbers[first:last] - start))
-    return {name: [*_classes(read, prod(graph.types[name].shape))] for name, read in found.items()}
+                reads.setdefault(name, []).append((bounds, numbers[first:last] - start))
+    return {name: [*_classes(input_reads, prod(graph.types[name].shape))] for name, input_reads in reads.items()}
 
 
-def _classes(read: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
-    """Yield the classes of an input with so many elements. read: the bounds of each lookup, and the elements that it reads."""
-    which = np.zeros(count, np.int64)
-    for number, (_, elements) in enumerate(read):  # equal numbers are read by the same lookups
-        there = np.zeros(count, np.int64)
-        there[elements] = 1
-        which = np.unique(2 * which + there, return_inverse=True)[1].reshape(-1) if number else there
-    for number in np.unique(which):
-        elements = np.flatnonzero(which == number)
-        bounds = [each for each, own in read if elements[0] in own] or [each for each, _ in read]
+def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
+    """Yield the classes of an input with `count` elements. `reads`: per lookup, its bounds and the elements that it reads."""
+    class_of = np.zeros(count, np.int64)
+    for number, (_, elements) in enumerate(reads):  # each lookup splits the classes into elements that it reads and others
+        is_read = np.zeros(count, np.int64)
+        is_read[elements] = 1
+        class_of = np.unique(2 * class_of + is_read, return_inverse=True)[1].reshape(-1) if number else is_read
+    for number in np.unique(class_of):
+        elements = np.flatnonzero(class_of == number)
+        bounds = [lookup for lookup, read in reads if elements[0] in read] or [lookup for lookup, _ in reads]
         yield IndexClass(elements, frozenset(bounds))
 
 
-def _reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds, NDArray[np.int64]]]:
-    """Yield for each lookup of a program the numbers of the input elements that it reads, in order."""
-    moved: dict[str, NDArray[np.int64]] = {}
+def _lookup_reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds, NDArray[np.int64]]]:
+    """Yield each lookup's bounds, and the sorted numbers of the input elements that it reads as indices.
+
+    `starts`: the number of each input's first element.
+    """
+    numbers: dict[str, NDArray[np.int64]] = {}
     for name, start in zip(graph.inputs, starts, strict=False):
-        moved[name] = np.arange(start, start + prod(graph.types[name].shape), dtype=np.int64)
+        numbers[name] = np.arange(start, start + prod(graph.types[name].shape), dtype=np.int64)
     for name in graph.constants:
-        moved[name] = np.full(prod(graph.types[name].shape), NOWHERE, np.int64)
+        numbers[name] = np.full(prod(graph.types[name].shape), _NO_INPUT, np.int64)
     for step in graph.steps:
         if isinstance(step.work, Problem):
             plan = step.work.plan()
             for lookup in plan.lookups:
-                numbers = moved[step.inputs[1]][_addresses(plan, lookup)]
+                read = numbers[step.inputs[1]][_index_addresses(plan, lookup)]
                 raises = plan.out_of_bounds is OutOfBounds.RAISE
-                yield Bounds(lookup.limit, lookup.wrap, raises), np.unique(numbers[numbers != NOWHERE])
-        moved[step.outputs[0]] = _moved(graph, step, moved)
+                yield Bounds(lookup.limit, lookup.wrap, raises), np.unique(read[read != _NO_INPUT])
+        numbers[step.outputs[0]] = _output_numbers(graph, step, numbers)
 
 
-def _addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
-    """Return the elements of the index tensor that a lookup reads."""
-    found = np.array([lookup.index_offset], np.int64)
+def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
+    """Return the addresses in the index tensor that a lookup reads, in elements."""
+    addresses = np.array([lookup.index_offset], np.int64)
     if plan.index_reach is None:
-        return found[:0]
+        return addresses[:0]
     for size, step in zip(plan.shape, lookup.index_strides, strict=True):
         if step:
-            found = (found[:, None] + step * np.arange(size)).reshape(-1)
-    return found
+            addresses = (addresses[:, None] + step * np.arange(size)).reshape(-1)
+    return addresses
 
 
-def _moved(graph: IndexGraph, step: Step, moved: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the numbers of the elements that a step writes, where each index is 0."""
-    inputs = [moved[name] for name in step.inputs]
+def _output_numbers(graph: IndexGraph, step: Step, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the numbers of a step's output elements, if each index is 0."""
+    inputs = [numbers[name] for name in step.inputs]
     count = prod(graph.types[step.outputs[0]].shape)
     match step.work:
         case Problem():
             plan = replace(step.work.plan(), element_bytes=8, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
             if plan.lookups:
-                plan = replace(plan, out_of_bounds=OutOfBounds.FILL, fill=np.int64(NOWHERE).tobytes())
-            out = np.full(plan.out_extent, NOWHERE, np.int64)
+                plan = replace(plan, out_of_bounds=OutOfBounds.FILL, fill=np.int64(_NO_INPUT).tobytes())
+            out = np.full(plan.out_extent, _NO_INPUT, np.int64)
             indices = np.zeros(plan.index_extent, graph.types[step.inputs[1]].dtype) if plan.lookups else None
             reference.run(plan, inputs[0], indices, out)
             return out
         case Concatenation(axis):
-            shaped = [each.reshape(graph.types[name].shape) for each, name in zip(inputs, step.inputs, strict=True)]
-            return np.concatenate(shaped, axis).reshape(-1)
+            parts = [flat.reshape(graph.types[name].shape) for flat, name in zip(inputs, step.inputs, strict=True)]
+            return np.concatenate(parts, axis).reshape(-1)
         case Bitcast() if inputs[0].size == count:
             return inputs[0]
-    return np.full(count, NOWHERE, np.int64)
+    return np.full(count, _NO_INPUT, np.int64)

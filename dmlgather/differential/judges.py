@@ -1,4 +1,4 @@
-"""Libraries that run an ONNX model: onnx's reference evaluator, and onnxruntime where it can be imported."""
+"""Libraries that run an ONNX model for the differential check: onnxruntime, if installed, and onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from dmlgather.package import missing_extra
 
 
 class RaisedError(Exception):
-    """The model raises for these inputs."""
+    """An error that the model raises for its inputs."""
 
 
 class CannotRunError(Exception):
-    """A library has no code for the model, or for types of its inputs."""
+    """An error of a library that does not implement the model or its data types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A library with a model loaded.
+    """A library that has loaded a model.
 
-    name: with its version. run: the outputs, in order, of inputs by name; RaisedError where the model raises, CannotRunError
-    where the library cannot run it, MemoryError. misses_errors: whether it may give a result where ONNX has an error.
-    knows_empty: whether outputs without elements have the right shapes. inexact: operators of the model in which it loses the
-    sign of a zero and the bits of a NaN. most_index: the largest index, of either sign, with which it comes to an end and is
-    right.
+    `name`: with the version.
+    `run`: takes inputs by name and returns the outputs in order. It raises RaisedError if the model raises, CannotRunError if the
+    library does not implement the model, and MemoryError.
+    `misses_errors`: True if the library may return a result although ONNX requires an error.
+    `knows_empty`: True if the shapes of empty outputs are right.
+    `inexact`: the model's operators for which the library may change the sign of a zero or the bits of a NaN.
+    `max_index`: the largest magnitude of indices for which the library is right and terminates, or None.
     """
 
     name: str
@@ -43,21 +45,22 @@ class Judge:
     misses_errors: bool = False
     knows_empty: bool = True
     inexact: tuple[str, ...] = ()
-    most_index: int | None = None
+    max_index: int | None = None
 
 
 def read_model(source: Any) -> tuple[Any, bytes | Path]:
-    """Return an onnx.ModelProto, and what libraries load: the file, or its bytes.
+    """Return an onnx.ModelProto, and the path or the serialised model for the libraries to load.
 
-    source: a path or an onnx.ModelProto. FileError for a file that cannot be read, ModuleNotFoundError without onnx.
+    `source`: a path or an onnx.ModelProto. Raise FileError if the file is not a readable ONNX model, ModuleNotFoundError if onnx
+    is not installed.
     """
     try:
         onnx = import_module("onnx")
     except ImportError as error:
         raise missing_extra("an ONNX model", "onnx", error) from None
     if isinstance(source, onnx.ModelProto):
-        written = source.SerializeToString()
-        return onnx.ModelProto.FromString(written), written
+        serialised = source.SerializeToString()
+        return onnx.ModelProto.FromString(serialised), serialised
     path = Path(source)
     try:
         with open_regular(path):
@@ -73,8 +76,8 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
     return model, path
 
 
-def broken(model: Any) -> str | None:
-    """Return what onnx's checker says against a model; None for a legal one."""
+def checker_error(model: Any) -> str | None:
+    """Return the first line of the error that onnx's checker raises for a model, or None."""
     onnx = import_module("onnx")
     if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
         return None
@@ -82,38 +85,39 @@ def broken(model: Any) -> str | None:
         onnx.checker.check_model(model, full_check=True)
     except MemoryError:
         raise
-    except Exception as error:  # of several classes
+    except Exception as error:  # the checker raises errors of several classes
         return _first_line(error)
     return None
 
 
-def judges(model: Any, loaded: bytes | Path) -> tuple[list[Judge], list[str]]:
-    """Return the libraries that load a model, and in words why another one does not.
+def judges(model: Any, loadable: bytes | Path) -> tuple[list[Judge], list[str]]:
+    """Return the libraries that load a model, and a remark for each library that fails to load it.
 
-    onnx's reference evaluator is not asked of a GatherElements where onnxruntime is: it has no errors there, takes no indices
-    that are smaller than the data, and counts a far index back into the axis step by step, for ever.
+    A model with GatherElements goes to onnx's reference evaluator only if onnxruntime is missing. The evaluator raises no errors
+    for GatherElements, rejects index shapes smaller than the data, and wraps an index by adding the axis size in a loop, which
+    takes forever for large indices.
     """
-    found, remarks = list[Judge](), list[str]()
-    for title, load in (("onnxruntime", _in_onnxruntime), ("onnx's reference evaluator", _in_reference)):
-        if found and _has_gather_elements(model):
+    libraries, remarks = list[Judge](), list[str]()
+    for title, load in (("onnxruntime", _load_in_onnxruntime), ("onnx's reference evaluator", _load_in_reference)):
+        if libraries and _has_gather_elements(model):
             continue
         try:
-            found.append(load(model, loaded))
+            libraries.append(load(model, loadable))
         except ModuleNotFoundError:
             continue
         except MemoryError:
             raise
-        except Exception as error:  # each library raises its own
+        except Exception as error:  # each library raises classes of its own
             remarks.append(f"{title} does not load it: {_first_line(error)}")
-    return found, remarks
+    return libraries, remarks
 
 
-def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
+def _load_in_onnxruntime(model: Any, loadable: bytes | Path) -> Judge:
     ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
-    options.log_severity_level = 4  # it logs the errors that it raises
+    options.log_severity_level = 4  # errors are raised; do not log them too
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(loaded, options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(loadable, options, providers=["CPUExecutionProvider"])
     states = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
@@ -124,91 +128,88 @@ def _in_onnxruntime(model: Any, loaded: bytes | Path) -> Judge:
             options.terminate = True
 
         try:
-            return [np.asarray(each) for each in _interruptible(lambda: session.run(None, dict(inputs), options), stop)]
+            return [np.asarray(output) for output in _interruptible(lambda: session.run(None, dict(inputs), options), stop)]
         except (states.NotImplemented, TypeError, KeyError) as error:
             raise CannotRunError(_first_line(error)) from None
         except MemoryError:
             raise
         except Exception as error:
-            if any(words in str(error) for words in NO_MEMORY):
+            if any(words in str(error) for words in _ORT_OUT_OF_MEMORY):
                 raise MemoryError(_first_line(error)) from None
-            if any(words in str(error) for words in NO_CODE):
+            if any(words in str(error) for words in _ORT_NOT_IMPLEMENTED):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
 
     return Judge(
         f"onnxruntime {_short(ort.__version__)}",
         run,
-        misses_errors=_counts_back(model),
+        misses_errors=_wraps_in_old_gather(model),
         inexact=_operators(model, "Where", "DepthToSpace", "SpaceToDepth"),
-        most_index=2**31 - 1 if _leaves_wide_indices(ort.__version__) and _operators(model, "Clip", "Min", "Max") else None,
+        max_index=2**31 - 1 if _clamps_wrongly(ort.__version__) and _operators(model, "Clip", "Min", "Max") else None,
     )
 
 
-ENDING = 10.0
-"""Seconds that work has to come to an end: a process that ends before its threads is aborted."""
+_STOP_SECONDS = 10.0
+"""Longest wait for a stopped thread. Python aborts if the process ends while the thread runs."""
 
 
 def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """Return what native work gives, in a thread of its own: signals, such as that of a time limit, are heeded meanwhile. stop:
-    ends the work, where one of them raises.
+    """Return the result of native code, run in a thread, so that Python handles signals (Ctrl-C, a time limit) meanwhile.
+
+    `stop`: makes `work` end early. It is called if a signal handler raises.
     """
-    done: list[Callable[[], Any]] = []
-    over = threading.Event()  # an interrupted join takes the thread for stopped
+    outcome: list[Any] = []
+    errors: list[Exception] = []
+    ended = threading.Event()  # not Thread.join: after an interrupted join, the thread counts as stopped
 
     def call() -> None:
         try:
-            value = work()
-        except Exception as error:  # it is raised below
-            failed = error
-            done.append(lambda: _raise(failed))
-        else:
-            done.append(lambda: value)
-        over.set()
+            outcome.append(work())
+        except Exception as error:
+            errors.append(error)
+        ended.set()
 
     threading.Thread(target=call, daemon=True).start()
     try:
-        while not over.wait(0.1):
+        while not ended.wait(0.1):
             pass
     except BaseException:
-        _wait_for_end(over, stop)
+        _stop_and_wait(ended, stop)
         raise
-    return done[0]()
+    if errors:
+        raise errors[0]
+    return outcome[0]
 
 
-def _wait_for_end(over: threading.Event, stop: Callable[[], None]) -> None:
-    """Stop work, and wait for its end: a limit that is passed raises again and again."""
-    last = time.monotonic() + ENDING
-    while not over.is_set() and time.monotonic() < last:
+def _stop_and_wait(ended: threading.Event, stop: Callable[[], None]) -> None:
+    """Stop the work and wait until it has ended. Errors are suppressed, because a passed time limit raises repeatedly."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while not ended.is_set() and time.monotonic() < deadline:
         with suppress(BaseException):
             stop()
-            over.wait(0.1)
+            ended.wait(0.1)
 
 
-def _raise(error: Exception) -> None:
-    raise error
-
-
-def _leaves_wide_indices(version: str) -> bool:
-    """Return whether this onnxruntime leaves some integers of more than 32 bits as they are where it has to clamp them."""
+def _clamps_wrongly(version: str) -> bool:
+    """Return True for a version of onnxruntime whose Clip, Min and Max leave some integers of more than 32 bits unclamped."""
     return [int(part) for part in version.split(".")[:2]] < [1, 32]
 
 
-def _in_reference(model: Any, _: bytes | Path) -> Judge:
+def _load_in_reference(model: Any, _: bytes | Path) -> Judge:
     onnx = import_module("onnx")
     evaluator = import_module("onnx.reference").ReferenceEvaluator(model)
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         try:
             with np.errstate(all="ignore"):
-                return [np.asarray(each) for each in evaluator.run(None, dict(inputs))]
+                return [np.asarray(output) for output in evaluator.run(None, dict(inputs))]
         except (IndexError, ValueError) as error:
-            if any(words in str(error) for words in CANNOT):
+            if any(words in str(error) for words in _EVALUATOR_NOT_IMPLEMENTED):
                 raise CannotRunError(_first_line(error)) from None
             raise RaisedError(_first_line(error)) from None
         except MemoryError:
             raise
-        except Exception as error:  # what it does not know, it does not name in one class
+        except Exception as error:  # the evaluator has no class of errors for "not implemented"
             raise CannotRunError(_first_line(error)) from None
 
     return Judge(
@@ -217,39 +218,39 @@ def _in_reference(model: Any, _: bytes | Path) -> Judge:
         misses_errors=_misses_errors(model),
         knows_empty=False,
         inexact=_operators(model, "Expand"),
-        most_index=2**16 if _has_gather_elements(model) else None,
+        max_index=2**16 if _has_gather_elements(model) else None,
     )
 
 
-NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
-"""What onnxruntime says where memory does not suffice."""
+_ORT_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+"""Parts of onnxruntime's messages when memory is insufficient."""
 
-NO_CODE = ("Unexpected input data type", "is not supported", "MLDataType")
-"""What it says of types that it does not have."""
+_ORT_NOT_IMPLEMENTED = ("Unexpected input data type", "is not supported", "MLDataType")
+"""Parts of onnxruntime's messages for data types that it does not implement."""
 
-
-def _operators(model: Any, *names: str) -> tuple[str, ...]:
-    found = {node.op_type for node in _nodes(model)}
-    return tuple(name for name in names if name in found)
-
-
-CANNOT = ("all dimensions of index and self should be the same size", "cannot reshape array of size 0")
-"""What the reference evaluator says of legal nodes: a GatherElements whose indices are smaller than the data beside the axis, a
-GatherND of tuples without components.
+_EVALUATOR_NOT_IMPLEMENTED = ("all dimensions of index and self should be the same size", "cannot reshape array of size 0")
+"""Parts of the reference evaluator's messages for legal nodes: GatherElements with indices smaller than the data in another
+dimension than the axis, and GatherND with index tuples of length 0.
 """
 
 
-def _counts_back(model: Any) -> bool:
-    """Return whether a model has a Gather before opset 11, which takes no negative indices; both libraries count them back."""
-    opset = min((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=11)
+def _operators(model: Any, *names: str) -> tuple[str, ...]:
+    """Return the operators of `names` that the model uses."""
+    used = {node.op_type for node in _nodes(model)}
+    return tuple(name for name in names if name in used)
+
+
+def _wraps_in_old_gather(model: Any) -> bool:
+    """Return True for Gather before opset 11. Negative indices are errors there, but both libraries wrap them."""
+    opset = min((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=11)
     return opset < 11 and any(node.op_type == "Gather" for node in _nodes(model))
 
 
 def _misses_errors(model: Any) -> bool:
-    """Return whether onnx's reference evaluator takes indices out of range: in GatherElements, and along axes of empty data."""
+    """Return True if onnx's reference evaluator may accept indices out of range: in GatherElements, and for empty data."""
     sizes = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
     empty = any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in sizes)
-    return empty or _has_gather_elements(model) or _counts_back(model)
+    return empty or _has_gather_elements(model) or _wraps_in_old_gather(model)
 
 
 def _has_gather_elements(model: Any) -> bool:
@@ -257,13 +258,13 @@ def _has_gather_elements(model: Any) -> bool:
 
 
 def _nodes(model: Any) -> Iterator[Any]:
-    """Yield the nodes of a model, of its functions and of graphs inside nodes."""
-    left = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while left:
-        node = left.pop()
+    """Yield the nodes of a model, of its functions, and of all subgraphs."""
+    stack = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while stack:
+        node = stack.pop()
         yield node
         for attribute in node.attribute:
-            left += (inner for graph in (attribute.g, *attribute.graphs) for inner in graph.node)
+            stack += (inner for graph in (attribute.g, *attribute.graphs) for inner in graph.node)
 
 
 def _short(version: str) -> str:

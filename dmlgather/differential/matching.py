@@ -1,4 +1,4 @@
-"""Which input and output of an ONNX model belongs to which of a program."""
+"""Matching of an ONNX model's inputs and outputs with those of a program."""
 
 from __future__ import annotations
 
@@ -19,157 +19,178 @@ from dmlgather.wording import counted
 
 
 class MismatchError(ValueError):
-    """Inputs or outputs of a model do not belong to those of a program; the message says which."""
+    """An input or output of a model or a program that has no counterpart, or one of another type or shape."""
 
 
-class OtherValuesError(ValueError):
-    """A model holds other values than a program starts with; the message says for which input."""
+class DifferentValuesError(ValueError):
+    """An input whose initial values in a model differ from those in a program."""
 
 
 @dataclass(frozen=True)
-class Matched:
-    """How inputs and outputs belong together.
+class Matching:
+    """Pairs of a program's inputs and outputs with those of a model.
 
-    inputs: by the program's name, the model's name and its type. types: by the program's name, the types on both sides. known:
-    values of inputs of the program that the model holds as constants. shapes, order: of each output of the program, its shape
-    and its number among the model's outputs. buffers: another shape of as many elements is taken. remarks: what is not equal and
-    compared still.
+    `inputs`: by name in the program, the name and the type in the model.
+    `types`: by name in the program, the data types of the input in the program and in the model.
+    `constants`: by name in the program, the values of inputs that are constants in the model.
+    `shapes`: of the program's outputs.
+    `order`: for each output of the program, its number among the model's outputs.
+    `buffers`: True if a tensor may have another shape with as many elements.
+    `remarks`: differences that do not prevent a comparison.
     """
 
     inputs: Mapping[str, tuple[str, TensorType]]
     types: Mapping[str, Sequence[np.dtype[Any]]]
-    known: Mapping[str, NDArray[Any]]
+    constants: Mapping[str, NDArray[Any]]
     shapes: Sequence[tuple[int, ...]]
     order: Sequence[int]
     buffers: bool
     remarks: tuple[str, ...] = field(default=())
 
     def feeds(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the model's inputs of the program's."""
-        found = {}
-        for name, (own, tensor) in self.inputs.items():
-            found[own] = np.ascontiguousarray(arrays[name], tensor.dtype).reshape(tensor.shape)
-        return found
+        """Return the model's inputs, by name in the model. `arrays`: by name in the program."""
+        return {
+            model_name: np.ascontiguousarray(arrays[name], tensor.dtype).reshape(tensor.shape)
+            for name, (model_name, tensor) in self.inputs.items()
+        }
 
     def outputs(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return the model's outputs in the order, and where only elements count in the shapes, of the program's."""
-        found = [arrays[place] for place in self.order]
+        """Return the model's outputs in the program's order, with `buffers` also in the program's shapes."""
+        ordered = [arrays[number] for number in self.order]
         if not self.buffers:
-            return found
-        pairs = zip(found, self.shapes, strict=True)
+            return ordered
+        pairs = zip(ordered, self.shapes, strict=True)
         return [array.reshape(shape) if array.size == prod(shape) else array for array, shape in pairs]
 
 
-def matched(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[str, NDArray[Any]]) -> Matched:
-    """Return it, or raise MismatchError or OtherValuesError. Names decide where the model has them, else the order.
+def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[str, NDArray[Any]]) -> Matching:
+    """Match the inputs and outputs of a program and an onnx.ModelProto by name.
 
-    buffers, initial: as of `check_agreement`.
+    If no name of an input matches, inputs are matched by order. If the names of the outputs differ, outputs are matched by order.
+
+    `buffers`: True if a tensor may have another shape with as many elements.
+    `initial`: by name, the values of inputs that the model may contain as constants.
+
+    Raise MismatchError if an input or output has no counterpart, or one of another type or shape; DifferentValuesError if the
+    initial values of an input differ.
     """
-    held = {each.name: each for each in model.graph.initializer}
-    theirs = {value.name: value for value in model.graph.input}
-    open_ = [name for name in theirs if name not in held]
+    initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    model_inputs = {value.name: value for value in model.graph.input}
+    required = [name for name in model_inputs if name not in initializers]
     labels = {name: graph.label(name) for name in graph.inputs}
     names = {
-        name: next((each for each in (label, f"{label} (before)") if each in theirs), None) for name, label in labels.items()
+        name: next((candidate for candidate in (label, f"{label} (before)") if candidate in model_inputs), None)
+        for name, label in labels.items()
     }
-    missing = [name for name, own in names.items() if own is None]
-    if missing and not any(names.values()) and len(graph.inputs) == len(open_ or theirs):
-        names = dict(zip(graph.inputs, open_ or theirs, strict=True))
+    missing = [name for name, model_name in names.items() if model_name is None]
+    if missing and not any(names.values()) and len(graph.inputs) == len(required or model_inputs):
+        names = dict(zip(graph.inputs, required or model_inputs, strict=True))
         missing = []
-    known, remarks = {}, []
+    constants, remarks = {}, []
     for name in missing:
         if labels[name] not in initial:
+            own_inputs, others = counted(len(graph.inputs), "input"), ", ".join(map(repr, model_inputs)) or "none"
             raise MismatchError(
-                f"the model has no input {labels[name]!r}: its inputs are {', '.join(map(repr, theirs)) or 'none'}. Name the one "
-                f"that belongs to it {labels[name]!r}, or compare the part of the model that has "
-                f"{counted(len(graph.inputs), 'input')} (onnx.utils.extract_model): where no name is the same, the order counts"
+                f"the model has no input {labels[name]!r}: its inputs are {others}. Rename the matching input to "
+                f"{labels[name]!r}. Or extract the part of the model that has {own_inputs} (onnx.utils.extract_model): if no "
+                "names match, inputs are matched by order"
             )
-        known[name] = initial[labels[name]]
+        constants[name] = initial[labels[name]]
         remarks.append(f"the model holds {labels[name]!r} as a constant: compared for its initial values alone")
-    unfed = [name for name in open_ if name not in names.values()]
-    if unfed:
-        raise MismatchError(f"the model has the input {unfed[0]!r}, which the other program does not have")
+    unmatched = [name for name in required if name not in names.values()]
+    if unmatched:
+        raise MismatchError(f"the model has the input {unmatched[0]!r}, which the other program does not have")
     inputs, types = {}, {}
-    for name, own in names.items():
-        if own is None:
+    for name, model_name in names.items():
+        if model_name is None:
             continue
-        tensor = _stated(theirs[own], graph.types[name], buffers)
+        tensor = _input_type(model_inputs[model_name], graph.types[name], buffers)
         if tensor.dtype != graph.types[name].dtype:
-            remarks.append(_other_type(labels[name], graph.types[name], tensor))
-        remarks += _other_shape("input", labels[name], graph.types[name].shape, tensor.shape)
-        inputs[name], types[name] = (own, tensor), [graph.types[name].dtype, tensor.dtype]
-        if own in held and labels[name] in initial:
-            _check_default(own, held[own], initial[labels[name]])
+            remarks.append(_type_remark(labels[name], graph.types[name], tensor))
+        remarks += _shape_remarks("input", labels[name], graph.types[name].shape, tensor.shape)
+        inputs[name], types[name] = (model_name, tensor), [graph.types[name].dtype, tensor.dtype]
+        if model_name in initializers and labels[name] in initial:
+            _check_initializer(model_name, initializers[model_name], initial[labels[name]])
     if len(model.graph.output) != len(graph.outputs):
         raise MismatchError(f"the model has {counted(len(model.graph.output), 'output')}, the other program {len(graph.outputs)}")
     for value in model.graph.output:
         if value.type.WhichOneof("value") not in (None, "tensor_type"):
             raise MismatchError(f"output {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
-    wanted, written = output_names(graph), [value.name for value in model.graph.output]
-    order = [written.index(name) for name in wanted] if set(wanted) == set(written) else [*range(len(written))]
+    own_names, model_names = output_names(graph), [value.name for value in model.graph.output]
+    same_names = set(own_names) == set(model_names)
+    order = [model_names.index(name) for name in own_names] if same_names else [*range(len(model_names))]
     shapes = [graph.types[name].shape for name in graph.outputs]
-    for place, name, shape in zip(order, wanted, shapes, strict=True):
-        sizes = [dim.dim_value for dim in model.graph.output[place].type.tensor_type.shape.dim]
-        remarks += _other_shape("output", name, shape, sizes) if buffers and prod(sizes) == prod(shape) else []
-    return Matched(inputs, types, known, shapes, order, buffers, tuple(remarks))
+    for number, name, shape in zip(order, own_names, shapes, strict=True):
+        sizes = [dim.dim_value for dim in model.graph.output[number].type.tensor_type.shape.dim]
+        remarks += _shape_remarks("output", name, shape, sizes) if buffers and prod(sizes) == prod(shape) else []
+    return Matching(inputs, types, constants, shapes, order, buffers, tuple(remarks))
 
 
 def output_names(graph: IndexGraph) -> list[str]:
-    """Return what users call the outputs of a graph, with a number where several have one name, or an output is an input."""
+    """Return unique names of a graph's outputs: their labels, with a suffix such as " (2)" if a label is used twice.
+
+    An output that is also an input always gets a suffix.
+    """
     taken, names = {graph.label(value) for value in graph.inputs if value in graph.outputs}, list[str]()
     for value in graph.outputs:
-        name = wanted = graph.label(value)
+        name = label = graph.label(value)
         number = 1
         while name in taken:
             number += 1
-            name = f"{wanted} ({number})"
+            name = f"{label} ({number})"
         taken.add(name)
         names.append(name)
     return names
 
 
-def _other_shape(what: str, name: str, own: Sequence[int], other: Sequence[int]) -> list[str]:
-    """Return what is said of a shape that differs in more than leading 1s, which mean nothing."""
-    first, second = ([*dropwhile(lambda size: size == 1, shape)] for shape in (own, other))
-    said = f"{what} {name!r} is {[*own]} in the program and {[*other]} in the model: compared in row-major order"
-    return [said] if first != second else []
+def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_shape: Sequence[int]) -> list[str]:
+    """Return a remark if two shapes differ in more than leading 1s."""
+    program_sizes, model_sizes = ([*dropwhile(lambda size: size == 1, shape)] for shape in (program_shape, model_shape))
+    remark = (
+        f"{role} {name!r} is {[*program_shape]} in the program and {[*model_shape]} in the model: compared in row-major order"
+    )
+    return [remark] if program_sizes != model_sizes else []
 
 
-def _stated(value: Any, own: TensorType, buffers: bool) -> TensorType:
-    """Return the type that is fed to an input: what the model states, and of what it leaves open the program's."""
+def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorType:
+    """Return the type of a model's input. What the ValueInfoProto does not state is taken from the program's type."""
     if not value.type.HasField("tensor_type"):
         raise MismatchError(f"input {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     stated = value.type.tensor_type
-    kind = data_type(stated.elem_type) or own.dtype
+    dtype = data_type(stated.elem_type) or program_type.dtype
     dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in stated.shape.dim]
-    what = f"input {value.name!r} is {own} in the program"
+    in_program = f"input {value.name!r} is {program_type} in the program"
     if not stated.HasField("shape"):
-        shape: tuple[int, ...] = own.shape
-    elif len(dims) == own.rank and all(size in (None, given) for size, given in zip(dims, own.shape, strict=True)):
-        shape = own.shape
-    elif buffers and None not in dims and prod(size or 0 for size in dims) == prod(own.shape):
+        shape: tuple[int, ...] = program_type.shape
+    elif len(dims) == program_type.rank and all(
+        size in (None, program_size) for size, program_size in zip(dims, program_type.shape, strict=True)
+    ):
+        shape = program_type.shape
+    elif buffers and None not in dims and prod(size or 0 for size in dims) == prod(program_type.shape):
         shape = tuple(size or 0 for size in dims)
     else:
         shown = [size if size is not None else "?" for size in dims]
-        raise MismatchError(f"{what} and {kind} {shown} in the model")
-    if kind != own.dtype and not (kind.kind in "iu" and own.dtype.kind in "iu"):
-        raise MismatchError(f"{what} and {kind} in the model")
-    return TensorType(shape, kind)
+        raise MismatchError(f"{in_program} and {dtype} {shown} in the model")
+    if dtype != program_type.dtype and not (dtype.kind in "iu" and program_type.dtype.kind in "iu"):
+        raise MismatchError(f"{in_program} and {dtype} in the model")
+    return TensorType(shape, dtype)
 
 
-def _check_default(name: str, default: Any, initial: NDArray[Any]) -> None:
-    """Raise OtherValuesError where the value that a model has for an input that is not given is not the initial one."""
+def _check_initializer(name: str, initializer: Any, initial: NDArray[Any]) -> None:
+    """Raise DifferentValuesError if an input's initializer in the model differs from its initial values in the program."""
     import onnx
 
-    held = onnx.numpy_helper.to_array(default).reshape(-1)
-    wanted = initial.reshape(-1)
-    if held.dtype != wanted.dtype and held.dtype.kind in "iu":
-        wanted = wanted.astype(held.dtype)
-    if (held.dtype, held.tobytes()) != (wanted.dtype, wanted.tobytes()):
-        raise OtherValuesError(f"what the model holds for its input {name!r} are not the initial values of the other program")
+    in_model = onnx.numpy_helper.to_array(initializer).reshape(-1)
+    in_program = initial.reshape(-1)
+    if in_model.dtype != in_program.dtype and in_model.dtype.kind in "iu":
+        in_program = in_program.astype(in_model.dtype)
+    if (in_model.dtype, in_model.tobytes()) != (in_program.dtype, in_program.tobytes()):
+        raise DifferentValuesError(f"the model's initial values of its input {name!r} differ from those of the other program")
 
 
-def _other_type(label: str, own: TensorType, other: TensorType) -> str:
-    low = max(integer_range(own.dtype)[0], integer_range(other.dtype)[0])
-    high = min(integer_range(own.dtype)[1], integer_range(other.dtype)[1])
-    return f"input {label!r} is {own.dtype} in the program and {other.dtype} in the model: compared for {low} … {high}"
+def _type_remark(label: str, program_type: TensorType, model_type: TensorType) -> str:
+    low = max(integer_range(program_type.dtype)[0], integer_range(model_type.dtype)[0])
+    high = min(integer_range(program_type.dtype)[1], integer_range(model_type.dtype)[1])
+    return (
+        f"input {label!r} is {program_type.dtype} in the program and {model_type.dtype} in the model: compared for {low} … {high}"
+    )

@@ -1,4 +1,4 @@
-"""Elements that say where they stand in the inputs, and what elements found in an output say."""
+"""Data inputs whose elements contain their own positions, so that an output element shows where it was copied from."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dmlgather.chunks import CHUNK
 from dmlgather.dialects.problem import TensorType
 from dmlgather.plan import unravel
 
-WHOLE_STRING = 2**62
-"""A string holds any position."""
+_STRING_RADIX = 2**62
+"""The radix of strings, which can hold any position."""
 
 
 def radix(dtype: np.dtype[Any]) -> int:
-    """Return how many numbers from 0 on one element can hold exactly.
+    """Return the largest n for which one element can hold each of 0 … n - 1.
 
-    Types of 8 bits hold a number as their bits, all others as their value.
+    An element of 8 bits holds a number as its bit pattern, any other element as its value.
     """
     if dtype.hasobject:
-        return WHOLE_STRING
+        return _STRING_RADIX
     if dtype.kind == "b":
         return 2
     if dtype.itemsize == 1:
@@ -34,15 +34,15 @@ def radix(dtype: np.dtype[Any]) -> int:
 
 
 def _mantissa_bits(dtype: np.dtype[Any]) -> int:
-    if dtype.isbuiltin == 1:  # 2: of ml_dtypes
+    if dtype.isbuiltin == 1:  # the types of ml_dtypes have 2
         return int(np.finfo(dtype).nmant)
     import ml_dtypes
 
-    return int(ml_dtypes.finfo(dtype).nmant)  # type: ignore[no-untyped-call] # it states no types
+    return int(ml_dtypes.finfo(dtype).nmant)  # type: ignore[no-untyped-call] # ml_dtypes is not typed
 
 
 def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return elements that hold these numbers, each below `radix(dtype)`."""
+    """Return an array of `dtype` that holds `numbers`, each below `radix(dtype)`."""
     if dtype.hasobject:
         return numbers.astype(str).astype(object)
     if dtype.itemsize == 1 and dtype.kind != "b":
@@ -51,10 +51,10 @@ def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers that elements hold, -1 for an element that holds none."""
+    """Return the number that each element holds, or -1 if it holds none."""
     dtype = elements.dtype
     if dtype.hasobject:
-        numbers = [int(each) if str(each).isdecimal() else -1 for each in elements.flat]
+        numbers = [int(text) if str(text).isdecimal() else -1 for text in elements.flat]
         return np.array(numbers, np.int64).reshape(elements.shape)
     if dtype.itemsize == 1 and dtype.kind != "b":
         return np.ascontiguousarray(elements).view(np.uint8).astype(np.int64)
@@ -68,9 +68,11 @@ def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
 
 
 class Positions:
-    """Numbers the elements of all data inputs, from 1 on, so that zeros that are filled in have no number.
+    """Numbers of the elements of all data inputs. They start at 1, so a fill value of 0 is not a number.
 
-    types: of the data inputs, by name. Where an element is too narrow for its number, several runs hold a digit each: `digits`.
+    `types`: of the data inputs, by name.
+    `radix`: the number base.
+    `digits`: how many digits a number has in this base. The program runs once per digit, on data that contain this digit.
     """
 
     def __init__(self, types: Mapping[str, TensorType]) -> None:
@@ -81,25 +83,28 @@ class Positions:
             self._starts[name] = end
             end += prod(tensor.shape)
         self.end = end
-        self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=WHOLE_STRING)
+        self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=_STRING_RADIX)
         self.digits = 1
-        while self.radix**self.digits <= end:  # no element has the greatest digit alone, as what is filled in may have
+        while self.radix**self.digits <= end:  # so no number has only the largest digit: a fill value may be the largest value
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
-        """Return the data inputs, by name, with one digit of each element's number."""
-        found = {}
+        """Return the data inputs, by name. Each element is one digit of its number; digit 0 is the least significant."""
+        arrays = {}
         for name, tensor in self.types.items():
             first, flat = self._starts[name], np.empty(prod(tensor.shape), tensor.dtype)
             for start in range(0, flat.size, CHUNK):
                 part = flat[start : start + CHUNK]
                 numbers = np.arange(first + start, first + start + part.size, dtype=np.int64)
                 part[...] = encoded(numbers // self.radix**digit % self.radix if self.digits > 1 else numbers, tensor.dtype)
-            found[name] = flat.reshape(tensor.shape)
-        return found
+            arrays[name] = flat.reshape(tensor.shape)
+        return arrays
 
     def origin(self, digits: Sequence[int]) -> str | None:
-        """Return the input element whose digits were found, such as "data[3, 4]"; None where no element has them."""
+        """Return the input element whose number has these digits, such as "data[3, 4]", or None.
+
+        `digits`: least significant first. A negative digit, from `decoded`, belongs to no number.
+        """
         if min(digits) < 0:
             return None
         number = sum(digit * self.radix**place for place, digit in enumerate(digits))
@@ -110,32 +115,33 @@ class Positions:
         return None
 
 
-def element(name: str, place: Sequence[int]) -> str:
-    """Return how messages name one element: "data[3, 4]"."""
-    return f"{name}[{', '.join(map(str, place))}]" if place else name
+def element(name: str, index: Sequence[int]) -> str:
+    """Return the text for one element in messages, such as "data[3, 4]"."""
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
-EXPONENT = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
-"""The bits of the exponent, by type."""
+_EXPONENT_MASKS = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
 
 
-def random_elements(chance: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
-    """Return elements of random bits; of floats, a third are NaNs, quiet and signalling ones with payloads, and a sixth are zeros
-    of both signs. Strings are random numbers.
+def random_elements(rng: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
+    """Return an array with random bits.
+
+    A third of all floats are NaNs or infinities, with random sign and payload, and a sixth are 0.0 or -0.0. Strings are an "s"
+    and a random number.
     """
     shape, dtype = tensor.shape, tensor.dtype
     if dtype.hasobject:
-        found = np.empty(prod(shape), object)
-        found[:] = [f"s{number}" for number in chance.integers(0, 2**40, prod(shape))]
-        return found.reshape(shape)
+        strings = np.empty(prod(shape), object)
+        strings[:] = [f"s{number}" for number in rng.integers(0, 2**40, prod(shape))]
+        return strings.reshape(shape)
     if dtype.kind == "b":
-        return chance.integers(0, 2, shape).astype(bool)
-    found = chance.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8)
-    part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-    if part.name in EXPONENT:
-        kind = np.dtype(f"u{part.itemsize}").type
-        bits, exponent, sign = found.view(kind), kind(EXPONENT[part.name]), kind(1 << 8 * part.itemsize - 1)
-        which = chance.integers(0, 6, bits.size)
-        bits[which < 2] |= exponent
-        bits[which == 2] &= sign
-    return found.view(dtype).reshape(shape)
+        return rng.integers(0, 2, shape).astype(bool)
+    data = rng.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8)
+    part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype  # a complex number is two floats
+    if part.name in _EXPONENT_MASKS:
+        unsigned = np.dtype(f"u{part.itemsize}").type
+        bits, exponent, sign = data.view(unsigned), unsigned(_EXPONENT_MASKS[part.name]), unsigned(1 << 8 * part.itemsize - 1)
+        draw = rng.integers(0, 6, bits.size)
+        bits[draw < 2] |= exponent
+        bits[draw == 2] &= sign
+    return data.view(dtype).reshape(shape)

@@ -1,4 +1,4 @@
-"""A program of problems in the reference backend, which runs many times."""
+"""Runs of a program in the reference backend."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 
 
 class ReferenceRun:
-    """Runs a program. Each problem's plan is made once."""
+    """A program that runs many times. Each problem is lowered once."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph = graph
         self._plans: dict[str, IndexPlan] = {}
-        self._last_read = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
+        self._last_use = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
 
     def __call__(self, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]] | str:
-        """Return the outputs, or what is raised for an index, in words. inputs: by the program's names."""
+        """Return the outputs, or the error as a text if an index is out of range under RAISE. `inputs`: by input name."""
         graph = self.graph
         values = {**inputs, **graph.constants}
         for number, step in enumerate(graph.steps):
             arrays, (output,) = [values[name] for name in step.inputs], step.outputs
             match step.work:
                 case Problem():
-                    found = self._gathered(step, step.work, arrays)
-                    if isinstance(found, str):
-                        return found
-                    values[output] = found
+                    result = self._run_problem(step, step.work, arrays)
+                    if isinstance(result, str):
+                        return result
+                    values[output] = result
                 case Concatenation(axis):
                     values[output] = np.concatenate(arrays, axis)
                 case Bitcast(dtype, shape):
@@ -42,15 +42,15 @@ class ReferenceRun:
                 case work:
                     values[output] = np.broadcast_to(work.compute(arrays), graph.types[output].shape)
             for name in step.inputs:
-                if self._last_read[name] == number and name not in graph.outputs:
+                if self._last_use[name] == number and name not in graph.outputs:
                     values.pop(name, None)
         return [np.asarray(values[name]) for name in graph.outputs]
 
-    def _gathered(self, step: Step, problem: Problem, arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | str:
+    def _run_problem(self, step: Step, problem: Problem, arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | str:
         if step.name not in self._plans:
             self._plans[step.name] = problem.plan()
         plan, tensor = self._plans[step.name], problem.output
-        if plan.out_of_bounds is OutOfBounds.FILL and tensor.dtype.hasobject:  # no bytes are the empty string
+        if plan.out_of_bounds is OutOfBounds.FILL and tensor.dtype.hasobject:  # a plan fills bytes, which cannot be a str
             return np.asarray(execute(problem, arrays, device="reference"))
         out = np.empty(tensor.shape, tensor.dtype)
         data, *indices = (np.ascontiguousarray(array).reshape(-1) for array in arrays)

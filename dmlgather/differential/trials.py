@@ -1,10 +1,10 @@
-"""The inputs of a differential check: data whose elements say where they stand, and indices at every boundary."""
+"""The inputs of a differential check: data that contain positions, and indices at all boundaries of the lookups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from math import prod
 from typing import Any
@@ -13,31 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.dialects.index_graph import IndexGraph
-from dmlgather.differential.boundaries import Bounds, IndexClass, integer_range, looked_up
+from dmlgather.differential.boundaries import Bounds, IndexClass, index_classes, integer_range
 from dmlgather.differential.positions import Positions, random_elements
 
 RANDOM_DRAWS = 8
-"""Index arrays that mix edges with random indices, for each check."""
+"""Draws per check that mix edges with random indices."""
 
-MOST_WORK = 2**28
-"""Elements that all runs of a check read and write."""
+_MAX_WORK = 2**28
+"""Most elements that all runs of one check read and write."""
 
-LEAST_DRAWS = 3
-"""Index arrays that are tried whatever that takes."""
+_MIN_DRAWS = 3
+"""Draws that every check makes, even if they exceed _MAX_WORK."""
 
-MOST_KEPT = 2**29
-"""Bytes of data that are kept for all runs of a program; more are made anew."""
+_MAX_KEPT_BYTES = 2**29
+"""Most bytes of data that are kept between draws. Larger data are computed again for each draw."""
 
-PLACES = 3
-"""Elements of a class at which indices that raise are tried."""
+_RAISING_PLACES = 3
+"""Most elements of a class at which each index that raises is tried."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """What is tried for the elements of one class. edges: at which something may change. low … high: in range for every lookup;
-    edges outside that some lookup raises for are in `raising`.
+    """The index values that are tried for the elements of one class.
+
+    `elements`: row-major numbers in the input.
+    `edges`: boundary values for which no lookup raises.
+    `raising`: boundary values for which some lookup raises.
+    `low`, `high`: the smallest and the largest value that are in range for all lookups of the class.
     """
 
     elements: NDArray[np.int64]
@@ -47,17 +51,23 @@ class IndexRange:
     high: int
 
     @classmethod
-    def of(cls, found: IndexClass, types: Sequence[np.dtype[Any]], most_index: int | None) -> IndexRange:
-        """Return it for a class of an input that has one of the types on each side. most_index: of either sign, if any."""
-        far = 2**64 if most_index is None else most_index
-        least = max(-far, *(integer_range(dtype)[0] for dtype in types))
-        most = min(far, *(integer_range(dtype)[1] for dtype in types))
-        low, high = (max(-min(each.wrap for each in found.bounds), least), min(each.limit for each in found.bounds) - 1)
-        every = [each.edges(dtype) for each in sorted(found.bounds) for dtype in types]
-        edges = dict.fromkeys(edge for rank in zip_longest(*every) for edge in rank if edge is not None)
-        inside = [edge for edge in edges if least <= edge <= most]
-        raising = tuple(edge for edge in inside if any(_raises(each, edge) for each in found.bounds))
-        return cls(found.elements, tuple(edge for edge in inside if edge not in raising), raising, low, max(min(high, most), low))
+    def of(cls, index_class: IndexClass, types: Sequence[np.dtype[Any]], max_index: int | None) -> IndexRange:
+        """Return the range for a class.
+
+        `types`: the data types of the input in the program and in the model. All values fit both.
+        `max_index`: the largest magnitude of all values, or None.
+        """
+        magnitude = 2**64 if max_index is None else max_index
+        smallest = max(-magnitude, *(integer_range(dtype)[0] for dtype in types))
+        largest = min(magnitude, *(integer_range(dtype)[1] for dtype in types))
+        low = max(-min(bounds.wrap for bounds in index_class.bounds), smallest)
+        high = max(min(min(bounds.limit for bounds in index_class.bounds) - 1, largest), low)
+        edges_by_lookup = [bounds.edges(dtype) for bounds in sorted(index_class.bounds) for dtype in types]
+        # take the first edges of all lookups, then all second edges, … because the first edges expose most faults
+        edges = dict.fromkeys(edge for rank in zip_longest(*edges_by_lookup) for edge in rank if edge is not None)
+        in_types = [edge for edge in edges if smallest <= edge <= largest]
+        raising = tuple(edge for edge in in_types if any(_raises(bounds, edge) for bounds in index_class.bounds))
+        return cls(index_class.elements, tuple(edge for edge in in_types if edge not in raising), raising, low, high)
 
 
 def _raises(bounds: Bounds, index: int) -> bool:
@@ -65,124 +75,143 @@ def _raises(bounds: Bounds, index: int) -> bool:
 
 
 class Trials:
-    """Draws the inputs of a check.
+    """The random inputs of a check.
 
-    graph: the program. types: of each input that is fed, as both sides hold it. known: values of inputs that do not change.
-    most_index: as of `Judge`.
+    `types`: by input name, the data types of the input in the program and in the model.
+    `constants`: by name, the values of inputs that are not drawn.
+    `max_index`: the largest magnitude of indices, or None.
     """
 
     def __init__(
         self,
         graph: IndexGraph,
         types: Mapping[str, Sequence[np.dtype[Any]]],
-        known: Mapping[str, NDArray[Any]],
+        constants: Mapping[str, NDArray[Any]],
         seed: int,
-        most_index: int | None = None,
+        max_index: int | None = None,
     ) -> None:
-        self.graph, self.known = graph, known
-        self._chance = np.random.default_rng(seed)
+        self.graph = graph
+        self._rng = np.random.default_rng(seed)
         self._kept: dict[int, Arrays] = {}
-        fed = [name for name in graph.inputs if name not in known]
-        classes = {name: found for name, found in looked_up(graph).items() if name in fed}
+        drawn = [name for name in graph.inputs if name not in constants]
+        classes = {name: own_classes for name, own_classes in index_classes(graph).items() if name in drawn}
         self.ranges = {
-            name: [IndexRange.of(each, types.get(name) or [graph.types[name].dtype], most_index) for each in found]
-            for name, found in classes.items()
+            name: [
+                IndexRange.of(index_class, types.get(name) or [graph.types[name].dtype], max_index) for index_class in own_classes
+            ]
+            for name, own_classes in classes.items()
         }
-        self.positions = Positions({name: graph.types[name] for name in fed if name not in classes})
+        """By name of an index input, the ranges of its classes."""
+        self.positions = Positions({name: graph.types[name] for name in drawn if name not in classes})
 
     @cached_property
     def work(self) -> int:
-        """Elements that one run reads and writes."""
+        """Return the number of elements that one run reads and writes, at least 1."""
         names = {*self.graph.inputs, *self.graph.outputs}
         return max(sum(prod(self.graph.types[name].shape) for name in names), 1)
 
     @cached_property
-    def most_draws(self) -> int:
-        """Index arrays that are tried at most."""
-        return max(MOST_WORK // (self.work * (self.positions.digits + 1)), LEAST_DRAWS)
+    def max_draws(self) -> int:
+        """Return the largest number of draws for a check."""
+        return max(_MAX_WORK // (self.work * (self.positions.digits + 1)), _MIN_DRAWS)
 
     def data(self) -> Iterator[Arrays]:
-        """Yield the data for one draw of indices: each digit of the positions, then random bits."""
+        """Yield the data for each run of one draw: first each digit of the positions, then random bits."""
         for number in range(self.positions.digits + 1):
             if number not in self._kept:
-                made = self.positions.elements(number) if number < self.positions.digits else self._random_data()
-                if sum(array.nbytes for array in made.values()) * (self.positions.digits + 1) > MOST_KEPT:
-                    yield made
+                arrays = self.positions.elements(number) if number < self.positions.digits else self._random_data()
+                if sum(array.nbytes for array in arrays.values()) * (self.positions.digits + 1) > _MAX_KEPT_BYTES:
+                    yield arrays
                     continue
-                self._kept[number] = made
+                self._kept[number] = arrays
             yield self._kept[number]
 
     def _random_data(self) -> Arrays:
-        return {name: random_elements(self._chance, tensor) for name, tensor in self.positions.types.items()}
+        return {name: random_elements(self._rng, tensor) for name, tensor in self.positions.types.items()}
 
     def draws(self) -> Iterator[Arrays]:
-        """Yield the indices of all inputs that are looked up, by name: in range; edges that raise nothing and edges that do, in
-        turns; then random ones.
+        """Yield draws: an array for each index input, by name.
+
+        The first draw is in range. Then draws with edges alternate with draws that contain one index that raises. The last draws
+        are random.
         """
-        yield self.in_range()
-        for pair in zip_longest(self._at_edges(), self._beyond()):
-            yield from (each for each in pair if each is not None)
-        for turn in range(RANDOM_DRAWS if self.ranges else 0):
-            yield self._drawn(lambda one, turn=turn: self._mixed(one, (0.1, 0.5)[turn % 2]))
+        yield self.draw_in_range()
+        for pair in zip_longest(self._edge_draws(), self._raising_draws()):
+            yield from (draw for draw in pair if draw is not None)
+        for number in range(RANDOM_DRAWS if self.ranges else 0):
+            yield self._draw(partial(self._mixed, share=(0.1, 0.5)[number % 2]))
 
-    def in_range(self) -> Arrays:
-        """Return random indices in range, of all inputs that are looked up."""
-        return self._drawn(self._inside)
+    def draw_in_range(self) -> Arrays:
+        """Return random indices in range for each index input."""
+        return self._draw(self._in_range)
 
-    def are_in_range(self, draw: Arrays) -> bool:
-        """Return True if each index of a draw is in range for every lookup."""
-        pairs = ((draw[name].reshape(-1)[one.elements], one) for name, ranges in self.ranges.items() for one in ranges)
-        return all(bool(((indices >= one.low) & (indices <= one.high)).all()) for indices, one in pairs)
+    def all_in_range(self, draw: Arrays) -> bool:
+        """Return True if each index of a draw is in range for all its lookups."""
+        for name, ranges in self.ranges.items():
+            for index_range in ranges:
+                indices = draw[name].reshape(-1)[index_range.elements]
+                if ((indices < index_range.low) | (indices > index_range.high)).any():
+                    return False
+        return True
 
-    def _at_edges(self) -> Iterator[Arrays]:
-        for turn in range(max((len(one.edges) for each in self.ranges.values() for one in each), default=0)):
-            yield self._drawn(lambda one, turn=turn: _cycled(one, turn))
+    def _edge_draws(self) -> Iterator[Arrays]:
+        for shift in range(max((len(index_range.edges) for ranges in self.ranges.values() for index_range in ranges), default=0)):
+            yield self._draw(partial(_cycled_edges, shift=shift))
 
-    def _beyond(self) -> Iterator[Arrays]:
-        """Yield indices of which one raises: at the last element of each class, then at others."""
-        every = [(name, one, self._places(one)) for name, ranges in self.ranges.items() for one in ranges]
-        for turn in range(PLACES):
-            for name, one, places in every:
-                for edge in one.raising if turn < len(places) else ():
-                    found = self._drawn(self._inside)
-                    found[name].reshape(-1)[places[turn]] = edge
-                    yield found
+    def _raising_draws(self) -> Iterator[Arrays]:
+        """Yield draws with one index that raises: first at the last element of each class, then at other elements."""
+        places = [
+            (name, index_range, self._places(index_range)) for name, ranges in self.ranges.items() for index_range in ranges
+        ]
+        for number in range(_RAISING_PLACES):
+            for name, index_range, elements in places:
+                for edge in index_range.raising if number < len(elements) else ():
+                    draw = self.draw_in_range()
+                    draw[name].reshape(-1)[elements[number]] = edge
+                    yield draw
 
-    def _drawn(self, values: Any) -> Arrays:
-        found = {}
+    def _draw(self, values: Callable[[IndexRange], Any]) -> Arrays:
+        """Return a draw. `values`: returns one value for each element of a range."""
+        arrays = {}
         for name, ranges in self.ranges.items():
             tensor = self.graph.types[name]
             array = np.zeros(prod(tensor.shape), tensor.dtype)
-            for one in ranges:
-                array[one.elements] = values(one)
-            found[name] = array.reshape(tensor.shape)
-        return found
+            for index_range in ranges:
+                array[index_range.elements] = values(index_range)
+            arrays[name] = array.reshape(tensor.shape)
+        return arrays
 
-    def _inside(self, one: IndexRange) -> NDArray[Any]:
-        """Return random indices in range."""
-        if one.high >= 2**63:
-            return self._chance.integers(one.low, one.high, one.elements.size, dtype=np.uint64, endpoint=True)
-        return self._chance.integers(one.low, one.high, one.elements.size, endpoint=True)
+    def _in_range(self, index_range: IndexRange) -> NDArray[Any]:
+        if index_range.high >= 2**63:
+            return self._rng.integers(
+                index_range.low, index_range.high, index_range.elements.size, dtype=np.uint64, endpoint=True
+            )
+        return self._rng.integers(index_range.low, index_range.high, index_range.elements.size, endpoint=True)
 
-    def _mixed(self, one: IndexRange, share: float) -> Any:
-        """Return indices in range, at edges, and anywhere in the type where that is no error."""
-        found = self._inside(one).astype(object)
-        if not one.edges:
-            return found
-        edges = np.array(one.edges, object)[self._chance.integers(0, len(one.edges), found.size)]
-        least, most = (min(one.edges), max(one.edges)) if not one.raising else (one.low, one.high)
-        anywhere = [least + int(part * (most - least)) for part in self._chance.random(found.size)]
-        found = np.where(self._chance.random(found.size) < share, edges, found)
-        return np.where(self._chance.random(found.size) < share / 4, np.array(anywhere, object), found)
+    def _mixed(self, index_range: IndexRange, share: float) -> Any:
+        """Return random indices in range, with about a fraction `share` of edges and a fraction `share / 4` of arbitrary values.
 
-    def _places(self, one: IndexRange) -> list[int]:
-        """Return the last, the first and one more element of a class, as far as these differ."""
-        size = one.elements.size
-        return [int(one.elements[place]) for place in dict.fromkeys((size - 1, 0, int(self._chance.integers(0, size))))]
+        An arbitrary value lies between the smallest and the largest edge. If some lookup raises, it is in range.
+        """
+        indices = self._in_range(index_range).astype(object)
+        if not index_range.edges:
+            return indices
+        edges = np.array(index_range.edges, object)[self._rng.integers(0, len(index_range.edges), indices.size)]
+        smallest, largest = min(index_range.edges), max(index_range.edges)
+        if index_range.raising:
+            smallest, largest = index_range.low, index_range.high
+        arbitrary = [smallest + int(part * (largest - smallest)) for part in self._rng.random(indices.size)]
+        indices = np.where(self._rng.random(indices.size) < share, edges, indices)
+        return np.where(self._rng.random(indices.size) < share / 4, np.array(arbitrary, object), indices)
+
+    def _places(self, index_range: IndexRange) -> list[int]:
+        """Return the last, the first and one random element of a class, without duplicates."""
+        size = index_range.elements.size
+        return [int(index_range.elements[place]) for place in dict.fromkeys((size - 1, 0, int(self._rng.integers(0, size))))]
 
 
-def _cycled(one: IndexRange, turn: int) -> Any:
-    """Return each edge in turn, so that every element has every edge in one of the draws."""
-    if not one.edges:
-        return np.full(one.elements.size, one.low)
-    return np.array(one.edges, object)[(np.arange(one.elements.size) + turn) % len(one.edges)]
+def _cycled_edges(index_range: IndexRange, shift: int) -> Any:
+    """Return the edges cyclically, starting with edge number `shift`. Over all shifts, each element gets each edge."""
+    if not index_range.edges:
+        return np.full(index_range.elements.size, index_range.low)
+    return np.array(index_range.edges, object)[(np.arange(index_range.elements.size) + shift) % len(index_range.edges)]

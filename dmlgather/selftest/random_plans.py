@@ -1,8 +1,7 @@
-"""Random plans and the buffers they run over, for the self-test and the tests of every backend.
+"""Random plans and buffers, for the self-test and for the tests of all backends.
 
-Plans come in two flavours, mixed freely: shaped like operators (packed inputs, index tensors over some of the dimensions,
-rows that widen) and free (any strides at all). Output addresses never collide, so that every order of execution gives the
-same bits. `rng` may be hypothesis' `randoms()`.
+Some strides of a plan are packed, as in plans of operators, others are arbitrary. No two elements of an output share an address,
+so the output does not depend on the order of execution. `rng` may be a Random from Hypothesis.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.random import default_rng  # NumPy loads it late, and an interrupt meanwhile would be lost
+from numpy.random import default_rng  # import now: numpy.random is loaded on first use, and Ctrl-C during that would be lost
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda.families import launches_for
@@ -27,12 +26,12 @@ EXTREMES = (
     *(-(2**31), 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, -(2**32)),
     *(-129, -128, 127, 128, 255, 256),
 )
-"""Index values that break backends which compare at less than full width or sign."""
+"""Index values that expose comparisons in a type that is too narrow, or of the wrong signedness."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBuffers:
-    """The three one-dimensional buffers of a plan; `out` is poisoned with random bytes."""
+    """The one-dimensional buffers of a plan. `out` is filled with random bytes."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
@@ -49,24 +48,24 @@ def random_plan(
     out_of_bounds: OutOfBounds | None = None,
     elements: int = 600,
 ) -> IndexPlan:
-    """A legal plan of at most about `elements` elements; keywords fix what the caller cares for."""
+    """Return a random plan with at most `elements` output elements. Properties that are None are drawn."""
     rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6)) if rank is None else rank
     count = rng.choice((0, 1, 1, 1, 1, 2, 2, 3)) if lookups is None else lookups
     size = rng.choice(ELEMENT_BYTES) if element_bytes is None else element_bytes
-    kind = (rng.choice(list(IndexType)) if index_type is None else index_type) if count else None
+    dtype = (rng.choice(list(IndexType)) if index_type is None else index_type) if count else None
     policy = (rng.choice(list(OutOfBounds)) if out_of_bounds is None else out_of_bounds) if count else OutOfBounds.CLAMP
     shape = _shape(rng, rank, elements)
     out_strides, out_offset = _out_strides(rng, shape)
     in_strides = _strides(rng, shape)
-    found = [_lookup(rng, shape, kind, policy, in_strides) for _ in range(count)]
+    drawn_lookups = [_lookup(rng, shape, dtype, policy, in_strides) for _ in range(count)]
     index_extent = 0
-    for number, lookup in enumerate(found):
-        low, high = _span(shape, lookup.index_strides)
+    for number, lookup in enumerate(drawn_lookups):
+        low, high = _address_range(shape, lookup.index_strides)
         offset = -low + rng.choice((0, 0, 0, 1, 5))
-        found[number] = replace(lookup, index_offset=offset)
+        drawn_lookups[number] = replace(lookup, index_offset=offset)
         index_extent = max(index_extent, high + offset + 1)
-    limits = tuple(max(lookup.limit, 1) for lookup in found)
-    low, high = _span((*shape, *limits), (*in_strides, *(lookup.in_stride for lookup in found)))
+    limits = tuple(max(lookup.limit, 1) for lookup in drawn_lookups)
+    low, high = _address_range((*shape, *limits), (*in_strides, *(lookup.in_stride for lookup in drawn_lookups)))
     in_offset = -low + rng.choice((0, 0, 0, 4, 7))
     return IndexPlan(
         shape=shape,
@@ -74,89 +73,90 @@ def random_plan(
         in_strides=in_strides,
         element_bytes=size,
         in_extent=high + in_offset + 1 + rng.choice((0, 0, 3)),
-        out_extent=_span(shape, out_strides)[1] + out_offset + 1 + rng.choice((0, 0, 5)),
+        out_extent=_address_range(shape, out_strides)[1] + out_offset + 1 + rng.choice((0, 0, 5)),
         in_offset=in_offset,
         out_offset=out_offset,
-        lookups=tuple(found),
-        index_type=kind,
-        index_extent=index_extent + (rng.choice((0, 0, 2)) if found else 0),
+        lookups=tuple(drawn_lookups),
+        index_type=dtype,
+        index_extent=index_extent + (rng.choice((0, 0, 2)) if drawn_lookups else 0),
         out_of_bounds=policy,
         fill=_fill(rng, size) if policy is OutOfBounds.FILL else b"",
     )
 
 
 def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
-    """A legal plan of a few elements, keywords as `random_plan`, each of which has become a run of 20 to `longest` elements
-    with or without room before and behind it. packed: in the output, each run begins where the one before it ends.
+    """Return a random plan of up to 8 contiguous runs. Each has 20 to `longest` elements.
+
+    `packed`: True if the output has no gaps between the runs.
+    `fixed`: arguments of `random_plan`, which draws a plan with one element per run.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)
-    room = size + rng.choice((0, 0, 1, 3, 8))
+    pitch = size + rng.choice((0, 0, 1, 3, 8))
     plan = replace(
         runs,
         shape=(*runs.shape, size),
-        out_strides=(*(room * step for step in runs.out_strides), 1),
-        in_strides=(*(room * step for step in runs.in_strides), 1),
-        in_extent=room * runs.in_extent,
-        out_extent=room * runs.out_extent,
-        in_offset=room * runs.in_offset + rng.randint(0, room - size),
-        out_offset=room * runs.out_offset + rng.randint(0, room - size),
+        out_strides=(*(pitch * step for step in runs.out_strides), 1),
+        in_strides=(*(pitch * step for step in runs.in_strides), 1),
+        in_extent=pitch * runs.in_extent,
+        out_extent=pitch * runs.out_extent,
+        in_offset=pitch * runs.in_offset + rng.randint(0, pitch - size),
+        out_offset=pitch * runs.out_offset + rng.randint(0, pitch - size),
         lookups=tuple(
-            replace(lookup, index_strides=(*lookup.index_strides, 0), in_stride=room * lookup.in_stride)
+            replace(lookup, index_strides=(*lookup.index_strides, 0), in_stride=pitch * lookup.in_stride)
             for lookup in runs.lookups
         ),
     )
     if not packed:
         return plan
-    ahead, behind = rng.randint(0, 20), rng.choice((0, 0, 3))
-    extent = ahead + plan.elements + behind
-    return replace(plan, out_strides=packed_strides(plan.shape), out_offset=ahead, out_extent=extent)
+    before, behind = rng.randint(0, 20), rng.choice((0, 0, 3))
+    extent = before + plan.elements + behind
+    return replace(plan, out_strides=packed_strides(plan.shape), out_offset=before, out_extent=extent)
 
 
 def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
-    """Exact-size buffers for `plan`: random elements (NaN payloads included), indices good and bad, a poisoned output."""
-    noise = default_rng(rng.getrandbits(64))
+    """Return buffers as large as the plan's extents: random bytes for data and output, and random indices."""
+    bits = default_rng(rng.getrandbits(64))
     dtype = np.dtype(f"V{plan.element_bytes}")
 
     def elements(count: int) -> NDArray[Any]:
-        return np.frombuffer(noise.bytes(count * plan.element_bytes), dtype).copy()
+        return np.frombuffer(bits.bytes(count * plan.element_bytes), dtype).copy()
 
     return PlanBuffers(elements(plan.in_extent), random_indices(plan, rng), elements(plan.out_extent))
 
 
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
-    """Indices for `plan`: all valid, a few bad ones, or mostly wild; None without lookups."""
+    """Return indices of which none, about 2% or about 60% are out of range or extreme. Return None without lookups."""
     if plan.index_type is None:
         return None
     dtype = np.dtype(plan.index_type.value.lower())
     info = np.iinfo(dtype)
     limit = max(min(lookup.limit for lookup in plan.lookups), 1)
     wrap = min(lookup.wrap for lookup in plan.lookups)
-    bad = rng.choice((0.0, 0.0, 0.02, 0.6))
-    noise = default_rng(rng.getrandbits(64))
+    bad_share = rng.choice((0.0, 0.0, 0.02, 0.6))
+    numpy_rng = default_rng(rng.getrandbits(64))
     low = -min(wrap, limit) if info.min < 0 else 0
-    good = noise.integers(max(low, info.min), min(limit - 1, info.max), plan.index_extent, dtype=np.int64, endpoint=True)
+    good = numpy_rng.integers(max(low, info.min), min(limit - 1, info.max), plan.index_extent, dtype=np.int64, endpoint=True)
     values = good.astype(dtype)
-    for position in np.flatnonzero(noise.random(plan.index_extent) < bad):
+    for position in np.flatnonzero(numpy_rng.random(plan.index_extent) < bad_share):
         choices = (*EXTREMES, -1, -2, limit, limit + 1, -limit, -limit - 1, -wrap - 1, info.min, info.max)
         values[position] = max(info.min, min(info.max, rng.choice(choices)))
     return values
 
 
-def _shape(rng: random.Random, rank: int, elements: int) -> tuple[int, ...]:
+def _shape(rng: random.Random, rank: int, max_elements: int) -> tuple[int, ...]:
     shape = []
-    room = elements
     for _ in range(rank):
-        sizes = [size for size in (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 33, 64, 257) if size <= room]
+        sizes = [size for size in (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 33, 64, 257) if size <= max_elements]
         size = 0 if rng.random() < 0.02 else rng.choice(sizes)
         shape.append(size)
-        room //= max(size, 1)
+        max_elements //= max(size, 1)
     rng.shuffle(shape)
     return tuple(shape)
 
 
 def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Strides in which no two coordinates meet, and the offset that keeps the lowest address at 0 or a little above."""
+    """Return strides for which no two elements share an address, and an offset for which no address is negative."""
     order = list(reversed(range(len(shape))))
     if rng.random() < 0.4:
         rng.shuffle(order)
@@ -173,7 +173,7 @@ def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, .
 
 
 def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
-    """Input or index strides: packed over dimensions in some order, some of them broadcast, or free."""
+    """Return strides of an input or of indices: packed in some order of the dimensions, then changed, or arbitrary."""
     if rng.random() < 0.2:
         return tuple(rng.choice((0, 1, 1, 2, 3, 4, 8, -1, -4)) for _ in shape)
     order = list(range(len(shape)))
@@ -187,7 +187,7 @@ def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _lookup(
-    rng: random.Random, shape: Sequence[int], kind: IndexType | None, policy: OutOfBounds, in_strides: Sequence[int]
+    rng: random.Random, shape: Sequence[int], dtype: IndexType | None, policy: OutOfBounds, in_strides: Sequence[int]
 ) -> Lookup:
     empty_axis = policy in (OutOfBounds.FILL, OutOfBounds.RAISE) or 0 in shape
     limit = 0 if empty_axis and rng.random() < 0.1 else rng.choice((1, 2, 3, 5, 8, 13, 40, 300))
@@ -195,44 +195,47 @@ def _lookup(
     strides = [0] * len(shape)
     for axis, step in zip(moving, _strides(rng, [shape[axis] for axis in moving]), strict=True):
         strides[axis] = step
-    assert kind is not None
-    wrap = rng.choice((0, limit, limit, limit + 1)) if kind.signed else 0
+    assert dtype is not None
+    wrap = rng.choice((0, limit, limit, limit + 1)) if dtype.signed else 0
     row = max((abs(size * step) for size, step in zip(shape, in_strides, strict=True)), default=1)
     return Lookup(tuple(strides), 0, limit, wrap, rng.choice((row, row, row, 1, 1, 16, 3, -2, 0)))
 
 
 def _fill(rng: random.Random, size: int) -> bytes:
-    """A fill value that repeats (and so can be narrowed) or does not."""
+    """Return a fill value that repeats a pattern of 1 to `size` bytes."""
     unit = rng.choice([width for width in ELEMENT_BYTES if width <= size])
     return rng.randbytes(unit) * (size // unit)
 
 
-def _span(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """Return the lowest and the highest address, with size 1 for dimensions of size 0."""
     return reach([max(size, 1) for size in shape], strides)
 
 
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
-    """Whether pointers of that alignment cannot write the plan's fill value, because its pieces differ."""
+    """Return True if stores of `alignment` bytes cannot write the fill value, because its parts of this size differ."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
 
 
-# Plans that a given kernel variant runs, for every row of the table of variants.
+# Plans for a kernel variant.
 
 
-TRIES = 2000
+_MAX_DRAWS = 2000
 
 
 def plan_for(
     variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
 ) -> tuple[IndexPlan, int]:
-    """A random plan whose launches use `variant` where a block may have so much shared memory, and the alignment to launch it
-    with.
+    """Return a random plan that `variant` executes, and the alignment in bytes for which it does.
+
+    `elements`: the most output elements of plans for the kinds COPY, GATHER and GENERAL.
+    `shared_bytes`: the shared memory of a block.
     """
-    for _ in range(TRIES):
+    for _ in range(_MAX_DRAWS):
         plan, alignment = _candidate(variant, rng, elements)
         if any(launch.variant == variant for launch in launches_for(plan, alignment, 0, shared_bytes)):
             return plan, alignment
-    raise AssertionError(f"no plan for {variant.name} in {TRIES} tries")
+    raise AssertionError(f"no plan for {variant.name} in {_MAX_DRAWS} tries")
 
 
 def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[IndexPlan, int]:
@@ -241,10 +244,10 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
         case KernelKind.COPY:
             return random_plan(rng, rank=rng.randint(1, 6), lookups=0, element_bytes=size, elements=elements), size
         case KernelKind.GATHER:
-            fixed = _looked_up(variant, rng)
+            fixed = _lookup_arguments(variant, rng)
             return random_plan(rng, rank=rng.randint(1, 4), element_bytes=size, elements=elements, **fixed), size
         case KernelKind.SPAN:
-            fixed = _looked_up(variant, rng) if variant.lookups else {"lookups": 0}
+            fixed = _lookup_arguments(variant, rng) if variant.lookups else {"lookups": 0}
             size, longest = rng.choice((1, 2)), rng.choice((400, 400, 6000))
             plan = random_runs(rng, longest=longest, packed=True, rank=rng.randint(0, 3), element_bytes=size, **fixed)
             return plan, rng.choice((size, 16))
@@ -253,26 +256,26 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
         case KernelKind.CHECK:
             return random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE), 16
         case KernelKind.REVERSE:
-            return _reversed(size, rng), 16
+            return _reversed_rows(size, rng), 16
         case KernelKind.STAGED | KernelKind.LONG:
-            return _staged(variant, rng), 16
+            return _staged_gather(variant, rng), 16
         case KernelKind.STRETCH if rng.random() < 0.8:
-            return _stretches(variant, rng), rng.choice((variant.load_bytes, variant.store_bytes, 16))
+            return _contiguous_boxes(variant, rng), rng.choice((variant.load_bytes, variant.store_bytes, 16))
         case KernelKind.SQUARES:
             return _squares(variant, rng), 16
-    return _turned(size, rng), rng.choice((size, 16))
+    return _permutation(size, rng), rng.choice((size, 16))
 
 
-def _looked_up(variant: Variant, rng: random.Random) -> dict[str, Any]:
-    """How a random plan looks up what `variant` looks up."""
+def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
+    """Return arguments of `random_plan` for the lookups that `variant` has."""
     checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
     policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
-    kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
-    return {"lookups": variant.lookups, "index_type": kind, "out_of_bounds": rng.choice(policies)}
+    index_type = rng.choice([dtype for dtype in IndexType if dtype.bytes == variant.index_bytes])
+    return {"lookups": variant.lookups, "index_type": index_type, "out_of_bounds": rng.choice(policies)}
 
 
-def _reversed(size: int, rng: random.Random) -> IndexPlan:
-    """An innermost dimension that runs backwards, in whole vectors."""
+def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
+    """Return a plan that reverses rows of whole vectors. `size`: bytes of an element."""
     lanes = 16 // size
     shape = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 20) * lanes)
     outer, middle, inner = packed_strides((*shape[:-1], shape[-1] + lanes * rng.randint(0, 2)))
@@ -289,12 +292,12 @@ def _reversed(size: int, rng: random.Random) -> IndexPlan:
     return plan if rng.random() < 0.8 else replace(plan, shape=(*shape[:-1], shape[-1] - lanes))
 
 
-def _turned(size: int, rng: random.Random) -> IndexPlan:
-    """A permutation of one to six dimensions, long and short ones; some run backwards, some have room behind them."""
-    shape = [_edge(rng, 70)]
+def _permutation(size: int, rng: random.Random) -> IndexPlan:
+    """Return a permutation of one to six dimensions. Some are reversed, some padded. `size`: bytes of an element."""
+    shape = [_dimension(rng, 70)]
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))):
-        if (room := 6000 // prod(shape)) >= 2:
-            shape.append(_edge(rng, min(room, 90)))
+        if (largest := 6000 // prod(shape)) >= 2:
+            shape.append(_dimension(rng, min(largest, 90)))
     rng.shuffle(shape)
     order = rng.sample(range(len(shape)), len(shape))
     gaps = [[rng.choice((0, 0, 0, rng.choice((1, 3, 4)))) for _ in shape] for _ in range(2)]
@@ -304,7 +307,7 @@ def _turned(size: int, rng: random.Random) -> IndexPlan:
     in_strides, in_offset = [0] * len(shape), starts[0]
     for axis, step in zip(order, packed, strict=True):
         in_strides[axis] = step
-    in_extent, out_extent = starts[0] + 1 + _reach(shape, in_strides), starts[1] + 1 + _reach(shape, out_strides)
+    in_extent, out_extent = starts[0] + 1 + _last(shape, in_strides), starts[1] + 1 + _last(shape, out_strides)
     for axis in range(len(shape)):
         if rng.random() < 0.15:
             in_offset += (shape[axis] - 1) * in_strides[axis]
@@ -312,48 +315,51 @@ def _turned(size: int, rng: random.Random) -> IndexPlan:
     return IndexPlan(tuple(shape), out_strides, tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
 
 
-def _stretches(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Boxes of two or three dimensions, which run the other way round in the output, one run each. Both sides begin at multiples
-    of the kernel's loads and stores; several boxes, in one or two dimensions, begin at one place in a sector of the output, most
-    times.
+def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
+    """Return a permutation of the dimensions inside boxes. Each box has two or three dimensions and is contiguous in the output.
+
+    Boxes start at multiples of the kernel's loads in the input and of its stores in the output. With a probability of 0.8, all
+    boxes have the same offset in a sector of the output.
     """
-    size, most = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
+    size, max_elements = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
     load, store = variant.load_bytes // size, variant.store_bytes // size
-    whole = max(load, store)
-    box = [whole * rng.randint(1, 12), rng.randint(2, 40)]
-    while prod(box) > most:
+    vector = max(load, store)
+    box = [vector * rng.randint(1, 12), rng.randint(2, 40)]
+    while prod(box) > max_elements:
         box[1] -= 1
-    if (room := most // prod(box)) >= 2 and rng.random() < 0.5:
-        box.append(rng.randint(2, min(room, 9)))
+    if (largest := max_elements // prod(box)) >= 2 and rng.random() < 0.5:
+        box.append(rng.randint(2, min(largest, 9)))
     rng.shuffle(box)
     boxes, elements, sector = rng.choice(((1, rng.randint(1, 4)), (rng.randint(2, 3), rng.randint(2, 3)))), prod(box), 32 // size
     pitch = -(-elements // sector) * sector if rng.random() < 0.8 else elements
-    apart = boxes[1] * pitch + sector
+    outer_pitch = boxes[1] * pitch + sector
     starts = load * rng.randint(0, 5), store * rng.randint(0, 2 * sector)
     order = rng.sample(range(len(box)), len(box))
     strides = dict(zip(order, packed_strides([box[axis] for axis in order]), strict=True))
     return IndexPlan(
         shape=(*boxes, *box),
-        out_strides=(apart, pitch, *packed_strides(box)),
+        out_strides=(outer_pitch, pitch, *packed_strides(box)),
         in_strides=(boxes[1] * elements, elements, *(strides[axis] for axis in range(len(box)))),
         element_bytes=size,
         in_extent=starts[0] + prod(boxes) * elements,
-        out_extent=starts[1] + (boxes[0] - 1) * apart + (boxes[1] - 1) * pitch + elements,
+        out_extent=starts[1] + (boxes[0] - 1) * outer_pitch + (boxes[1] - 1) * pitch + elements,
         in_offset=starts[0],
         out_offset=starts[1],
     )
 
 
 def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Two dimensions, of which the input runs along one and the output along the other, both in whole edges of squares, and up to
-    three more in any place. All but the one along which the input runs may run backwards there. Room behind dimensions and both
-    starts are multiples of what the kernel loads and stores.
+    """Return a permutation for the kernels that transpose squares.
+
+    Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, their padding, and the start of the output and
+    of the input are multiples of a square's edge. Up to three more dimensions have any order. In the input, all dimensions but
+    the contiguous one may be reversed.
     """
     edge = variant.store_bytes // variant.element_bytes
     shape = [edge * rng.choice((1, 2, 3, 4, 8, rng.randint(1, 24))) for _ in range(2)]
     for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
-        if (room := 9000 // prod(shape)) >= 2:
-            shape.append(_edge(rng, min(room, 40)))
+        if (largest := 9000 // prod(shape)) >= 2:
+            shape.append(_dimension(rng, min(largest, 40)))
     others = range(2, len(shape))
     sides = []
     for first, second in ((0, 1), (1, 0)):
@@ -364,7 +370,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
         sides.append([step for _, step in sorted(zip(order, packed, strict=True))])
     in_strides, out_strides = sides
     starts = [edge * rng.choice((0, 0, 1, 2, 5)) for _ in sides]
-    in_extent, out_extent = starts[0] + 1 + _reach(shape, in_strides), starts[1] + 1 + _reach(shape, out_strides)
+    in_extent, out_extent = starts[0] + 1 + _last(shape, in_strides), starts[1] + 1 + _last(shape, out_strides)
     in_offset = starts[0]
     for axis in range(1, len(shape)):
         if rng.random() < 0.15:
@@ -374,37 +380,38 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
     return IndexPlan(tuple(shape), tuple(out_strides), tuple(in_strides), size, in_extent, out_extent, in_offset, starts[1])
 
 
-def _edge(rng: random.Random, most: int) -> int:
-    """A size: any, one that kernels take whole, or one that leaves a single element for the last tile."""
-    return min(most, rng.choice((rng.randint(2, most), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
+def _dimension(rng: random.Random, largest: int) -> int:
+    """Return a size: any, a common tile size, or a multiple of 8 plus 1, for which the last tile has one element."""
+    return min(largest, rng.choice((rng.randint(2, largest), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 
 
-def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
-    """A gather along the innermost dimension: rows that start anywhere or at vectors, three or more for each team, in up to three
-    dimensions; rows of a few vectors for each thread and of many; columns that one block of threads has or that several share.
+def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
+    """Return a gather along the innermost dimension, with rows in one to three dimensions.
+
+    Rows are short or long, and may start at any element. The columns of a row are the work of one or of several blocks.
     """
     size = variant.element_bytes
     lanes = 16 // size
     policy = rng.choice(list(OutOfBounds))
-    kind = rng.choice([kind for kind in IndexType if kind.bytes == variant.index_bytes])
+    index_type = rng.choice([dtype for dtype in IndexType if dtype.bytes == variant.index_bytes])
     limit = 1024 // size + rng.choice((0, 1, lanes, rng.randint(0, 300), rng.randint(0, 9000) // size))
     columns = rng.choice((limit // 4 + 1, limit, limit + 1, lanes * rng.randint(5, 40), rng.randint(32, 300)))
     if rng.random() < 0.1:
         columns = 256 * variant.unroll + rng.choice((1, lanes))
-    apart = rng.random() < 0.3
+    padded = rng.random() < 0.3  # so that the rows' dimensions cannot be merged
     one, two, three = (rng.randint(3, 130),), (rng.randint(2, 11), rng.randint(2, 12)), (3, rng.randint(2, 6), rng.randint(2, 7))
     if variant.kind is KernelKind.LONG:
         limit, columns = _long_row(size, rng)
         one, two, three = (rng.randint(3, 8),), (2, rng.randint(2, 4)), (2, 2, 2)
-    rows = three if apart else rng.choice((one, two, three))
+    rows = three if padded else rng.choice((one, two, three))
 
-    def strides(row: int, room: tuple[int, ...]) -> tuple[int, ...]:
-        """Of the rows' dimensions, which stay dimensions of their own if `apart`."""
-        return packed_strides((*(count + (1 if apart else rng.choice((0, 0, 1))) for count in rows), row + rng.choice(room)))[:-1]
+    def row_strides(row: int, gaps: tuple[int, ...]) -> tuple[int, ...]:
+        counts = [count + (1 if padded else rng.choice((0, 0, 1))) for count in rows]
+        return packed_strides((*counts, row + rng.choice(gaps)))[:-1]
 
-    gap, ahead = rng.choice(((0,), (0, 1, lanes))), rng.choice((0, 0, 1, lanes))
-    out_strides = (*strides(columns, gap), 1)
-    in_strides = (*strides(limit, gap), 0)
+    gaps, offset = rng.choice(((0,), (0, 1, lanes))), rng.choice((0, 0, 1, lanes))
+    out_strides = (*row_strides(columns, gaps), 1)
+    in_strides = (*row_strides(limit, gaps), 0)
     step = rng.choice((1, 1, 1, 2, -1))
     shape = (*rows, columns)
     first = (columns - 1) * -step if step < 0 else rng.choice((0, 0, 1))
@@ -413,12 +420,14 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
         out_strides=out_strides,
         in_strides=in_strides,
         element_bytes=size,
-        in_extent=ahead + _reach(rows, in_strides) + limit + rng.choice((0, 0, 1)),
-        out_extent=ahead + _reach(shape, out_strides) + 1,
-        in_offset=ahead,
-        out_offset=ahead,
-        lookups=(Lookup((*(0,) * len(rows), step), first, limit, rng.choice((0, limit, limit + 1)) if kind.signed else 0, 1),),
-        index_type=kind,
+        in_extent=offset + _last(rows, in_strides) + limit + rng.choice((0, 0, 1)),
+        out_extent=offset + _last(shape, out_strides) + 1,
+        in_offset=offset,
+        out_offset=offset,
+        lookups=(
+            Lookup((*(0,) * len(rows), step), first, limit, rng.choice((0, limit, limit + 1)) if index_type.signed else 0, 1),
+        ),
+        index_type=index_type,
         index_extent=first + (columns - 1) * max(step, 0) + 1,
         out_of_bounds=policy,
         fill=rng.randbytes(size) if policy is OutOfBounds.FILL else b"",
@@ -426,8 +435,10 @@ def _staged(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
-    """Elements and columns: of a row of little more than 48 KB, or of one with more columns than a block of the other staged
-    kernels takes; of narrow elements, also of more than 2^16.
+    """Return the input elements and the output columns of a long row.
+
+    The row has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes, it
+    may also have about 2^16 elements. `size`: bytes of an element.
     """
     if size <= 2 and rng.random() < 0.4:
         more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))
@@ -437,5 +448,6 @@ def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
     return rng.randint(2048, 16_000) // size, (2048 if size == 8 else 4096) + rng.randint(1, 14_000)
 
 
-def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+def _last(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the address of the last element, for offset 0."""
     return sum((count - 1) * step for count, step in zip(shape, strides, strict=False))

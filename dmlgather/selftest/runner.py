@@ -1,4 +1,4 @@
-"""Runs a self-test: trials on a device until a number of them, or a time, is reached."""
+"""Runs a self-test: trials on a device, up to a number of trials or a time limit."""
 
 from __future__ import annotations
 
@@ -21,69 +21,78 @@ from dmlgather.backends.cuda.driver import DeviceMemory, kernel, read_bytes
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
 from dmlgather.selftest.selftest_report import FailedTrial, Machine, SelfTestReport, machine, versions
-from dmlgather.selftest.trials import BASE, Aftermath, GuardedBytes, JudgedDevice, JudgedWay, Trial, drawn, fault, random_of
+from dmlgather.selftest.trials import (
+    BASE_ALIGNMENT,
+    DeviceUnderTest,
+    GuardedBytes,
+    PreparedRun,
+    Trial,
+    TrialRunResult,
+    draw_trial,
+    find_fault,
+    seeded_rng,
+)
 
-# The CPU under test: the compiled engine with every instruction set of the machine, and NumPy's recipes.
-
-FALLBACK = "NumPy"
-"""The parts of NumPy's recipes begin with it, those of the engine with an instruction set."""
-BLOCK_UNITS = (0, 1, 24, 300)
-"""Units of a block: as measured, and few, so that small plans have many blocks."""
-SMALL = 2**16
-"""Bytes of output up to which a plan may get blocks of few units."""
-THREADS = (1, 1, 2, 4)
+_FALLBACK = "NumPy"
+"""Prefix of the names of NumPy's recipes. The names of the engine's loops start with an instruction set."""
+_BLOCK_UNITS = (0, 1, 24, 300)
+"""Units per block: 0 is the engine's own choice. With few units, small plans have many blocks."""
+_SMALL_OUTPUT = 2**16
+"""Most bytes of an output whose plan gets small blocks."""
+_THREADS = (1, 1, 2, 4)
 
 
-class JudgedCpu(JudgedDevice):
-    """The CPU. SettingError as `engine.load`."""
+class CpuUnderTest(DeviceUnderTest):
+    """The compiled engine with every instruction set of this machine, and NumPy's recipes.
+
+    Raise SettingError if an environment variable of the engine is wrong.
+    """
 
     name, kind = "cpu", "loop"
 
     def __init__(self) -> None:
         self._engine = engine.load()
         self._sets = () if self._engine is None else engine.instruction_sets(self._engine)
-        self.parts = tuple(f"{FALLBACK}: {recipe.name}" for recipe in RECIPES)
+        self.parts = tuple(f"{_FALLBACK}: {recipe.name}" for recipe in RECIPES)
 
-    def ways(self, trial: Trial, seed: int) -> Iterator[JudgedWay]:
-        small = len(trial.rooms[2].content) <= SMALL
-        for loops in (*self._sets, FALLBACK):
-            rng = random_of(seed, trial.number, loops)
-            threads, block_units = rng.choice(THREADS), rng.choice(BLOCK_UNITS) if small else 0
-            if loops == FALLBACK:
+    def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
+        small = len(trial.buffers[2].content) <= _SMALL_OUTPUT
+        for loops in (*self._sets, _FALLBACK):
+            rng = seeded_rng(seed, trial.number, loops)
+            threads, block_units = rng.choice(_THREADS), rng.choice(_BLOCK_UNITS) if small else 0
+            if loops == _FALLBACK:
                 program = CpuProgram(trial.plan, None, block_units=block_units)
             else:
                 program = CpuProgram(trial.plan, self._engine, threads=threads, block_units=block_units, loops=loops)
             text = program.describe()
-            yield JudgedWay((f"{loops}: {text.partition(':')[0]}",), f"{loops}: {text}", partial(_run, program, trial))
+            yield PreparedRun((f"{loops}: {text.partition(':')[0]}",), f"{loops}: {text}", partial(_run_on_cpu, program, trial))
 
 
-def _run(program: CpuProgram, trial: Trial) -> Aftermath:
-    rooms = [_placed(room) for room in trial.rooms]
-    data, indices, out = (place[room.start : room.end] for place, room in zip(rooms, trial.rooms, strict=True))
+def _run_on_cpu(program: CpuProgram, trial: Trial) -> TrialRunResult:
+    regions = [_aligned_copy(buffer) for buffer in trial.buffers]
+    data, indices, out = (region[buffer.start : buffer.end] for region, buffer in zip(regions, trial.buffers, strict=True))
     element = np.dtype(f"V{trial.plan.element_bytes}")
-    looked_up = None if program.index_dtype is None else indices.view(program.index_dtype)
-    bad = program.run(data.view(element), looked_up, out.view(element))
-    left = [place.tobytes() for place in rooms]
-    return Aftermath(bad, (left[0], left[1], left[2]))
+    typed_indices = None if program.index_dtype is None else indices.view(program.index_dtype)
+    first_bad = program.run(data.view(element), typed_indices, out.view(element))
+    data_after, indices_after, out_after = (region.tobytes() for region in regions)
+    return TrialRunResult(first_bad, (data_after, indices_after, out_after))
 
 
-def _placed(guarded: GuardedBytes) -> NDArray[np.uint8]:
-    """A copy of the room at a multiple of `BASE` bytes."""
-    memory = np.empty(len(guarded.room) + BASE, np.uint8)
-    start = -address_of(memory) % BASE
-    place = memory[start : start + len(guarded.room)]
-    place[:] = np.frombuffer(guarded.room, np.uint8)
-    return place
+def _aligned_copy(buffer: GuardedBytes) -> NDArray[np.uint8]:
+    """Return a copy of the buffer's region at an address aligned to `BASE_ALIGNMENT`."""
+    memory = np.empty(len(buffer.region) + BASE_ALIGNMENT, np.uint8)
+    start = -address_of(memory) % BASE_ALIGNMENT
+    region = memory[start : start + len(buffer.region)]
+    region[:] = np.frombuffer(buffer.region, np.uint8)
+    return region
 
 
-# A GPU under test: its kernels, launched as users' calls launch them.
-
-STREAM = 0
+_STREAM = 0
 """The default stream, which waits for the copies to the device."""
 
 
-class JudgedGpu(JudgedDevice):
-    """A GPU. DeviceError where it cannot run a kernel."""
+class GpuUnderTest(DeviceUnderTest):
+    """A GPU, whose kernels are launched like those of calls. Raise DeviceError if the GPU cannot run a kernel."""
 
     kind = "kernel"
 
@@ -91,41 +100,42 @@ class JudgedGpu(JudgedDevice):
         self.name, self._number = str(device), device.index
         self.parts = tuple(variant.name for variant in VARIANTS)
         require(self._number)
-        kernel(VARIANTS[0], self._number)  # tells now what is missing to compile one
+        kernel(VARIANTS[0], self._number)  # raises now if something needed to compile kernels is missing
 
-    def ways(self, trial: Trial, seed: int) -> Iterator[JudgedWay]:
-        rng = random_of(seed, trial.number, "gpu")
-        # Planned for no multiprocessors, small plans use the kernels and forms of large ones.
+    def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
+        rng = seeded_rng(seed, trial.number, "gpu")
+        # With 0 multiprocessors, small plans use kernels that are otherwise chosen for large plans only.
         multiprocessors = None if trial.kernel is None and rng.random() < 0.5 else 0
-        yield self.way(trial, multiprocessors, bind=rng.random() < 0.5)
+        yield self.prepare(trial, multiprocessors, bind=rng.random() < 0.5)
 
-    def way(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> JudgedWay:
-        """One way. multiprocessors: as of `CudaProgram`. bind: whether the program is bound, and not launched on addresses."""
-        with self._allocating():
+    def prepare(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> PreparedRun:
+        """Return a prepared run. `multiprocessors`: as of `CudaProgram`. `bind`: bind the program; else launch it on pointers."""
+        with self._memory_errors():
             program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
         kernels = tuple(dict.fromkeys(launch.variant.name for launch in program.launches))
-        return JudgedWay(kernels, program.describe(), partial(self._run, program, trial, bind))
+        return PreparedRun(kernels, program.describe(), partial(self._run, program, trial, bind))
 
     def is_fatal(self, error: Exception) -> bool:
-        return isinstance(error, RuntimeError) and not isinstance(error, DeviceError)  # a kernel that failed spoils the context
+        return isinstance(error, RuntimeError) and not isinstance(error, DeviceError)  # a failed kernel corrupts the context
 
-    def _run(self, program: CudaProgram, trial: Trial, bind: bool) -> Aftermath:
-        with self._allocating():
-            memory = [DeviceMemory(room.room, self._number) for room in trial.rooms]
-        data, indices, out = (held.pointer + room.start for held, room in zip(memory, trial.rooms, strict=True))
+    def _run(self, program: CudaProgram, trial: Trial, bind: bool) -> TrialRunResult:
+        with self._memory_errors():
+            regions = [DeviceMemory(buffer.region, self._number) for buffer in trial.buffers]
+        data, indices, out = (region.pointer + buffer.start for region, buffer in zip(regions, trial.buffers, strict=True))
         if bind:
-            program.bind(data, indices, out)(STREAM)
+            program.bind(data, indices, out)(_STREAM)
         else:
-            program.launch(data, indices, out, STREAM)
-        bad = program.first_bad(STREAM)
-        left = [
-            read_bytes(held.pointer, len(room.room), self._number, STREAM) for held, room in zip(memory, trial.rooms, strict=True)
-        ]
-        return Aftermath(bad, (left[0], left[1], left[2]))
+            program.launch(data, indices, out, _STREAM)
+        first_bad = program.first_bad(_STREAM)
+        data_after, indices_after, out_after = (
+            read_bytes(region.pointer, len(buffer.region), self._number, _STREAM)
+            for region, buffer in zip(regions, trial.buffers, strict=True)
+        )
+        return TrialRunResult(first_bad, (data_after, indices_after, out_after))
 
     @contextmanager
-    def _allocating(self) -> Iterator[None]:
-        """MemoryError where others leave no memory on the device, which is no fault of the kernels."""
+    def _memory_errors(self) -> Iterator[None]:
+        """Raise MemoryError if an allocation on the GPU fails: the kernels are not at fault."""
         try:
             yield
         except RuntimeError as error:
@@ -134,10 +144,10 @@ class JudgedGpu(JudgedDevice):
             raise
 
 
-LISTED = 100
-"""Failed trials whose numbers a report lists, at most."""
+_MAX_LISTED = 100
+"""Most failed trials whose numbers a report contains."""
 Progress = Callable[[int, int, str], None]
-"""Takes what is done, all of it (trials, or seconds), and what to call it."""
+"""A callback that takes the work done, the total (both in trials or both in seconds), and a label."""
 
 
 def run_selftest(
@@ -150,39 +160,44 @@ def run_selftest(
     begun: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> SelfTestReport:
-    """Test "cpu" or a GPU. only: the number of the single trial to run; else `trials` of them, and none but the first that
-    begins later than after `seconds`. One of the three must be given. An interrupt is a KeyboardInterrupt if nothing was wrong
-    before it; otherwise the report says what was. begun: is called once the device is known to work.
+    """Test the CPU or a GPU. Give at least one of `trials`, `seconds` and `only`.
 
-    DeviceError where the GPU cannot be used, SettingError as `engine.load`.
+    `trials`: the number of trials.
+    `seconds`: a time limit. No trial but the first starts after it.
+    `only`: the number of a single trial to run.
+    `begun`: is called when the device is ready.
+
+    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends and the report has the failed trials.
+
+    Raise DeviceError if the GPU cannot be used, SettingError if an environment variable of the CPU engine is wrong.
     """
-    judged = JudgedGpu(device) if device.on_gpu else JudgedCpu()
-    facts = _facts(device)  # now: a kernel may leave the GPU so that it tells nothing more
-    course = _Course(judged, seed)
+    tested = GpuUnderTest(device) if device.on_gpu else CpuUnderTest()
+    environment = _environment(device)  # before the trials: after a failed kernel, the GPU may not answer any more
+    selftest = _SelfTest(tested, seed)
     begun()
     start = time.monotonic()
     numbers: Iterable[int] = (only,) if only is not None else itertools.count() if trials is None else range(trials)
     for done, number in enumerate(numbers):
-        past = time.monotonic() - start
-        if course.ended_early is not None or (done and seconds is not None and past >= seconds):
+        elapsed = time.monotonic() - start
+        if selftest.ended_early is not None or (done and seconds is not None and elapsed >= seconds):
             break
         if progress is not None:
             by_time = trials is None and seconds is not None
-            progress(*((int(past), int(seconds or 0)) if by_time else (done, trials or 1)), f"{judged.name}, plan {number}")
+            progress(*((int(elapsed), int(seconds or 0)) if by_time else (done, trials or 1)), f"{tested.name}, plan {number}")
         try:
-            course.run(drawn(seed, number))
+            selftest.run(draw_trial(seed, number))
         except KeyboardInterrupt:
-            if course.equal:
+            if selftest.equal:
                 raise
-            course.ended_early = "interrupted"
-    return course.report(facts, time.monotonic() - start)
+            selftest.ended_early = "interrupted"
+    return selftest.report(environment, time.monotonic() - start)
 
 
-class _Course:
-    """What the trials so far have shown."""
+class _SelfTest:
+    """A self-test in progress: counts and failed trials so far."""
 
-    def __init__(self, judged: JudgedDevice, seed: int) -> None:
-        self._judged, self._seed = judged, seed
+    def __init__(self, tested: DeviceUnderTest, seed: int) -> None:
+        self._tested, self._seed = tested, seed
         self._trials = 0
         self._failed: list[int] = []
         self._parts, self._wrong = Counter[str](), Counter[str]()
@@ -191,32 +206,32 @@ class _Course:
 
     @property
     def equal(self) -> bool:
-        """Whether every trial so far was right."""
+        """Return True if no trial has failed."""
         return not self._failed
 
     def run(self, trial: Trial) -> None:
-        """Run a trial every way."""
+        """Run all prepared runs of a trial and store the results."""
         self._trials += 1
         faults, parts, wrong = list[FailedTrial](), set[str](), set[str]()
-        reached: tuple[str, ...] = ()
+        running: tuple[str, ...] = ()  # the parts of the current run; empty while a run is prepared
         how = ""
         try:
-            for way in self._judged.ways(trial, self._seed):
-                reached, how = way.parts, way.how
-                found = fault(trial, way.run())
-                parts.update(reached)
-                if found is not None:
-                    wrong.update(reached)
-                    faults.append(self._named(trial, found, reached, how))
-                reached, how = (), ""
+            for prepared in self._tested.prepared_runs(trial, self._seed):
+                running, how = prepared.parts, prepared.how
+                fault = find_fault(trial, prepared.run())
+                parts.update(running)
+                if fault is not None:
+                    wrong.update(running)
+                    faults.append(self._failed_trial(trial, fault, running, how))
+                running, how = (), ""
         except MemoryError:
             raise
-        except Exception as error:  # whatever the device or its preparation raises is what the test looks for
+        except Exception as error:  # any exception of the device is a fault that the test looks for
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            parts.update(reached)
-            wrong.update(reached)
-            faults.append(self._named(trial, text, reached, how))
-            self.ended_early = text if self._judged.is_fatal(error) else None
+            parts.update(running)
+            wrong.update(running)
+            faults.append(self._failed_trial(trial, text, running, how))
+            self.ended_early = text if self._tested.is_fatal(error) else None
         finally:  # also after an interrupt
             self._parts.update(parts)
             if faults:
@@ -224,11 +239,11 @@ class _Course:
                 self._wrong.update(wrong)
                 self._first = self._first or faults[0]
 
-    def _named(self, trial: Trial, text: str, parts: tuple[str, ...], how: str) -> FailedTrial:
-        command = f"dmlgather selftest --device {self._judged.name} --seed {self._seed} --trial {trial.number}"
+    def _failed_trial(self, trial: Trial, fault: str, parts: tuple[str, ...], how: str) -> FailedTrial:
+        command = f"dmlgather selftest --device {self._tested.name} --seed {self._seed} --trial {trial.number}"
         return FailedTrial(
             trial=trial.number,
-            fault=text,
+            fault=fault,
             parts=parts,
             how=how,
             plan=str(trial.plan),
@@ -236,40 +251,38 @@ class _Course:
             command=command,
         )
 
-    def report(self, facts: _Facts, seconds: float) -> SelfTestReport:
-        """All of it."""
+    def report(self, environment: _Environment, seconds: float) -> SelfTestReport:
+        """Return the report. `seconds`: the duration of the test."""
         return SelfTestReport(
-            device=self._judged.name,
-            kind=self._judged.kind,
-            engine=facts.engine,
+            device=self._tested.name,
+            kind=self._tested.kind,
+            engine=environment.engine,
             seed=self._seed,
             trials=self._trials,
             failed=len(self._failed),
-            failed_trials=tuple(self._failed[:LISTED]),
+            failed_trials=tuple(self._failed[:_MAX_LISTED]),
             first_failed=self._first,
             wrong_parts=dict(self._wrong),
             parts=dict(sorted(self._parts.items())),
-            missed=tuple(part for part in self._judged.parts if part not in self._parts),
+            missed=tuple(part for part in self._tested.parts if part not in self._parts),
             ended_early=self.ended_early,
             seconds=round(seconds, 3),
-            machine=facts.machine,
-            versions=facts.versions,
+            machine=environment.machine,
+            versions=environment.versions,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """What a report says of the machine."""
-
+class _Environment:
     engine: str
     machine: Machine
     versions: Mapping[str, str]
 
 
-def _facts(device: Device) -> _Facts:
-    found = {**versions(()), "numpy": np.__version__}
+def _environment(device: Device) -> _Environment:
+    by_name = {**versions(()), "numpy": np.__version__}
     if not device.on_gpu:
-        return _Facts(engine.status(), machine(), found)
+        return _Environment(engine.status(), machine(), by_name)
     cupy = require(device.index)
-    found |= {"cupy": cupy.__version__, "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion()))}
-    return _Facts(engine.status(), machine(cupy, device.index), found)
+    by_name |= {"cupy": cupy.__version__, "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion()))}
+    return _Environment(engine.status(), machine(cupy, device.index), by_name)

@@ -18,12 +18,13 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 L2_FETCH = 5
-"""cudaLimitMaxL2FetchGranularity, which CuPy has no name for."""
+"""The number of cudaLimitMaxL2FetchGranularity, which CuPy does not define."""
 
 
 class Gpu(Record, extra="ignore"):
-    """The GPU of a run. l2_fetch_bytes: the most that it fetched into its L2 cache at once, in this run. Clocks in MHz. None
-    for what the driver does not report, or an older report lacks.
+    """The GPU of a run. A field is None if the driver does not report it, or an older version did not write it.
+
+    `l2_fetch_bytes`: the maximum L2 fetch granularity during the run.
     """
 
     name: str
@@ -39,7 +40,11 @@ class Gpu(Record, extra="ignore"):
 
 
 class Machine(Record, extra="ignore"):
-    """The machine of a run. cpus: that this process could use. caches: of one CPU, in bytes, by level and kind."""
+    """The machine of a run.
+
+    `cpus`: the number of CPUs that the process may use.
+    `caches`: bytes of each cache of one CPU: {"L1 Data": 32768, …}.
+    """
 
     platform: str
     processor: str
@@ -50,7 +55,7 @@ class Machine(Record, extra="ignore"):
 
 
 def machine(cupy: Any = None, device: int = 0) -> Machine:
-    """This machine; with `cupy`, the GPU of that number as well."""
+    """Return a description of this machine. `cupy`: the module, to describe GPU number `device` too."""
     return Machine(
         platform=platform.platform(),
         processor=processor(),
@@ -62,31 +67,31 @@ def machine(cupy: Any = None, device: int = 0) -> Machine:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Versions of Python, of dmlgather, and of the packages that are installed."""
-    found = {"python": platform.python_version(), "dmlgather": __version__}
+    """Return the versions of Python, of dmlgather, and of each installed package of `packages`."""
+    by_name = {"python": platform.python_version(), "dmlgather": __version__}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            by_name[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return by_name
 
 
 def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, int]:
-    """Bytes of each cache of one CPU: {"L1 Data": 32768, …}; empty where the system does not report them."""
-    found = {}
+    """Return the bytes of each cache of one CPU: {"L1 Data": 32768, …}. The dict is empty if the system does not report them."""
+    sizes = {}
     for cache in sorted(folder.glob("index*")):
         try:
             level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
         except OSError:
             continue
         scale = {"K": 2**10, "M": 2**20}.get(size[-1:], 1)
-        found[f"L{level} {kind}"] = int(size.rstrip("KM")) * scale
-    return found
+        sizes[f"L{level} {kind}"] = int(size.rstrip("KM")) * scale
+    return sizes
 
 
 def gpu(cupy: Any, device: int = 0) -> Gpu:
-    """A GPU, as the driver reports it."""
+    """Return a description of GPU number `device`."""
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(device)
     return Gpu(
@@ -104,7 +109,7 @@ def gpu(cupy: Any, device: int = 0) -> Gpu:
 
 
 def limit(runtime: Any, number: int) -> int | None:
-    """A limit of the current GPU; None where it has none."""
+    """Return the value of a limit of the current GPU, or None if the GPU does not have this limit. `number`: a cudaLimit."""
     try:
         return int(runtime.deviceGetLimit(number))
     except RuntimeError:  # CUDARuntimeError
@@ -126,33 +131,30 @@ def _memory() -> int:
         return 0
 
 
-# The result of a self-test as data: what `dmlgather selftest --json` prints.
-
-
-NAMED = 3
-"""Wrong parts that the line names."""
+_SHOWN_PARTS = 3
+"""Most wrong parts that the report's line contains."""
 
 
 class FailedTrial(Record):
-    """A trial whose outcome is wrong."""
+    """A trial with a wrong result."""
 
     trial: int
-    """Its number; with the seed, it repeats the trial."""
+    """The trial's number. Seed and number repeat the trial."""
 
     fault: str
-    """What is wrong, in a sentence."""
+    """The fault, as a sentence."""
 
     parts: tuple[str, ...]
-    """The kernels, or the loop, that ran; none where preparing them failed."""
+    """The kernels, or the CPU loop, that ran; empty if preparing the plan failed."""
 
     how: str
-    """How the device ran the plan, as `explain` says it; empty where preparing failed."""
+    """The program that ran, as `explain` describes it; empty if preparing the plan failed."""
 
     plan: str
-    """The plan."""
+    """The plan as text."""
 
     alignment: int
-    """The greatest power of two, up to 16, that divides the addresses of input and output."""
+    """The largest power of two, at most 16, that divides the addresses of input and output."""
 
     command: str
     """The command that repeats the trial."""
@@ -162,65 +164,65 @@ class SelfTestReport(Record):
     """A self-test of one device."""
 
     device: str
-    """"cpu", "cuda:0", …"""
+    """The device: "cpu", "cuda:0", …"""
 
     kind: str
-    """What a part of the device is: "kernel", or on the CPU "loop" (of the engine, or a recipe of NumPy's)."""
+    """The name for a part of the device: "kernel" on a GPU, "loop" on the CPU (a loop of the engine or a NumPy recipe)."""
 
     engine: str
-    """The compiled engine of the CPU, or why there is none."""
+    """The compiled CPU engine, or the reason why there is none."""
 
     seed: int
-    """Of all trials."""
+    """The seed of all trials."""
 
     trials: int
-    """Trials that ran, each with a plan of its own."""
+    """The number of trials that ran. Each has its own plan."""
 
     failed: int
-    """Trials with a wrong outcome."""
+    """The number of trials with a wrong result."""
 
     failed_trials: tuple[int, ...]
-    """The numbers of the first of them."""
+    """The numbers of the first 100 failed trials."""
 
     first_failed: FailedTrial | None
-    """The first of them."""
+    """The first failed trial."""
 
     wrong_parts: Mapping[str, int]
-    """In how many failed trials each part ran."""
+    """For each part, the number of failed trials in which it ran."""
 
     parts: Mapping[str, int]
-    """In how many trials each part ran."""
+    """For each part, the number of trials in which it ran."""
 
     missed: tuple[str, ...]
-    """Parts that no trial reached."""
+    """Parts that ran in no trial."""
 
     ended_early: str | None
-    """Why not all trials ran, such as the error after which a GPU can run nothing more; null where all did."""
+    """The reason why not all trials ran, such as an error after which the GPU cannot run anything; null if all ran."""
 
     seconds: float
-    """How long it took."""
+    """The duration of the test."""
 
     machine: Machine
-    """The machine, and its GPU where one was tested."""
+    """The machine, with its GPU if a GPU was tested."""
 
     versions: Mapping[str, str]
-    """Versions of Python, of dmlgather and of what else ran; "nvrtc" is the library that compiled the kernels."""
+    """Versions of Python, dmlgather and the libraries that ran; "nvrtc" is the library that compiled the kernels."""
 
     @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
     @property
     def equal(self) -> bool:
-        """Whether every trial left what the reference leaves, bit for bit."""
+        """Return True if the results of all trials equal the reference's, bit for bit."""
         return not self.failed
 
     @property
     def exit_code(self) -> int:
-        """0 equal, 1 not."""
+        """Return 0 if all trials are equal, else 1."""
         return 0 if self.equal else 1
 
     def lines(self) -> Iterator[str]:
-        """The first failed trial, if any, then the line for a report."""
+        """Yield the first failed trial, if any, then the report's line."""
         if self.first_failed is not None:
-            yield from _shown(self.first_failed, self.kind)
+            yield from _failure_lines(self.first_failed, self.kind)
         if self.ended_early is not None:
             yield f"{self.device} ran nothing more: {self.ended_early}"
         yield self.line
@@ -228,17 +230,17 @@ class SelfTestReport(Record):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def line(self) -> str:
-        """One line that says it all."""
+        """Return the verdict, the device, the versions and the platform in one line."""
         return f"dmlgather selftest: {self._result}; {self._device}; {', '.join(self._software())}; {self.machine.platform}"
 
     @property
     def _result(self) -> str:
         reached, total = len(self.parts), len(self.parts) + len(self.missed)
-        # All kernels are known. Loops of the engine are known once they run, so that there is no number of all.
-        known = self.missed and self.machine.gpu is not None
-        ran = f"{reached} of {counted(total, self.kind)}" if known else counted(reached, self.kind)
-        first, more = sorted(self.wrong_parts)[:NAMED], len(self.wrong_parts) - NAMED
-        wrong = (", ".join(first) or "not prepared") + (f" and {more} more" if more > 0 else "")
+        # On a GPU, the number of all kernels is known. On the CPU, `parts` has only the engine's loops that ran.
+        has_total = self.missed and self.machine.gpu is not None
+        ran = f"{reached} of {counted(total, self.kind)}" if has_total else counted(reached, self.kind)
+        shown, more = sorted(self.wrong_parts)[:_SHOWN_PARTS], len(self.wrong_parts) - _SHOWN_PARTS
+        wrong = (", ".join(shown) or "not prepared") + (f" and {more} more" if more > 0 else "")
         verdict = "equal, bit for bit" if self.equal else f"MISMATCH in {counted(self.failed, 'plan')} ({wrong})"
         return f"{verdict}: {counted(self.trials, 'plan')}, {ran}, --seed {self.seed}"
 
@@ -254,7 +256,7 @@ class SelfTestReport(Record):
         return (f"{title} {self.versions[name]}" for name, title in names.items() if name in self.versions)
 
 
-def _shown(failed: FailedTrial, kind: str) -> Iterator[str]:
+def _failure_lines(failed: FailedTrial, kind: str) -> Iterator[str]:
     yield f"trial {failed.trial} is wrong: {failed.fault}"
     how = failed.how or "preparing it failed"
     for title, text in (("plan", failed.plan), (kind, how), ("alignment", str(failed.alignment)), ("repeat", failed.command)):

@@ -1,4 +1,4 @@
-"""How strides walk a packed tensor, in the terms that ONNX has: axes and windows of them."""
+"""Access patterns (sizes, strides, lookups) as axes and windows of a packed tensor; strided copies in ONNX's operators."""
 
 from __future__ import annotations
 
@@ -17,29 +17,11 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 
 @dataclass(frozen=True, slots=True)
-class AxisWalk:
-    """Steps of dimensions, and of lookups, along the axes of a tensor.
+class AccessPattern:
+    """The elements that a copy reads. Strides and offset are in elements.
 
-    shape: under which the tensor's first elements are seen. windows: what is taken of each axis; of an axis that is looked up,
-    all that an index can lead to. walked: the axis along which each dimension moves, None for one that repeats. looked_up: the
-    axis of each lookup.
-    """
-
-    shape: tuple[int, ...]
-    windows: tuple[Window, ...]
-    walked: tuple[int | None, ...]
-    looked_up: tuple[int, ...]
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """The axes along which something moves; of each other axis, one element is taken."""
-        return tuple(axis for axis in range(len(self.shape)) if axis in self.walked or axis in self.looked_up)
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """What walks a tensor. sizes, strides: of the dimensions. offset: of the first element. lookups: limit and stride of each.
-    Strides and offset in elements.
+    `sizes`, `strides`: of the dimensions.
+    `lookups`: limit and stride of each.
     """
 
     sizes: tuple[int, ...]
@@ -48,161 +30,195 @@ class Steps:
     lookups: tuple[tuple[int, int], ...] = ()
 
 
-def axis_walk(shape: tuple[int, ...], steps: Steps) -> AxisWalk | None:
-    """How the steps walk a packed tensor of a shape, under that shape, under one that the steps themselves show, or flattened.
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """An access pattern as windows of a tensor.
 
-    None where no shape has an axis for each step: overlapping windows, rows that end between two others.
+    `shape`: the shape in which the first elements of the tensor are viewed.
+    `windows`: for each axis of `shape`, the positions that are read. For an axis with a lookup, all positions from the smallest
+    to the largest index.
+    `dim_axes`: for each dimension, the axis along which it moves; None for a stride of 0, and possibly for a size of 1.
+    `lookup_axes`: the axis of each lookup.
     """
-    shapes = (shape, *_shown_shape(prod(shape), steps), (prod(shape),))
-    return next((found for each in shapes if (found := _Assignment(each, steps).walk()) is not None), None)
+
+    shape: tuple[int, ...]
+    windows: tuple[Window, ...]
+    dim_axes: tuple[int | None, ...]
+    lookup_axes: tuple[int, ...]
+
+    @property
+    def used_axes(self) -> tuple[int, ...]:
+        """Return the axes along which a dimension or a lookup moves. Only one position of each other axis is read."""
+        return tuple(axis for axis in range(len(self.shape)) if axis in self.dim_axes or axis in self.lookup_axes)
 
 
-def _shown_shape(elements: int, steps: Steps) -> Iterator[tuple[int, ...]]:
-    """The shape whose strides are those of the steps, of so many elements at most; nothing where there is none."""
-    pairs = [*zip(steps.sizes, steps.strides, strict=True), *steps.lookups]
+def map_to_axes(shape: tuple[int, ...], access: AccessPattern) -> AxisMap | None:
+    """Map an access pattern to the axes of a packed tensor.
+
+    Try the tensor's shape, then the shape that follows from the strides of the pattern, then the flattened tensor. Return None if
+    none has an axis for each dimension and lookup, for example for overlapping windows.
+    """
+    shapes = (shape, *_shape_of_strides(prod(shape), access), (prod(shape),))
+    maps = (_AxisAssignment(candidate, access).axis_map() for candidate in shapes)
+    return next((axis_map for axis_map in maps if axis_map is not None), None)
+
+
+def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[int, ...]]:
+    """Yield the shape whose packed strides are those of the pattern, if there is one with at most `elements` elements.
+
+    For strides 12, 3 and 1 it is (n, 4, 3), with n just large enough for the last element.
+    """
+    pairs = [*zip(access.sizes, access.strides, strict=True), *access.lookups]
     if any(size == 0 for size, _ in pairs):
         return
     strides = sorted({abs(stride) for size, stride in pairs if size > 1 and stride} | {1}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(strides)):
         return
-    reached = steps.offset + sum((size - 1) * max(stride, 0) for size, stride in pairs)
-    outermost = -(-(reached + 1) // strides[0])
+    last = access.offset + sum((size - 1) * max(stride, 0) for size, stride in pairs)
+    outermost = -(-(last + 1) // strides[0])
     shape = (outermost, *(outer // inner for outer, inner in pairwise(strides)))
     if prod(shape) <= elements:
         yield shape
 
 
 @dataclass(slots=True)
-class _Assignment:
-    """The search for an axis of each step. starts: of the windows, by axis."""
+class _AxisAssignment:
+    """The search for an axis of each dimension and lookup. `starts`: the first position that is read, by axis."""
 
     shape: tuple[int, ...]
-    steps: Steps
+    access: AccessPattern
     strides: tuple[int, ...] = field(init=False)
     starts: tuple[int, ...] = field(init=False)
     windows: dict[int, Window] = field(default_factory=dict)
-    walked: dict[int, int] = field(default_factory=dict)
+    """By axis."""
+    dim_axes: dict[int, int] = field(default_factory=dict)
     """By dimension."""
-    looked_up: list[int] = field(default_factory=list)
+    lookup_axes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.strides = packed_strides(self.shape)
-        self.starts = (0,) * len(self.shape) if 0 in self.shape else unravel(self.steps.offset, self.shape)
+        self.starts = (0,) * len(self.shape) if 0 in self.shape else unravel(self.access.offset, self.shape)
 
-    def walk(self) -> AxisWalk | None:
-        """None where a step has no axis."""
-        if 0 not in self.shape and dot(self.starts, self.strides) != self.steps.offset:
+    def axis_map(self) -> AxisMap | None:
+        """Return the map, or None if a dimension or lookup has no axis."""
+        if 0 not in self.shape and dot(self.starts, self.strides) != self.access.offset:
             return None
-        sizes = self.steps.sizes
-        moving = [dim for dim, size in enumerate(sizes) if size != 1 and self.steps.strides[dim]]
-        if not all(map(self._assign, moving)) or not all(self._look_up(*lookup) for lookup in self.steps.lookups):
+        sizes = self.access.sizes
+        moving = [dim for dim, size in enumerate(sizes) if size != 1 and self.access.strides[dim]]
+        if not all(map(self._assign_dim, moving)) or not all(self._assign_lookup(*lookup) for lookup in self.access.lookups):
             return None
         for dim in range(len(sizes)):
-            if sizes[dim] == 1 and self.steps.strides[dim]:
-                self._assign(dim)  # where it finds no axis, it is a new dimension
+            if sizes[dim] == 1 and self.access.strides[dim]:
+                self._assign_dim(dim)  # optional: a dimension of size 1 without an axis is added by a reshape
         fixed = [Window(start, 1, 1) for start in self.starts]
         windows = [self.windows.get(axis, window) for axis, window in enumerate(fixed)]
         if any(not size and window.count for size, window in zip(self.shape, windows, strict=True)):
             return None
-        walked = tuple(self.walked.get(dim) for dim in range(len(sizes)))
-        return AxisWalk(self.shape, tuple(windows), walked, tuple(self.looked_up))
+        dim_axes = tuple(self.dim_axes.get(dim) for dim in range(len(sizes)))
+        return AxisMap(self.shape, tuple(windows), dim_axes, tuple(self.lookup_axes))
 
-    def _assign(self, dim: int) -> bool:
-        """Find the axis that a dimension walks."""
-        size, stride = self.steps.sizes[dim], self.steps.strides[dim]
-        for axis, (own, length) in enumerate(zip(self.strides, self.shape, strict=True)):
-            if axis in self.windows or stride % own or (size == 1 and stride != own):
+    def _assign_dim(self, dim: int) -> bool:
+        """Assign the first free axis along which the dimension can move. Return False if there is none."""
+        size, stride = self.access.sizes[dim], self.access.strides[dim]
+        for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
+            if axis in self.windows or stride % axis_stride or (size == 1 and stride != axis_stride):
                 continue
-            step = stride // own
+            step = stride // axis_stride
             last = self.starts[axis] + step * (size - 1)
-            if (0 <= last < length) if size else (length == 0 or stride == own):
+            if (0 <= last < length) if size else (length == 0 or stride == axis_stride):
                 self.windows[axis] = Window(self.starts[axis], size, step)
-                self.walked[dim] = axis
+                self.dim_axes[dim] = axis
                 return True
         return False
 
-    def _look_up(self, limit: int, stride: int) -> bool:
-        """Find the axis of a lookup: one that no dimension walks, of just that size, else the first that is large enough."""
-        fitting = []
-        for axis, (own, length) in enumerate(zip(self.strides, self.shape, strict=True)):
+    def _assign_lookup(self, limit: int, stride: int) -> bool:
+        """Assign an axis to a lookup, or return False. Axes without a dimension come first, then axes of just the right size."""
+        candidates = []
+        for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             window = self.windows.get(axis, Window(self.starts[axis], 1, 1))
-            reached = window.start + (limit + window.count - 1 if limit else 0)
-            if axis not in self.looked_up and own == stride and window.step == 1 and window.count and reached <= length:
-                fitting.append((axis in self.windows, reached != length, axis))
-        if not fitting:
+            end = window.start + (limit + window.count - 1 if limit else 0)
+            if axis not in self.lookup_axes and axis_stride == stride and window.step == 1 and window.count and end <= length:
+                candidates.append((axis in self.windows, end != length, axis))
+        if not candidates:
             return False
-        axis = min(fitting)[-1]
+        axis = min(candidates)[-1]
         window = self.windows.get(axis, Window(self.starts[axis], 1, 1))
         self.windows[axis] = Window(window.start, limit + window.count - 1 if limit else 0, 1)
-        self.looked_up.append(axis)
+        self.lookup_axes.append(axis)
         return True
 
 
-# Strided copies in ONNX's operators: reshape, slice, transpose, expand; or a gather by constant positions.
+# Strided copies in ONNX's operators: reshape, slice, transpose, expand; or a gather with constant positions.
 
 
-MOST_POSITIONS = 2**24
-"""Constant positions that a translated program holds at most, for a copy that has no other form."""
+_MAX_POSITIONS = 2**24
+"""Most constant positions in a model, for a copy that is neither slices nor transpositions."""
 
 
-def strided(target: OnnxProgram, value: str, steps: Steps) -> str:
-    """The copy of a value that the steps make, of shape `steps.sizes`; there are no lookups."""
-    walk = axis_walk(target.type_of(value).shape, steps)
-    if walk is None:
-        found = by_positions(target, value, target.graph.constant(positions(steps)))
-        return target.graph.expanded("expand", found, steps.sizes)
-    taken = taken_of(target, value, walk)
-    return arranged(target, taken, [walk.walked.index(axis) for axis in walk.kept], steps.sizes)
+def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
+    """Add a copy of a value's elements, of shape `access.sizes`. The pattern has no lookups."""
+    axis_map = map_to_axes(target.type_of(value).shape, access)
+    if axis_map is None:
+        copy = gather_flat(target, value, target.graph.constant(positions(access)))
+        return target.graph.expanded("expand", copy, access.sizes)
+    window = read_window(target, value, axis_map)
+    return arranged(target, window, [axis_map.dim_axes.index(axis) for axis in axis_map.used_axes], access.sizes)
 
 
-def taken_of(target: OnnxProgram, value: str, walk: AxisWalk) -> str:
-    """What is taken of a value: a window of each kept axis; the other axes are dropped."""
+def read_window(target: OnnxProgram, value: str, axis_map: AxisMap) -> str:
+    """Add a copy of the map's windows of a value, without its unused axes."""
     tensor = target.type_of(value)
-    count = prod(walk.shape)
+    count = prod(axis_map.shape)
     if count < prod(tensor.shape):
-        value = windows_of(target, target.reshaped(value, (prod(tensor.shape),)), [Window(0, count, 1)])
-    value = windows_of(target, target.reshaped(value, walk.shape), walk.windows)
-    return target.reshaped(value, [walk.windows[axis].count for axis in walk.kept])
+        value = sliced(target, target.reshaped(value, (prod(tensor.shape),)), [Window(0, count, 1)])
+    value = sliced(target, target.reshaped(value, axis_map.shape), axis_map.windows)
+    return target.reshaped(value, [axis_map.windows[axis].count for axis in axis_map.used_axes])
 
 
-def windows_of(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
-    """A window of each dimension of a value; no step where all are whole."""
+def sliced(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
+    """Add a slice with one window per dimension. If all windows are whole, return the value itself."""
     shape = target.type_of(value).shape
     windows = [window if window.count > 1 else Window(window.start * window.count, window.count, 1) for window in windows]
     if all(window == Window.whole(size) for size, window in zip(shape, windows, strict=True)):
         return value
-    known = target.graph.known(value)
-    if known is not None:
+    constant = target.graph.known(value)
+    if constant is not None:
         places = [window.start + window.step * np.arange(window.count) for window in windows]
-        return target.graph.constant(known[np.ix_(*places)])
+        return target.graph.constant(constant[np.ix_(*places)])
     return target.sliced(value, windows)
 
 
 def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequence[int]) -> str:
-    """A value whose dimensions are these of `sizes`, as the dimensions of `sizes` in order, repeated where it lacks one."""
-    order = sorted(range(len(dims)), key=lambda place: dims[place])
+    """Add a transposition and an expansion of a value to the shape `sizes`.
+
+    `dims`: for each dimension of the value, its number in `sizes`. All other dimensions are broadcast.
+    """
+    order = sorted(range(len(dims)), key=lambda dim: dims[dim])
     value = target.transposed(value, order)
     value = target.reshaped(value, [size if dim in dims else 1 for dim, size in enumerate(sizes)])
     return target.graph.expanded("expand", value, sizes)
 
 
-def positions(steps: Steps) -> NDArray[Any]:
-    """Where the steps lead in a packed value, in elements; of size 1 where a dimension does not move."""
-    sizes = [size if stride else 1 for size, stride in zip(steps.sizes, steps.strides, strict=True)]
-    if prod(sizes) > MOST_POSITIONS:
+def positions(access: AccessPattern) -> NDArray[Any]:
+    """Return the flat position of each element that the pattern reads, with size 1 for dimensions of stride 0.
+
+    Raise UntranslatableError if there are too many.
+    """
+    sizes = [size if stride else 1 for size, stride in zip(access.sizes, access.strides, strict=True)]
+    if prod(sizes) > _MAX_POSITIONS:
         raise UntranslatableError(
             f"the copy has no form as slices and transpositions, and a table of its {prod(sizes)} positions is more than "
-            f"{MOST_POSITIONS} numbers: split it"
+            f"{_MAX_POSITIONS} numbers: split it"
         )
-    found = np.full(sizes, steps.offset, np.int64)
-    for dim, (size, stride) in enumerate(zip(sizes, steps.strides, strict=True)):
-        along = [1] * len(sizes)
-        along[dim] = size
-        found += (np.arange(size) * stride).reshape(along)
-    return found
+    table = np.full(sizes, access.offset, np.int64)
+    for dim, (size, stride) in enumerate(zip(sizes, access.strides, strict=True)):
+        shape = [1] * len(sizes)
+        shape[dim] = size
+        table += (np.arange(size) * stride).reshape(shape)
+    return table
 
 
-def by_positions(target: OnnxProgram, value: str, places: str) -> str:
-    """The elements of a packed value at these positions, of their shape."""
+def gather_flat(target: OnnxProgram, value: str, places: str) -> str:
+    """Add a Gather from the flattened value. The result has the shape of `places`, the flat positions."""
     shape = target.type_of(value).shape
-    return target.along_axis(target.reshaped(value, (prod(shape),)), places, 0)
+    return target.gather(target.reshaped(value, (prod(shape),)), places, 0)

@@ -1,120 +1,121 @@
-"""Gathers in ONNX's operators: along an axis, one element per index, by tuples; else by positions."""
+"""Gathers in ONNX's operators: Gather, GatherElements, GatherND, or a Gather at computed positions in the flattened data."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dmlgather.plan import OutOfBounds
-from dmlgather.translation.axes import Steps, by_positions, positions
+from dmlgather.translation.axes import AccessPattern, gather_flat, positions
 from dmlgather.translation.gathering import Gathering
 from dmlgather.translation.onnx_operators import POSITIONS, OnnxProgram, UntranslatableError
 
 
-def gathered(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Return the result of lookups, of shape `gathering.sizes`; None where only `flat` can say it."""
+def gather_by_axes(target: OnnxProgram, gathering: Gathering) -> str | None:
+    """Add a gather with one of ONNX's operators, of shape `gathering.sizes`. Return None if none fits."""
     if gathering.windowed:
         return None if gathering.index_dims else _one_window(target, gathering)
     if len(gathering.plan.lookups) > 1:
-        return _by_tuples(target, gathering.without_small_batch())
-    if _one_per_index(gathering):
-        return _by_elements(target, gathering)
+        return _gather_nd(target, gathering.without_small_batch())
+    if _is_gather_elements(gathering):
+        return _gather_elements(target, gathering)
     gathering = gathering.without_small_batch()
-    return _by_tuples(target, gathering) if gathering.batch else _by_axis(target, gathering)
+    return _gather_nd(target, gathering) if gathering.batch_dims else _gather(target, gathering)
 
 
-def _one_per_index(gathering: Gathering) -> bool:
-    """Whether each axis of the data is a batch dimension, but for the one that is looked up, whose place one dimension takes."""
-    batch, moved = gathering.batch, gathering.index_dims
-    others = [dim for dim in gathering.walked if dim is not None]
-    return bool(batch) and len(moved) - len(batch) <= 1 and set(others) == set(batch)
+def _is_gather_elements(gathering: Gathering) -> bool:
+    """Return True if all axes of the data but one are batch dimensions, and at most one more dimension has indices."""
+    batch, indexed = gathering.batch_dims, gathering.index_dims
+    dims = [dim for dim in gathering.dim_of_axis if dim is not None]
+    return bool(batch) and len(indexed) - len(batch) <= 1 and set(dims) == set(batch)
 
 
-def _by_axis(target: OnnxProgram, gathering: Gathering) -> str:
-    """One lookup, and no batch dimensions: the axes keep their places."""
-    fitted = gathering.fitted([0], target.axis_rule)
-    dims: list[int | None] = [*gathering.walked]  # None is the axis
+def _gather(target: OnnxProgram, gathering: Gathering) -> str:
+    indices = gathering.converted([0], target.gather_rule)
+    dims: list[int | None] = [*gathering.dim_of_axis]  # None is the axis that is looked up
     axis = dims.index(None)
-    result = target.along_axis(gathering.data, fitted.value, axis)
-    written = [dim for dim in (*dims[:axis], *gathering.index_dims, *dims[axis + 1 :]) if dim is not None]
-    return gathering.finished(result, written, _masks(gathering, fitted.valid))
+    result = target.gather(gathering.data, indices.value, axis)
+    result_dims = [dim for dim in (*dims[:axis], *gathering.index_dims, *dims[axis + 1 :]) if dim is not None]
+    return gathering.finish(result, result_dims, _masks(gathering, indices.valid))
 
 
-def _batch_first(gathering: Gathering, indices: str, *, components: bool = False) -> str:
-    """The indices with the batch dimensions in front."""
-    moved, batch = gathering.index_dims, gathering.batch
-    order = [moved.index(dim) for dim in (*batch, *(dim for dim in moved if dim not in batch))]
-    return gathering.target.transposed(indices, [*order, len(order)] if components else order)
-
-
-def _by_elements(target: OnnxProgram, gathering: Gathering) -> str:
-    """One lookup; the data's axes in the order of the output's dimensions."""
-    fitted = gathering.fitted([0], target.elements_rule)
-    moved = gathering.moved(0)
-    order = [gathering.walked.index(dim if dim in gathering.batch else None) for dim in moved]
-    indices, dims = fitted.value, list(moved)
-    if len(order) < len(gathering.walked):  # one index for each of the batch: the axis stays, with one position
-        axis = gathering.walked.index(None)
+def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
+    """Add a GatherElements. The data's axes are transposed to the order of the output's dimensions."""
+    converted = gathering.converted([0], target.gather_elements_rule)
+    dims = gathering.lookup_dims(0)
+    order = [gathering.dim_of_axis.index(dim if dim in gathering.batch_dims else None) for dim in dims]
+    indices = converted.value
+    if len(order) < len(gathering.dim_of_axis):  # the axis that is looked up has no dimension: the indices get one of size 1
+        axis = gathering.dim_of_axis.index(None)
         order.insert(axis, axis)
-        sizes = [gathering.sizes[dim] for dim in moved]
+        sizes = [gathering.sizes[dim] for dim in dims]
         indices = target.reshaped(indices, [*sizes[:axis], 1, *sizes[axis:]])
     data = target.transposed(gathering.data, order)
-    result = target.elements(data, indices, order.index(gathering.walked.index(None)))
+    result = target.gather_elements(data, indices, order.index(gathering.dim_of_axis.index(None)))
     result = target.reshaped(result, [gathering.sizes[dim] for dim in dims])
-    return gathering.finished(result, dims, _masks(gathering, fitted.valid))
+    return gathering.finish(result, dims, _masks(gathering, converted.valid))
 
 
-def _by_tuples(target: OnnxProgram, gathering: Gathering) -> str:
-    """Batch dimensions first, then the axes that are looked up, in the order of the components, then the others."""
-    tuples = gathering.tuples(target.tuples_rule)
-    batch, moved = gathering.batch, gathering.index_dims
-    first = [gathering.walked.index(dim) for dim in batch] + [gathering.looked_up.index(number) for number in tuples.order]
-    others = [axis for axis in range(len(gathering.walked)) if axis not in first]
+def _gather_nd(target: OnnxProgram, gathering: Gathering) -> str:
+    """Add a GatherND. The data's axes are transposed: batch dimensions, then one axis per component, then the others."""
+    tuples = gathering.index_tuples(target.gather_nd_rule)
+    batch, indexed = gathering.batch_dims, gathering.index_dims
+    dims = (*batch, *(dim for dim in indexed if dim not in batch))
+    indices = target.transposed(tuples.value, [*(indexed.index(dim) for dim in dims), len(dims)])
+    first = [gathering.dim_of_axis.index(dim) for dim in batch]
+    first += [gathering.lookup_of_axis.index(number) for number in tuples.order]
+    others = [axis for axis in range(len(gathering.dim_of_axis)) if axis not in first]
     data = target.transposed(gathering.data, [*first, *others])
-    result = target.tuples(data, _batch_first(gathering, tuples.value, components=True), len(batch))
-    behind = [dim for axis in others if (dim := gathering.walked[axis]) is not None]
-    return gathering.finished(result, [*batch, *(dim for dim in moved if dim not in batch), *behind], tuples.valid)
+    result = target.gather_nd(data, indices, len(batch))
+    slice_dims = [dim for axis in others if (dim := gathering.dim_of_axis[axis]) is not None]
+    return gathering.finish(result, [*dims, *slice_dims], tuples.masks)
 
 
 def _masks(gathering: Gathering, valid: str | None) -> list[str]:
-    return [] if valid is None else [gathering.spread(valid, gathering.index_dims)]
+    return [] if valid is None else [gathering.with_all_dims(valid, gathering.index_dims)]
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """One window, behind one index per axis: along each of these, the positions from the index on."""
+    """Add a window that starts at one index per axis, as one Gather per axis: its indices are index, index + 1, ….
+
+    Return None under RAISE.
+    """
     plan = gathering.plan
     if plan.out_of_bounds is OutOfBounds.RAISE:
         return None
-    result, valid = gathering.data, list[str]()
-    for axis, (dim, number) in enumerate(zip(gathering.walked, gathering.looked_up, strict=True)):
+    result, masks = gathering.data, list[str]()
+    for axis, (dim, number) in enumerate(zip(gathering.dim_of_axis, gathering.lookup_of_axis, strict=True)):
         if number is None or (plan.out_of_bounds is not OutOfBounds.FILL and plan.lookups[number].limit == 1):
             continue
-        fitted = gathering.fitted([number], POSITIONS)
-        places = target.reshaped(fitted.value, (1,))
+        start = gathering.converted([number], POSITIONS)
+        places = target.reshaped(start.value, (1,))
         if dim is not None:
-            kind = target.type_of(places).dtype
-            offsets = target.graph.constant(np.arange(gathering.sizes[dim], dtype=kind))
-            places = target.computed("add", kind, places, offsets)
-        result = target.along_axis(result, places, axis)
-        if fitted.valid is not None:
-            valid.append(gathering.spread(fitted.valid, ()))
-    written = [dim for dim in gathering.walked if dim is not None]
-    return gathering.finished(target.reshaped(result, [gathering.sizes[dim] for dim in written]), written, valid)
+            dtype = target.type_of(places).dtype
+            offsets = target.graph.constant(np.arange(gathering.sizes[dim], dtype=dtype))
+            places = target.compute("add", dtype, places, offsets)
+        result = target.gather(result, places, axis)
+        if start.valid is not None:
+            masks.append(gathering.with_all_dims(start.valid, ()))
+    dims = [dim for dim in gathering.dim_of_axis if dim is not None]
+    return gathering.finish(target.reshaped(result, [gathering.sizes[dim] for dim in dims]), dims, masks)
 
 
-def flat(target: OnnxProgram, gathering: Gathering, steps: Steps) -> str:
-    """By positions in the flattened data, which are computed. steps: of the data, with its lookups."""
-    plan, kind = gathering.plan, np.dtype(np.int64)
+def gather_by_positions(target: OnnxProgram, gathering: Gathering, access: AccessPattern) -> str:
+    """Add the computation of flat positions, and a Gather from the flattened data. `access`: of the data, with the lookups.
+
+    Raise UntranslatableError under RAISE.
+    """
+    plan, dtype = gathering.plan, np.dtype(np.int64)
     if plan.out_of_bounds is OutOfBounds.RAISE:
         raise UntranslatableError(
             "its lookups index no axes of the data, and positions in the flattened data do not tell which index is out of range"
         )
-    total = target.graph.constant(positions(Steps(steps.sizes, steps.strides, steps.offset)))
-    valid = []
+    places = target.graph.constant(positions(AccessPattern(access.sizes, access.strides, access.offset)))
+    masks = []
     for number, lookup in enumerate(plan.lookups):
-        fitted, dims = gathering.fitted([number], POSITIONS), gathering.moved(number)
-        moved = target.computed("multiply", kind, fitted.value, target.number(lookup.in_stride, kind))
-        total = target.computed("add", kind, total, gathering.spread(moved, dims))
-        if fitted.valid is not None:
-            valid.append(gathering.spread(fitted.valid, dims))
-    result = target.graph.expanded("expand", by_positions(target, gathering.data, total), gathering.sizes)
-    return gathering.finished(result, range(len(gathering.sizes)), valid)
+        indices, dims = gathering.converted([number], POSITIONS), gathering.lookup_dims(number)
+        offsets = target.compute("multiply", dtype, indices.value, target.number(lookup.in_stride, dtype))
+        places = target.compute("add", dtype, places, gathering.with_all_dims(offsets, dims))
+        if indices.valid is not None:
+            masks.append(gathering.with_all_dims(indices.valid, dims))
+    result = target.graph.expanded("expand", gather_flat(target, gathering.data, places), gathering.sizes)
+    return gathering.finish(result, range(len(gathering.sizes)), masks)

@@ -1,4 +1,4 @@
-"""An ONNX model of a graph whose problems are ONNX's."""
+"""Writes a graph of ONNX's problems as an ONNX model."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ from dmlgather.translation.onnx_operators import UntranslatableError
 
 
 def clamps(graph: IndexGraph) -> dict[str, Step]:
-    """The steps "maximum with a number" before a "minimum with a number" that alone reads them, by the latter's output."""
-    read = Counter([*(name for step in graph.steps for name in step.inputs), *graph.outputs])
-    makers, found = graph.makers, {}
+    """Return pairs of steps that clamp together: minimum(maximum(x, low), high), where nothing else reads the maximum.
+
+    The keys are the outputs of the minima, the values the steps of the maxima.
+    """
+    uses = Counter([*(name for step in graph.steps for name in step.inputs), *graph.outputs])
+    makers, maxima = graph.makers, {}
     for step in graph.steps:
-        first = makers.get(step.inputs[0]) if is_bound(graph, step, "minimum") else None
-        if first is not None and is_bound(graph, first, "maximum") and read[step.inputs[0]] == 1:
-            found[step.outputs[0]] = first
-    return found
+        maximum = makers.get(step.inputs[0]) if has_scalar(graph, step, "minimum") else None
+        if maximum is not None and has_scalar(graph, maximum, "maximum") and uses[step.inputs[0]] == 1:
+            maxima[step.outputs[0]] = maximum
+    return maxima
 
 
-def is_bound(graph: IndexGraph, step: Step, *operators: str) -> bool:
-    """Whether a step is one of these operators with a number as its second input."""
+def has_scalar(graph: IndexGraph, step: Step, *operators: str) -> bool:
+    """Return True if a step is one of these operators with a constant scalar as its second input."""
     work = step.work
     if not isinstance(work, Elementwise) or work.operator not in operators:
         return False
     return step.inputs[1] in graph.constants and graph.constants[step.inputs[1]].shape == ()
 
 
-OPERATORS = {
+_OPERATORS = {
     "add": "Add",
     "multiply": "Mul",
     "minimum": "Min",
@@ -50,32 +53,35 @@ OPERATORS = {
     "and": "And",
     "where": "Where",
 }
-"""ONNX's operators for integer arithmetic, by NumPy's names."""
+"""ONNX's operators for elementwise arithmetic, by the operators of `Elementwise`."""
 
-SELECTED_AS = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
-"""The types that onnxruntime's Where lacks, and types with the same values, or bits, that it has."""
+_WHERE_TYPES = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
+"""Data types that onnxruntime's Where does not implement, and for each, a type to cast to and back without loss."""
 
 
-LEAST_IR_VERSION = 4
-"""Of ONNX's file format: before it, an initializer has to be an input, and no caller can give another value for it."""
+_MIN_IR_VERSION = 4
+"""The first version of ONNX's file format in which a constant need not be an input as well."""
 
 
 class OnnxForm:
-    """The nodes of a graph at an opset, while they are made. values: the type of each value that a node reads or writes."""
+    """An ONNX model under construction. `types`: of all values of the graph and of the model."""
 
     def __init__(self, graph: IndexGraph, opset: int) -> None:
         self.graph, self.opset = graph, opset
         self.nodes: list[Any] = []
         self.types = dict(graph.types)
         self.constants: dict[str, NDArray[Any]] = dict(graph.constants)
-        self.clamped = clamps(graph)
-        self._bounds: dict[tuple[int, ...], str] = {}
-        """The constants of `integers`, by their values."""
+        self.clamps = clamps(graph)
+        self._integers: dict[tuple[int, ...], str] = {}
+        """The names of the constants of `integers`, by value."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
-        """The ModelProto. defaults: values of inputs that a caller need not give. outputs: what the graph's outputs are called.
+        """Return the onnx.ModelProto.
 
-        UntranslatableError where the opset lacks an operator, or its version does not take a type.
+        `defaults`: initializers of inputs, by name.
+        `outputs`: the names of the model's outputs.
+
+        Raise UntranslatableError if the opset has no such operator, or an operator of the opset does not take a data type.
         """
         from onnx import helper
 
@@ -85,24 +91,24 @@ class OnnxForm:
         for name, value in zip(outputs, self.graph.outputs, strict=True):
             if name != value:
                 self.node("Identity", [value], [name])
-        used = {name for node in self.nodes for name in node.input}
-        kept = {name: array for name, array in self.constants.items() if name in used}
+        read = {name for node in self.nodes for name in node.input}
+        constants = {name: array for name, array in self.constants.items() if name in read}
         body = helper.make_graph(
             self.nodes,
             "translated",
             [self._value_info(name) for name in self.graph.inputs],
             [self._value_info(name) for name in outputs],
-            [_initializer(name, array) for name, array in {**kept, **defaults}.items()],
+            [_initializer(name, array) for name, array in {**constants, **defaults}.items()],
         )
         opset = helper.make_opsetid("", self.opset)
-        version = max(helper.find_min_ir_version_for([opset]), LEAST_IR_VERSION)
+        version = max(helper.find_min_ir_version_for([opset]), _MIN_IR_VERSION)
         return helper.make_model(body, opset_imports=[opset], ir_version=version)
 
     def add(self, step: Step) -> None:
-        """The nodes of a step."""
+        """Add the nodes of a step."""
         work, inputs, outputs = step.work, step.inputs, step.outputs
         if isinstance(work, Elementwise):
-            self._compute(step, work)
+            self._add_elementwise(step, work)
         elif isinstance(work, Concatenation):
             self.node("Concat", inputs, outputs, axis=work.axis)
         elif isinstance(work, Bitcast):
@@ -111,31 +117,29 @@ class OnnxForm:
             except UntranslatableError as error:
                 raise UntranslatableError(f"{step.name}: {error}") from None
         else:
-            _OPERATORS[type(work)](self, work, inputs, outputs)
+            _PROBLEM_NODES[type(work)](self, work, inputs, outputs)
 
     def node(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
-        """One node. UntranslatableError where the opset lacks the operator, or its version does not take the inputs' types."""
+        """Add one node.
+
+        Raise UntranslatableError if the opset has no such operator, or the operator does not take the inputs' data types.
+        """
         from onnx import helper
 
         self._check(operator, inputs)
         self.nodes.append(helper.make_node(operator, inputs, outputs, name=f"{operator} {len(self.nodes)}", **attributes))
 
     def integers(self, values: Sequence[int]) -> str:
-        """The name of a constant, int64 [n]: a shape, or bounds."""
+        """Return the name of an int64 constant of shape [n], such as a shape or the bounds of a Slice."""
         key = tuple(values)
-        if key not in self._bounds:
+        if key not in self._integers:
             array = np.array(values, np.int64)
-            self._bounds[key] = name = self._new(f"int64 {array.tolist()}", TensorType(array.shape, array.dtype))
+            self._integers[key] = name = self._new(f"int64 {array.tolist()}", TensorType(array.shape, array.dtype))
             self.constants[name] = array
-        return self._bounds[key]
-
-    def between(self, like: str, what: str, dtype: np.dtype[Any] | None = None) -> str:
-        """A new value of the shape of another one."""
-        tensor = self.types[like]
-        return self._new(f"{like}: {what}", replace(tensor, dtype=dtype or tensor.dtype))
+        return self._integers[key]
 
     def _new(self, name: str, tensor: TensorType) -> str:
-        """A name that no other value has, for one of this type."""
+        """Return an unused name for a new value, and store the value's type."""
         while name in self.types:
             name += "'"
         self.types[name] = tensor
@@ -147,44 +151,44 @@ class OnnxForm:
         try:
             schema = defs.get_schema(operator, self.opset, "")
         except defs.SchemaError:
-            versions = (each for each in defs.get_all_schemas_with_history() if (each.domain, each.name) == ("", operator))
-            first = min((each.since_version for each in versions), default=None)
+            schemas = [schema for schema in defs.get_all_schemas_with_history() if (schema.domain, schema.name) == ("", operator)]
+            first = min((schema.since_version for schema in schemas), default=None)
             newer = ", and the installed onnx knows no opset that has it: install a newer onnx"
             remedy = newer if first is None else f": use opset {first} or newer"
             raise UntranslatableError(f"opset {self.opset} has no {operator}{remedy}") from None
-        taken = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+        allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
         for number, name in enumerate(inputs):
             formal = schema.inputs[min(number, len(schema.inputs) - 1)].type_str
-            kind = TYPES.name_of(self.types[name].dtype) if name else None
-            if kind is not None and f"tensor({kind})" not in taken.get(formal, [formal]):
+            dtype = TYPES.name_of(self.types[name].dtype) if name else None
+            if dtype is not None and f"tensor({dtype})" not in allowed.get(formal, [formal]):
                 raise UntranslatableError(
-                    f"{operator}-{schema.since_version}, which opset {self.opset} has, takes no {kind}: use a newer opset, or "
+                    f"{operator}-{schema.since_version}, which opset {self.opset} has, takes no {dtype}: use a newer opset, or "
                     "another type"
                 )
 
-    def _compute(self, step: Step, work: Elementwise) -> None:
+    def _add_elementwise(self, step: Step, work: Elementwise) -> None:
         (output,), inputs = step.outputs, step.inputs
-        kind = SELECTED_AS.get(work.dtype.name)
-        if step in self.clamped.values():
-            return  # a part of the Clip behind it
+        where_type = _WHERE_TYPES.get(work.dtype.name)
+        if step in self.clamps.values():
+            return  # the Clip of the minimum includes this maximum
         if work.operator == "cast":
             self.node("Cast", inputs, [output], to=type_number(work.dtype))
-        elif output in self.clamped:
-            self.node("Clip", [*self.clamped[output].inputs, inputs[1]], [output])
-        elif is_bound(self.graph, step, "minimum", "maximum"):
+        elif output in self.clamps:
+            self.node("Clip", [*self.clamps[output].inputs, inputs[1]], [output])
+        elif has_scalar(self.graph, step, "minimum", "maximum"):
             self.node("Clip", [inputs[0], "", inputs[1]] if work.operator == "minimum" else inputs, [output])
-        elif work.operator == "where" and kind is not None:
-            self._select_as(np.dtype(kind), inputs, output)
+        elif work.operator == "where" and where_type is not None:
+            self._add_where(np.dtype(where_type), inputs, output)
         else:
-            self.node(OPERATORS[work.operator], inputs, [output])
+            self.node(_OPERATORS[work.operator], inputs, [output])
 
-    def _select_as(self, kind: np.dtype[Any], inputs: Sequence[str], output: str) -> None:
-        """Where, in a type that onnxruntime has it for."""
+    def _add_where(self, dtype: np.dtype[Any], inputs: Sequence[str], output: str) -> None:
+        """Add a Where on values cast to `dtype`, and a cast of the result back."""
         branches = []
         for name in inputs[1:]:
-            branches.append(self.between(name, f"as {kind}", kind))
-            self.node("Cast", [name], [branches[-1]], to=type_number(kind))
-        selected = self.between(output, f"as {kind}", kind)
+            branches.append(self._new(f"{name}: as {dtype}", replace(self.types[name], dtype=dtype)))
+            self.node("Cast", [name], [branches[-1]], to=type_number(dtype))
+        selected = self._new(f"{output}: as {dtype}", replace(self.types[output], dtype=dtype))
         self.node("Where", [inputs[0], *branches], [selected])
         self.node("Cast", [selected], [output], to=type_number(self.types[output].dtype))
 
@@ -237,12 +241,12 @@ def _slice(form: OnnxForm, problem: Slice, inputs: Sequence[str], outputs: Seque
     form.node("Slice", [*inputs, *map(form.integers, bounds)], outputs)
 
 
-def _blocks(form: OnnxForm, problem: DepthSpaceProblem, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def _depth_space(form: OnnxForm, problem: DepthSpaceProblem, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     mode = {"mode": problem.mode} if problem.version.since >= problem.mode_since else {}
     form.node(problem.name, inputs, outputs, blocksize=problem.blocksize, **mode)
 
 
-_OPERATORS: Mapping[type[Problem], Callable[[OnnxForm, Any, Sequence[str], Sequence[str]], None]] = {
+_PROBLEM_NODES: Mapping[type[Problem], Callable[[OnnxForm, Any, Sequence[str], Sequence[str]], None]] = {
     ReshapeView: _reshape,
     TransposeView: _transpose,
     ExpandView: _expand,
@@ -250,7 +254,7 @@ _OPERATORS: Mapping[type[Problem], Callable[[OnnxForm, Any, Sequence[str], Seque
     GatherElements: _gather,
     GatherND: _gather_nd,
     Slice: _slice,
-    DepthToSpace: _blocks,
-    SpaceToDepth: _blocks,
+    DepthToSpace: _depth_space,
+    SpaceToDepth: _depth_space,
 }
-"""The nodes of each kind of problem that `OnnxProgram` states."""
+"""Functions that add the node of a problem, for each class that `OnnxProgram` adds."""

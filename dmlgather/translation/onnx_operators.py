@@ -1,4 +1,4 @@
-"""ONNX's operators at an opset, as the steps of a program that is being stated, and how they treat indices."""
+"""A graph under construction from ONNX's operators at an opset, and rules of how these operators treat indices."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from dmlgather.plan import canonicalise
 
 
 class UntranslatableError(ValueError):
-    """ONNX cannot say it; the message says why."""
+    """A problem that has no equivalent in ONNX; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """How an operator treats its indices.
+    """A rule of how an operator treats its indices.
 
-    raises: whether an index out of range is an error; else indices are computed positions, which must be in range. wraps: whether
-    negative indices count from the end. types: those that it takes, the preferred ones first.
+    `raises`: True if an index out of range is an error. If False, indices must be in range.
+    `wraps`: True if negative indices count from the end.
+    `types`: the data types of indices, in order of preference.
     """
 
     raises: bool
@@ -38,141 +39,141 @@ class IndexRule:
 
 
 POSITIONS = IndexRule(raises=False, wraps=False, types=("int64",))
-"""For positions that are computed."""
+"""The rule for computed positions."""
 
-MOVED_IN_BLOCKS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
-"""The types for which onnxruntime has DepthToSpace and SpaceToDepth, and from which opset on. It transposes all types. It has
-float16 as well, but makes signalling NaNs quiet there.
+_BLOCK_OPSETS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
+"""The first opset in which onnxruntime has DepthToSpace and SpaceToDepth for a data type. For other types, they are translated to
+transpositions. Float16 is not listed, because onnxruntime's operators quiet its signalling NaNs.
 """
 
-LEAST = -(2**63) + 1
-"""An end of a slice that lies before every element."""
+_BEFORE_FIRST = -(2**63) + 1
+"""The `end` of a Slice with a negative step that includes the first element."""
 
 
 class OnnxProgram:
-    """A program in ONNX's operators at an opset, while it is made.
+    """A graph under construction from ONNX's operators at an opset.
 
-    step_name: of the step that is being stated, whose name the operators of the family get.
+    `step_name`: the name of the source's step that is being translated. Gathers and slices get this name.
     """
 
     def __init__(self, graph: GraphBuilder, opset: int) -> None:
         self.graph, self.opset, self.step_name = graph, opset, ""
-        self._reshaped: dict[str, str] = {}
-        """By the value of a reshape, what it reshapes."""
+        self._before_reshape: dict[str, str] = {}
+        """The input of each reshape, by its output."""
 
     @property
-    def axis_rule(self) -> IndexRule:
-        """That of `along_axis`."""
+    def gather_rule(self) -> IndexRule:
+        """Return the rule of Gather."""
         return IndexRule(raises=True, wraps=self.opset >= 11, types=("int32", "int64"))
 
     @property
-    def elements_rule(self) -> IndexRule:
-        """That of `elements`."""
+    def gather_elements_rule(self) -> IndexRule:
+        """Return the rule of GatherElements."""
         return IndexRule(raises=True, wraps=True, types=("int32", "int64"))
 
     @property
-    def tuples_rule(self) -> IndexRule:
-        """That of `tuples`."""
+    def gather_nd_rule(self) -> IndexRule:
+        """Return the rule of GatherND."""
         return IndexRule(raises=True, wraps=True, types=("int64",))
 
-    # Operators of the family.
+    # Gathers, slices and block operators.
 
-    def same(self, problem: Problem) -> Problem | None:
-        """Return the same operator at the opset; None for one of another library."""
+    def at_opset(self, problem: Problem) -> Problem | None:
+        """Return an ONNX problem at this program's opset, or None for a problem of another dialect."""
         return replace(problem, opset=self.opset) if isinstance(problem, OnnxProblem) else None  # type: ignore[type-var] # all are
 
-    def blocks(self, problem: Problem) -> Problem | None:
-        """Return the DepthToSpace or SpaceToDepth that makes just this copy; None where there is none."""
+    def block_operator(self, problem: Problem) -> Problem | None:
+        """Return the DepthToSpace or SpaceToDepth that has an equal canonical plan, or None."""
         data, output = problem.data.shape, problem.output.shape
-        moved = self.opset >= MOVED_IN_BLOCKS.get(problem.data.dtype.name, self.opset + 1)
-        if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not moved:
+        implemented = self.opset >= _BLOCK_OPSETS.get(problem.data.dtype.name, self.opset + 1)
+        if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not implemented:
             return None
         grows = output[2] > data[2]
         block = output[2] // data[2] if grows else isqrt(output[1] // data[1])
-        wanted = canonicalise(problem.plan())
+        plan = canonicalise(problem.plan())
         for mode in MODES:
             try:
-                own = (DepthToSpace if grows else SpaceToDepth)(problem.data, block, mode, self.opset)
+                candidate = (DepthToSpace if grows else SpaceToDepth)(problem.data, block, mode, self.opset)
             except (TypeError, ValueError):
                 continue
-            if own.output == problem.output and canonicalise(own.plan()) == wanted:
-                return own
+            if candidate.output == problem.output and canonicalise(candidate.plan()) == plan:
+                return candidate
         return None
 
     def sliced(self, value: str, windows: Sequence[Window]) -> str:
-        """Return a window of each dimension of a value; not all are whole."""
+        """Add a Slice with one window per dimension, at least one of which is not whole."""
         tensor = self.type_of(value)
         axes = [axis for axis, window in enumerate(windows) if window != Window.whole(tensor.shape[axis])]
         starts, ends, steps = [], [], []
         for window in (windows[axis] for axis in axes):
             end = window.start + window.count * window.step
             starts.append(window.start)
-            ends.append(end if end >= 0 else LEAST)
+            ends.append(end if end >= 0 else _BEFORE_FIRST)
             steps.append(window.step)
-        stated = None if steps == [1] * len(steps) else tuple(steps)
-        return self.stated_as(Slice(tensor, tuple(starts), tuple(ends), tuple(axes), stated, self.opset), value)
+        stated_steps = None if steps == [1] * len(steps) else tuple(steps)
+        return self.add(Slice(tensor, tuple(starts), tuple(ends), tuple(axes), stated_steps, self.opset), value)
 
-    def along_axis(self, data: str, indices: str, axis: int) -> str:
-        """Return whole slices, by indices along an axis."""
-        return self.stated_as(Gather(self.type_of(data), self.type_of(indices), axis, self.opset), data, indices)
+    def gather(self, data: str, indices: str, axis: int) -> str:
+        """Add a Gather."""
+        return self.add(Gather(self.type_of(data), self.type_of(indices), axis, self.opset), data, indices)
 
-    def elements(self, data: str, indices: str, axis: int) -> str:
-        """Return one element per index."""
-        return self.stated_as(GatherElements(self.type_of(data), self.type_of(indices), axis, self.opset), data, indices)
+    def gather_elements(self, data: str, indices: str, axis: int) -> str:
+        """Add a GatherElements."""
+        return self.add(GatherElements(self.type_of(data), self.type_of(indices), axis, self.opset), data, indices)
 
-    def tuples(self, data: str, indices: str, batch: int) -> str:
-        """Return slices by tuples in the last dimension of indices; batch: leading dimensions that data and indices share."""
-        return self.stated_as(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
+    def gather_nd(self, data: str, indices: str, batch: int) -> str:
+        """Add a GatherND. `batch`: its batch_dims."""
+        return self.add(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
 
-    def stated_as(self, own: Problem, *inputs: str) -> str:
-        """Return the result of an operator of the family."""
-        return self.graph.problem(self.step_name or own.name, own, *inputs, output=own.name)
+    def add(self, problem: Problem, *inputs: str) -> str:
+        """Add a problem of ONNX and return its output."""
+        return self.graph.problem(self.step_name or problem.name, problem, *inputs, output=problem.name)
 
-    # Arithmetic and views; of constants, constants.
+    # Arithmetic and views. If all inputs are constants, the result is a constant, and no step is added.
 
     def type_of(self, value: str) -> TensorType:
-        """Return the type of a value of the graph."""
+        """Return the shape and data type of a value."""
         return self.graph.types[value]
 
     def number(self, value: Any, dtype: np.dtype[Any]) -> str:
-        """Return a constant; one number where all are equal."""
+        """Add a constant. An array of equal numbers becomes a scalar."""
         array = np.asarray(value, dtype)
         equal = array.size and (array == array.flat[0]).all()
         return self.graph.constant(array.reshape(-1)[0] if equal else array)
 
-    def computed(self, operator: str, dtype: Any, *values: str) -> str:
-        """Return the result of integer arithmetic by NumPy's name."""
-        known = [array for value in values if (array := self.graph.known(value)) is not None]
-        if len(known) == len(values):
-            return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(known))
+    def compute(self, operator: str, dtype: Any, *values: str) -> str:
+        """Add elementwise arithmetic. `operator`: as of `Elementwise`. `dtype`: of the result."""
+        constants = [array for value in values if (array := self.graph.known(value)) is not None]
+        if len(constants) == len(values):
+            return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))
         return self.graph.elementwise(operator, operator, dtype, *values)
 
     def cast(self, value: str, dtype: Any) -> str:
-        """Return the value in another integer type."""
+        """Add a cast to another integer type, if the value has another type."""
         if self.type_of(value).dtype == np.dtype(dtype):
             return value
-        return self.computed("cast", dtype, value)
+        return self.compute("cast", dtype, value)
 
     def reshaped(self, value: str, shape: Sequence[int]) -> str:
-        """Return the elements of a value under another shape; of two reshapes in a row, only the last is made."""
-        known = self.graph.known(value)
-        if known is not None:
-            return self.graph.constant(known.reshape(shape))
-        before = self._reshaped.get(value, value)
+        """Add a reshape. A reshape of a reshape reads the first one's input."""
+        constant = self.graph.known(value)
+        if constant is not None:
+            return self.graph.constant(constant.reshape(shape))
+        before = self._before_reshape.get(value, value)
         after = self.graph.reshaped("reshape", before, shape)
         if after != before:
-            self._reshaped[after] = before
+            self._before_reshape[after] = before
         return after
 
     def transposed(self, value: str, order: Sequence[int]) -> str:
-        """Return a value with its dimensions in another order."""
-        known = self.graph.known(value)
-        if known is not None:
-            return self.graph.constant(known.transpose(order))
+        """Add a transposition. `order`: for each dimension of the result, the dimension of `value`."""
+        constant = self.graph.known(value)
+        if constant is not None:
+            return self.graph.constant(constant.transpose(order))
         return self.graph.transposed("transpose", value, order)
 
     def selected(self, valid: str, value: str, fill: bytes) -> str:
-        """Return the value where `valid`, else the fill value; of any type."""
+        """Add a selection: `value` where `valid` is true, `fill` elsewhere. `fill`: the bytes of one element."""
         tensor = self.type_of(value)
-        other = self.graph.constant(np.frombuffer(fill, tensor.dtype).reshape(()))
-        return self.graph.elementwise("where", "where", tensor.dtype, valid, value, other)
+        constant = self.graph.constant(np.frombuffer(fill, tensor.dtype).reshape(()))
+        return self.graph.elementwise("where", "where", tensor.dtype, valid, value, constant)

@@ -1,4 +1,4 @@
-"""A graph in ONNX's operators."""
+"""Rules that translate problems to ONNX's operators, from the operator of the same name to the last resort."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 from dmlgather.dialects.windows import WindowProblem
 from dmlgather.differential.matching import output_names
 from dmlgather.plan import IndexPlan, canonicalise, narrow
-from dmlgather.translation.axes import Steps, axis_walk, strided, taken_of, windows_of
-from dmlgather.translation.forms import flat, gathered
+from dmlgather.translation.axes import AccessPattern, map_to_axes, read_window, sliced, strided_copy
+from dmlgather.translation.forms import gather_by_axes, gather_by_positions
 from dmlgather.translation.gathering import Gathering
 from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableError
 
-# State a problem in ONNX's operators: the table of rules, from the most natural form to the last resort.
 
+def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
+    """Add a problem to the program by the first rule that applies, and return its output.
 
-def state(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
-    """Add a problem to the program; the value that holds its output.
+    `values`: the names of the problem's data and, if it has any, its indices in the graph.
 
-    values: of the graph, the problem's data, then its indices. UntranslatableError where ONNX cannot say it; TypeError and
-    ValueError where its operators do not take these types or sizes.
+    Raise UntranslatableError if ONNX has no equivalent; TypeError or ValueError if ONNX's operators do not take the data types or
+    sizes.
     """
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
-def _same(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """The operator itself, in the version that was asked for, if that means the same."""
+def _same_operator(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
+    """Add the operator itself, if its version at the opset has an equal plan."""
     with suppress(TypeError, ValueError):
-        own = target.same(problem)
+        own = target.at_opset(problem)
         if own is not None and (own is problem or canonicalise(own.plan()) == canonicalise(problem.plan())):
-            return target.reshaped(target.stated_as(own, *values), problem.output.shape)
+            return target.reshaped(target.add(own, *values), problem.output.shape)
     return None
 
 
@@ -51,16 +51,16 @@ def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str |
     return None
 
 
-def _windows(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """With bounds in range, because libraries do not agree about others: onnx's reference evaluator takes them as NumPy does."""
+def _slice(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
+    """Add a Slice for windows, with bounds in range: onnx's reference evaluator treats other bounds like NumPy, not like ONNX."""
     if not isinstance(problem, WindowProblem):
         return None
-    return target.reshaped(windows_of(target, values[0], problem.windows), problem.output.shape)
+    return target.reshaped(sliced(target, values[0], problem.windows), problem.output.shape)
 
 
-def _without_elements(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
-    """An output without elements, for which no index is checked, and one of fill values alone."""
-    plan, output = plan_of(problem), problem.output
+def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
+    """Add an empty output whose indices are not checked, or an output that is all fill values."""
+    plan, output = _element_plan(problem), problem.output
     if plan.empty and not plan.index_reach:
         return target.graph.constant(np.empty(output.shape, output.dtype))
     if plan.constant:
@@ -69,57 +69,57 @@ def _without_elements(target: OnnxProgram, problem: Problem, _: Sequence[str]) -
     return None
 
 
-def _blocks(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """DepthToSpace or SpaceToDepth, which are found by their plan."""
-    own = None if len(values) > 1 else target.blocks(problem)
-    return None if own is None else target.stated_as(own, *values)
+def _depth_space(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
+    """Add the DepthToSpace or SpaceToDepth with an equal plan."""
+    own = None if len(values) > 1 else target.block_operator(problem)
+    return None if own is None else target.add(own, *values)
 
 
 def _by_axes(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """By the axes that the plan walks and looks up."""
-    plan = _outermost_first(plan_of(problem))
-    steps = _steps(plan)
+    """Add a strided copy, or a gather whose dimensions and lookups each move along an axis of the data."""
+    plan = _outermost_first(_element_plan(problem))
+    access = _access_pattern(plan)
     if not plan.lookups:
-        return target.reshaped(strided(target, values[0], steps), problem.output.shape)
-    walk = axis_walk(problem.data.shape, steps)
-    if walk is None:
+        return target.reshaped(strided_copy(target, values[0], access), problem.output.shape)
+    axis_map = map_to_axes(problem.data.shape, access)
+    if axis_map is None:
         return None
-    gathering = Gathering.of(target, plan, walk, taken_of(target, values[0], walk), values[1])
-    result = gathered(target, gathering)
+    gathering = Gathering.of(target, plan, axis_map, read_window(target, values[0], axis_map), values[1])
+    result = gather_by_axes(target, gathering)
     return None if result is None else target.reshaped(result, problem.output.shape)
 
 
 def _by_positions(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """The last resort: positions in the flattened data."""
-    plan = _outermost_first(plan_of(problem))
-    every = Gathering(target, plan, values[0], values[1], (), ())
-    return target.reshaped(flat(target, every, _steps(plan)), problem.output.shape)
+    """Add a gather at computed positions in the flattened data."""
+    plan = _outermost_first(_element_plan(problem))
+    gathering = Gathering(target, plan, values[0], values[1], (), ())
+    return target.reshaped(gather_by_positions(target, gathering, _access_pattern(plan)), problem.output.shape)
 
 
 RULES: tuple[Callable[[OnnxProgram, Problem, Sequence[str]], str | None], ...] = (
-    _windows,
-    _same,
+    _slice,
+    _same_operator,
     _view,
-    _without_elements,
-    _blocks,
+    _constant,
+    _depth_space,
     _by_axes,
     _by_positions,
 )
-"""In order of preference; the first that gives a value is used."""
+"""The rules in order of preference. A rule returns None if it does not apply."""
 
 
-def plan_of(problem: Problem) -> IndexPlan:
-    """The plan in elements of the data's type."""
+def _element_plan(problem: Problem) -> IndexPlan:
+    """Return the problem's plan in elements of the data's type."""
     return narrow(problem.plan(), problem.data.dtype.itemsize)
 
 
-def _steps(plan: IndexPlan) -> Steps:
+def _access_pattern(plan: IndexPlan) -> AccessPattern:
     lookups = tuple((lookup.limit, lookup.in_stride) for lookup in plan.lookups)
-    return Steps(plan.shape, plan.in_strides, plan.in_offset, lookups)
+    return AccessPattern(plan.shape, plan.in_strides, plan.in_offset, lookups)
 
 
 def _outermost_first(plan: IndexPlan) -> IndexPlan:
-    """The plan with its dimensions in the order in which the output's elements lie; dimensions of size 1 stay where they are."""
+    """Return the plan with its dimensions sorted by output stride, largest first. Equal strides keep their order."""
     order = sorted(range(plan.rank), key=lambda axis: -plan.out_strides[axis])
     return replace(
         plan,
@@ -132,16 +132,16 @@ def _outermost_first(plan: IndexPlan) -> IndexPlan:
     )
 
 
-def restated(graph: IndexGraph, opset: int) -> IndexGraph:
-    """A graph in ONNX's operators at an opset, with the same inputs and outputs.
+def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
+    """Return an equal graph of ONNX's operators at an opset, with the inputs and outputs of `graph`.
 
-    UntranslatableError for a problem that ONNX cannot say.
+    Raise UntranslatableError for a step without an equivalent in ONNX.
     """
     builder = GraphBuilder()
     target = OnnxProgram(builder, opset)
     names = output_names(graph)
     values = {}
-    for name in graph.inputs:  # what a model of DirectML reads and writes is an input and an output here
+    for name in graph.inputs:  # a DxDispatch model may read and write a buffer: it is an input and an output of the ONNX model
         label = graph.label(name)
         values[name] = builder.input(f"{label} (before)" if label in names else label, graph.types[name])
     values |= {name: builder.constant(array, name) for name, array in graph.constants.items()}
@@ -149,39 +149,40 @@ def restated(graph: IndexGraph, opset: int) -> IndexGraph:
         target.step_name = step.name
         try:
             outputs = [graph.types[name] for name in step.outputs]
-            values |= zip(step.outputs, _restate(target, step, [values[name] for name in step.inputs], outputs), strict=True)
+            inputs = [values[name] for name in step.inputs]
+            values |= zip(step.outputs, _translate_step(target, step, inputs, outputs), strict=True)
         except (TypeError, ValueError) as error:
             raise UntranslatableError(f"{step.name}: {error}" if len(graph.steps) > 1 else str(error)) from error
-    stated = builder.build([values[name] for name in graph.outputs]).needed()
-    return _with_outputs_named(stated, names)
+    translated = builder.build([values[name] for name in graph.outputs]).needed()
+    return _rename_outputs(translated, names)
 
 
-def _with_outputs_named(graph: IndexGraph, wanted: Sequence[str]) -> IndexGraph:
-    """The graph whose outputs have these names where steps write them. Other values have none of the names."""
-    made, outputs = graph.makers, dict(zip(graph.outputs, wanted, strict=True))
-    names = {value: name for value, name in outputs.items() if value in made}
+def _rename_outputs(graph: IndexGraph, new_names: Sequence[str]) -> IndexGraph:
+    """Return the graph with each output that a step writes renamed. Other values with one of the names get a new name."""
+    makers, outputs = graph.makers, dict(zip(graph.outputs, new_names, strict=True))
+    names = {value: name for value, name in outputs.items() if value in makers}
     for value in graph.types:
-        if value in wanted and value not in names and outputs.get(value) != value:
-            free = value
-            while free in graph.types or free in wanted or free in names.values():
-                free += "'"
-            names[value] = free
+        if value in new_names and value not in names and outputs.get(value) != value:
+            unused = value
+            while unused in graph.types or unused in new_names or unused in names.values():
+                unused += "'"
+            names[value] = unused
 
     return graph.renamed(names)
 
 
-def _restate(target: OnnxProgram, step: Step, inputs: list[str], outputs: Sequence[TensorType]) -> Sequence[str]:
+def _translate_step(target: OnnxProgram, step: Step, inputs: list[str], outputs: Sequence[TensorType]) -> Sequence[str]:
     work = step.work
     match work:
         case Elementwise(operator, dtype):
-            return [target.computed(operator, dtype, *inputs)]
+            return [target.compute(operator, dtype, *inputs)]
         case Concatenation(axis):
             return [target.graph.concatenated(step.name, inputs, axis)]
         case Bitcast():
-            given, wanted = target.type_of(inputs[0]), outputs[0]
-            if given.dtype.itemsize != wanted.dtype.itemsize:
+            source, output = target.type_of(inputs[0]), outputs[0]
+            if source.dtype.itemsize != output.dtype.itemsize:
                 raise UntranslatableError(
-                    f"{given} is read as {wanted}: ONNX has no way to read elements as others of another size"
+                    f"{source} is read as {output}: ONNX cannot reinterpret elements as a type of another size"
                 )
-            return [target.graph.bitcast(step.name, inputs[0], wanted.dtype, wanted.shape)]
-    return [state(target, work, inputs)]
+            return [target.graph.bitcast(step.name, inputs[0], output.dtype, output.shape)]
+    return [translate_problem(target, work, inputs)]

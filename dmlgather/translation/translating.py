@@ -1,4 +1,4 @@
-"""`translate`: a problem, descriptors or a DxDispatch model in ONNX's operators."""
+"""`translate`: writes a problem, descriptors or a DxDispatch model as an ONNX model."""
 
 from __future__ import annotations
 
@@ -21,48 +21,45 @@ from dmlgather.differential.matching import output_names
 from dmlgather.files import FileError, writing
 from dmlgather.onnx.problems.operator_versions import NEWEST_OPSET
 from dmlgather.package import missing_extra
-from dmlgather.translation.onnx_form import OnnxForm, clamps, is_bound
+from dmlgather.translation.onnx_form import OnnxForm, clamps, has_scalar
 from dmlgather.translation.onnx_operators import UntranslatableError
-from dmlgather.translation.restating import restated
+from dmlgather.translation.restating import to_onnx_operators
 
-# What the steps of a program do, in words.
-
-VIEWS: dict[type[Problem], Callable[[Any], str]] = {
+_VIEW_TEXTS: dict[type[Problem], Callable[[Any], str]] = {
     ReshapeView: lambda view: f"reshape to {list(view.shape)}",
     TransposeView: lambda view: f"transpose to the dimensions {list(view.order)}",
     ExpandView: lambda view: f"expand to {list(view.shape)}",
 }
 
-STATED = ("axis", "batch_dims", "blocksize", "mode")
-"""What is told of a problem's attributes."""
+_SHOWN_ATTRIBUTES = ("axis", "batch_dims", "blocksize", "mode")
 
 
-def in_words(graph: IndexGraph) -> Iterator[str]:
-    """Each step: "Gather-13 (axis 1)"; two that clamp together once: "clamp to -5 … 4"."""
-    clamped = clamps(graph)
+def step_texts(graph: IndexGraph) -> Iterator[str]:
+    """Yield each step as text: "Gather-13 (axis 1)". A minimum of a maximum is one text: "clamp to -5 … 4"."""
+    maxima = clamps(graph)
     for step in graph.steps:
-        first = clamped.get(step.outputs[0])
-        if first is not None:
-            yield f"clamp to {_shown(graph, first.inputs[1])} … {_shown(graph, step.inputs[1])}"
-        elif step not in clamped.values():
-            yield _step(graph, step)
+        maximum = maxima.get(step.outputs[0])
+        if maximum is not None:
+            yield f"clamp to {_constant_text(graph, maximum.inputs[1])} … {_constant_text(graph, step.inputs[1])}"
+        elif step not in maxima.values():
+            yield _step_text(graph, step)
 
 
-def _step(graph: IndexGraph, step: Step) -> str:
+def _step_text(graph: IndexGraph, step: Step) -> str:
     work = step.work
     match work:
         case Problem():
-            stated = VIEWS.get(type(work))
-            return operator_of(work) + _attributes(work) if stated is None else stated(work)
+            view_text = _VIEW_TEXTS.get(type(work))
+            return _operator_text(work) + _attributes_text(work) if view_text is None else view_text(work)
         case Elementwise():
             if work.operator == "cast":
                 return f"convert to {work.dtype}"
-            if is_bound(graph, step, "minimum", "maximum"):
+            if has_scalar(graph, step, "minimum", "maximum"):
                 bound = "most" if work.operator == "minimum" else "least"
-                return f"clamp to at {bound} {_shown(graph, step.inputs[1])}"
+                return f"clamp to at {bound} {_constant_text(graph, step.inputs[1])}"
             if work.operator == "where" and step.inputs[2] in graph.constants:
-                return f"select, else {_shown(graph, step.inputs[2])}"
-            numbers = [_shown(graph, name) for name in step.inputs if name in graph.constants]
+                return f"select, else {_constant_text(graph, step.inputs[2])}"
+            numbers = [_constant_text(graph, name) for name in step.inputs if name in graph.constants]
             return f"{work.operator} with {' and '.join(numbers)}" if numbers else work.operator
         case Concatenation():
             return f"concatenate along axis {work.axis}"
@@ -70,46 +67,50 @@ def _step(graph: IndexGraph, step: Step) -> str:
             return f"read as {graph.types[step.outputs[0]].dtype}"
 
 
-def operator_of(problem: Problem) -> str:
-    """The operator with its version where it has one: "Gather-13"."""
+def _operator_text(problem: Problem) -> str:
+    """Return the operator's name, with its version if it has one: "Gather-13"."""
     version = getattr(problem, "version", None)
     return problem.name if version is None else str(version) if not isinstance(version, int) else str(problem)
 
 
-def _attributes(problem: Problem) -> str:
+def _attributes_text(problem: Problem) -> str:
     if isinstance(problem, WindowProblem):
-        return f" [{', '.join(map(_window, problem.windows, problem.data.shape))}]"
-    stated = [f"{name} {getattr(problem, name)}" for name in STATED if hasattr(problem, name)]
-    return f" ({', '.join(stated)})" if stated else ""
+        return f" [{', '.join(map(_window_text, problem.windows, problem.data.shape))}]"
+    attributes = [f"{name} {getattr(problem, name)}" for name in _SHOWN_ATTRIBUTES if hasattr(problem, name)]
+    return f" ({', '.join(attributes)})" if attributes else ""
 
 
-def _window(window: Window, size: int) -> str:
-    """As NumPy writes it."""
+def _window_text(window: Window, size: int) -> str:
+    """Return a window as a slice of NumPy: "0:25:6"."""
     if window == Window.whole(size):
         return ":"
     end = window.start + (window.count - 1) * window.step + (1 if window.step > 0 else -1) if window.count else window.start
     return f"{window.start}:{end if end >= 0 else ''}" + (f":{window.step}" if window.step != 1 else "")
 
 
-def _shown(graph: IndexGraph, name: str) -> str:
+def _constant_text(graph: IndexGraph, name: str) -> str:
     array = graph.constants[name]
     return str(array.item() if array.size == 1 else array.tolist()) if array.size <= 8 else f"{array.size} numbers"
 
 
 DEFAULT_OPSET = 13
-"""Of ONNX, where none is stated."""
+"""The opset of a translation, unless the caller states one."""
 
 Initial = Mapping[str, NDArray[Any]]
-"""Values of inputs, by the names that users know."""
+"""Initial values of inputs, by input name."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """What `translate` returns.
+    """The result of `translate`.
 
-    source: what was translated. opset: of ONNX. form: an onnx.ModelProto; None where `reason` says why there is none. steps: what
-    it does, in words, in order. graph: the same as a graph of ONNX's problems. initial: values of the source's inputs, which the
-    form has as defaults.
+    `source`: the source as a graph.
+    `opset`: the model's opset of ONNX.
+    `form`: the onnx.ModelProto, or None if ONNX has no equivalent.
+    `steps`: the model's steps as text, in order.
+    `graph`: the model as a graph of ONNX problems, or None.
+    `reason`: the reason why `form` is None, else "".
+    `initial`: by name, the initial values of inputs of the source. They are the model's initializers.
     """
 
     source: IndexGraph
@@ -122,9 +123,9 @@ class Translation:
 
     @cached_property
     def check(self) -> Agreement | None:
-        """Whether the form does what the source does, as far as running both shows; None where there is no form. It is made when
-        it is asked for: the source runs in the reference backend, the form in onnx's reference evaluator and, where it can be
-        imported, in onnxruntime.
+        """Return the result of the differential check, or None without a model. The first access runs the check.
+
+        The source runs in the reference backend, the model in onnx's reference evaluator and, if installed, in onnxruntime.
         """
         if self.form is None:
             return None
@@ -132,20 +133,21 @@ class Translation:
 
     @property
     def to(self) -> str:
-        """The library and its version: "onnx, opset 13"."""
+        """Return the target library and its version: "onnx, opset 13"."""
         return f"onnx, opset {self.opset}"
 
     @property
     def ok(self) -> bool:
-        """Whether there is a form, and `check` found it equal to the source."""
+        """Return True if there is a model and the verdict of `check` is "equal"."""
         return bool(self.check)
 
     def __str__(self) -> str:
         return "\n".join([f"to {self.to}", *(f"  {line}" for line in self.steps or [self.reason or "nothing is to be done"])])
 
     def write(self, path: Path, made_from: Iterable[Path] = ()) -> None:
-        """Write the form to a file. FileError where it cannot be written, would be too large, or would replace one of
-        `made_from`.
+        """Write the model to a file. `made_from`: the source's files.
+
+        Raise FileError if the file cannot be written, would exceed 2 GiB, or would replace one of `made_from`.
         """
         from dmlgather.onnx_checking.reading.file import LARGEST_FILE
 
@@ -157,30 +159,33 @@ class Translation:
 
 
 def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, initial: Initial | None = None) -> Translation:
-    """Return a problem, descriptors or a DxDispatch model in the operators of another library.
+    """Translate a problem, descriptors or a DxDispatch model to ONNX.
 
-    source: a problem, as `dg.onnx.gather.problem(…)` gives, or problems of which each reads what the one before it wrote; a
-    descriptor, or descriptors that run in order; the path of a DxDispatch model, of a descriptor, or of descriptors on lines. to:
-    "onnx". opset: of ONNX, 13 by default. initial: values of inputs, by name, which become their defaults, as those of a
-    DxDispatch model do.
+    `source`: a problem such as `dg.onnx.gather.problem(…)`, or a sequence of problems, each of which reads the output of the one
+    before; a descriptor, or a sequence of descriptors to run in order; the path of a DxDispatch model, of a descriptor, or of a
+    file with one descriptor per line.
+    `to`: "onnx".
+    `opset`: 13 by default.
+    `initial`: by name, the values of inputs. They become initializers, like the initial values in a DxDispatch model.
 
-    The result's `form` is an onnx.ModelProto, whose inputs and outputs have the names of the source's. Where ONNX cannot say it,
-    `form` is None and `reason` says why. `check` runs both, and says whether they do the same.
+    The result's `form` is an onnx.ModelProto. Its inputs and outputs have the names of the source's. If ONNX has no equivalent,
+    `form` is None and `reason` says why. `check` runs the source and the model on the same inputs and compares the outputs.
 
-    Raises ValueError for another library or opset, ModuleNotFoundError without onnx, and what reading the source raises.
+    Raise ValueError for another library or an unknown opset, ModuleNotFoundError if onnx is not installed. Reading the source
+    raises FileError, TypeError or ValueError.
 
     >>> rows = dg.openvino.gather.problem(((5, 4), "float32"), ((3,), "int64"), axis=0)  # an index out of range gives zeros
-    >>> made = dg.translate(rows, "onnx")
-    >>> print(made)
+    >>> translation = dg.translate(rows, "onnx")
+    >>> print(translation)
     to onnx, opset 13
       clamp to -5 … 4
       equal
       Gather-13 (axis 0)
       reshape to [3, 1]
       select, else 0.0
-    >>> made.check.verdict
+    >>> translation.check.verdict
     'equal'
-    >>> [node.op_type for node in made.form.graph.node]
+    >>> [node.op_type for node in translation.form.graph.node]
     ['Clip', 'Equal', 'Gather', 'Reshape', 'Where']
     """
     if to != "onnx":
@@ -189,28 +194,28 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
         import_module("onnx")
     except ImportError as error:
         raise missing_extra("an ONNX model", "onnx", error) from None
-    chosen = _opset(DEFAULT_OPSET if opset is None else opset)
-    read = read_program(source)
-    graph, initial = read.graph, {**read.initial, **(initial or {})}
+    checked_opset = _checked_opset(DEFAULT_OPSET if opset is None else opset)
+    program = read_program(source)
+    graph, initial = program.graph, {**program.initial, **(initial or {})}
     try:
-        stated = restated(graph, chosen)
-        names = dict(zip(map(graph.label, graph.inputs), stated.inputs, strict=True))
+        translated = to_onnx_operators(graph, checked_opset)
+        names = dict(zip(map(graph.label, graph.inputs), translated.inputs, strict=True))
         defaults = {names[name]: array for name, array in initial.items()}
-        form = OnnxForm(stated, chosen).model(defaults, output_names(graph))
+        form = OnnxForm(translated, checked_opset).model(defaults, output_names(graph))
     except UntranslatableError as error:
-        return Translation(graph, chosen, None, (), None, str(error))
-    return Translation(graph, chosen, form, tuple(in_words(stated)), stated, initial=initial)
+        return Translation(graph, checked_opset, None, (), None, str(error))
+    return Translation(graph, checked_opset, form, tuple(step_texts(translated)), translated, initial=initial)
 
 
-def _opset(value: Any) -> int:
+def _checked_opset(value: Any) -> int:
     import onnx
 
-    opset, known = whole("opset", value), onnx.defs.onnx_opset_version()
+    opset, newest = whole("opset", value), onnx.defs.onnx_opset_version()
     if not 1 <= opset <= NEWEST_OPSET:
         raise ValueError(f"opset is {opset}, expected 1 … {NEWEST_OPSET}")
-    if opset > known:
+    if opset > newest:
         raise ValueError(
-            f"opset is {opset}, but onnx {onnx.__version__}, which is installed, knows opsets up to {known}: use one of these, "
+            f"opset is {opset}, but onnx {onnx.__version__}, which is installed, knows opsets up to {newest}: use one of these, "
             "or a newer onnx (pip install --upgrade onnx)"
         )
     return opset

@@ -65,7 +65,7 @@ NOT_COMPARED: dict[str, tuple[Any, onnx.ModelProto, str]] = {
     "an input": (
         GATHER,
         gather("(float[5,4] data, int64[3] ids) => (float[3,4] output)", "output = Gather(data, ids)"),
-        "no input 'indices': its inputs are 'data', 'ids'. Name the one that belongs to it 'indices'",
+        "no input 'indices': its inputs are 'data', 'ids'. Rename the matching input to 'indices'",
     ),
     "an input more": (
         SLICE,
@@ -194,7 +194,7 @@ def test_initial_values() -> None:
     )
     assert check_agreement(graph, folded(wrong, as_input=False), initial=initial).verdict == "different"
     found = check_agreement(graph, folded(wrong, as_input=True), initial=initial)
-    assert found.difference == "what the model holds for its input 'data' are not the initial values of the other program"
+    assert found.difference == "the model's initial values of its input 'data' differ from those of the other program"
 
 
 # Libraries.
@@ -238,9 +238,9 @@ def test_what_nothing_can_run() -> None:
 
 def test_an_older_onnxruntime_gets_no_wide_indices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which it does not clamp."""
-    wrong = judges._leaves_wide_indices
+    wrong = judges._clamps_wrongly
     assert [wrong(version) for version in ("1.23.2", "1.31.0", "1.32.0", "2.0")] == [True, True, False, False]
-    monkeypatch.setattr(judges, "_leaves_wide_indices", lambda _: True)
+    monkeypatch.setattr(judges, "_clamps_wrongly", lambda _: True)
     found = dg.compare(CLAMPED, dg.translate(CLAMPED).form)
     assert found.remarks[0].startswith("indices beyond 2147483647 were not tried: onnxruntime ")
     assert dg.compare(GATHER, gather()).remarks == ()
@@ -280,7 +280,7 @@ def test_a_large_program_is_not_run() -> None:
 
 
 def test_few_draws_of_a_large_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "MOST_WORK", 1)
+    monkeypatch.setattr(trials, "_MAX_WORK", 1)
     found = dg.compare(GATHER, gather())
     assert found.verdict == "equal"
     assert [remark.split(" of indices")[0][:6] for remark in found.remarks] == ["3 of 4"]

@@ -15,7 +15,7 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.programs import graph_of_problem
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
-from dmlgather.differential.boundaries import Bounds, looked_up
+from dmlgather.differential.boundaries import Bounds, index_classes
 from dmlgather.differential.trials import Trials
 
 LONG, FLOAT = np.dtype(np.int64), np.dtype(np.float32)
@@ -54,7 +54,7 @@ def test_indices_that_another_type_takes_for_others(edge: int) -> None:
 
 def classes(graph: IndexGraph) -> dict[str, list[tuple[list[int], list[int]]]]:
     """The elements of each class, and the limits of what reads them."""
-    found = looked_up(graph)
+    found = index_classes(graph)
     return {
         name: [(one.elements.tolist(), sorted(each.limit for each in one.bounds)) for one in of] for name, of in found.items()
     }
@@ -125,7 +125,7 @@ def test_each_element_has_each_boundary(problem: Problem) -> None:
     for draw in Trials(graph, {}, {}, 0).draws():
         for place, value in enumerate(draw["indices"].reshape(-1)):
             seen[place].add(int(value))
-    (*_, bounds) = (bounds for one in looked_up(graph)["indices"] for bounds in one.bounds)
+    (*_, bounds) = (bounds for one in index_classes(graph)["indices"] for bounds in one.bounds)
     for place, values in seen.items():
         assert values >= {*bounds.edges(problem.tensors[1].dtype)}, place
 

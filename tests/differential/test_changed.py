@@ -16,7 +16,7 @@ import dmlgather as dg
 from dmlgather.dialects.problem import Problem
 from dmlgather.differential import agreement, check_agreement
 from dmlgather.differential.boundaries import Bounds
-from dmlgather.differential.judges import _leaves_wide_indices
+from dmlgather.differential.judges import _clamps_wrongly
 from dmlgather.differential.positions import Positions
 from dmlgather.differential.trials import Trials
 from tests import seeds
@@ -82,7 +82,7 @@ def test_a_model_that_is_wrong_for_one_boundary(kind: str, policy: Any) -> None:
     limits, problem = np.iinfo(kind), rows(kind, policy)
     assert dg.compare(problem, with_one_wrong_index(problem, 2))
     powers = [*(2**bits for bits in (7, 8, 15, 16, 31, 32, 63)), *(1 - 2**bits for bits in (8, 16, 32))]
-    wide = 2**31 - 1 if _leaves_wide_indices(onnxruntime.__version__) else 2**64
+    wide = 2**31 - 1 if _clamps_wrongly(onnxruntime.__version__) else 2**64
     for index in (0, 1, 4, 5, 6, -1, -5, -6, int(limits.min), int(limits.max), *powers):
         if limits.min <= index <= limits.max and abs(index) <= wide:
             found = dg.compare(problem, with_one_wrong_index(problem, index))
@@ -98,7 +98,9 @@ def _skips_a_boundary(patch: pytest.MonkeyPatch) -> None:
 
 
 def _compares_values(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(agreement, "_differ", lambda one, other: ~((one == other) | (np.isnan(one) & np.isnan(other))).reshape(-1))
+    patch.setattr(
+        agreement, "_different_bits", lambda one, other: ~((one == other) | (np.isnan(one) & np.isnan(other))).reshape(-1)
+    )
 
 
 def _swallows_errors(patch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from dmlgather.backends.devices import Device
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest import trials
 from dmlgather.selftest.random_plans import plan_for, random_plan, random_runs, unwritable_fill
-from dmlgather.selftest.runner import JudgedGpu
-from dmlgather.selftest.trials import JudgedWay, Trial, fault
+from dmlgather.selftest.runner import GpuUnderTest
+from dmlgather.selftest.trials import PreparedRun, Trial, find_fault
 from tests.kernels import matrix, nvrtc
 
 pytestmark = pytest.mark.gpu
@@ -37,23 +37,25 @@ seeds = st.integers(0, 2**64 - 1).map(random.Random)
 
 
 @pytest.fixture(scope="module")
-def judged(cupy: Any) -> JudgedGpu:
-    return JudgedGpu(Device("cuda"))
+def judged(cupy: Any) -> GpuUnderTest:
+    return GpuUnderTest(Device("cuda"))
 
 
-def agree(judged: JudgedGpu, trial: Trial, *, walk: bool) -> JudgedWay:
+def agree(judged: GpuUnderTest, trial: Trial, *, walk: bool) -> PreparedRun:
     """The GPU and the reference leave the same bits, and name the same bad index. walk: let threads walk, and rows be staged, in
     small plans too.
     """
-    way = judged.way(trial, 0 if walk else None)
-    found = fault(trial, way.run())
-    assert found is None, f"{found}\n{way.how}\n{trial.plan}"
-    return way
+    run = judged.prepare(trial, 0 if walk else None)
+    fault = find_fault(trial, run.run())
+    assert fault is None, f"{fault}\n{run.how}\n{trial.plan}"
+    return run
 
 
 @settings(max_examples=PLANS, deadline=None)
 @given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans(), st.sampled_from((random_plan, random_runs)))
-def test_random_plans(judged: JudgedGpu, rng: random.Random, alignment: int, walk: bool, draw: Callable[..., IndexPlan]) -> None:
+def test_random_plans(
+    judged: GpuUnderTest, rng: random.Random, alignment: int, walk: bool, draw: Callable[..., IndexPlan]
+) -> None:
     plan = draw(rng)
     if unwritable_fill(plan, alignment):
         alignment = plan.element_bytes
@@ -61,11 +63,11 @@ def test_random_plans(judged: JudgedGpu, rng: random.Random, alignment: int, wal
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_every_variant(judged: JudgedGpu, variant: Variant, rng: random.Random) -> None:
+def test_every_variant(judged: GpuUnderTest, variant: Variant, rng: random.Random) -> None:
     for _ in range(3):
         plan, alignment = plan_for(variant, rng, shared_bytes=driver.shared_limit(0))
-        way = agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=True)
-        assert variant.name in way.parts
+        run = agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=True)
+        assert variant.name in run.parts
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)

@@ -18,7 +18,7 @@ from dmlgather.plan import ELEMENT_BYTES, IndexType, OutOfBounds
 from dmlgather.selftest import runner
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
-from dmlgather.selftest.trials import LARGE_EVERY, LARGEST_BUFFER, LEAST_MOVED, ROUND, drawn
+from dmlgather.selftest.trials import LARGE_PERIOD, MAX_BUFFER_BYTES, MIN_LARGE_BYTES, TRIALS_PER_ROUND, draw_trial
 from tests import seeds
 from tests.backends.ways import ENGINE_EXPECTED
 
@@ -118,16 +118,16 @@ def test_without_the_engine_numpy_alone_is_tested(monkeypatch: pytest.MonkeyPatc
 def test_a_trial_follows_from_its_seed_and_number() -> None:
     seed = seeds.seed(32)
     for number in (0, 1, 6, 7):
-        again, other = drawn(seed, number), drawn(seed + 1, number)
-        trial = drawn(seed, number)
+        again, other = draw_trial(seed, number), draw_trial(seed + 1, number)
+        trial = draw_trial(seed, number)
         assert (trial.plan, trial.alignment, trial.expected) == (again.plan, again.alignment, again.expected)
-        assert [room.room for room in trial.rooms] == [room.room for room in again.rooms]
-        assert trial.rooms[0].room != other.rooms[0].room
+        assert [buffer.region for buffer in trial.buffers] == [buffer.region for buffer in again.buffers]
+        assert trial.buffers[0].region != other.buffers[0].region
 
 
 def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
     seed = seeds.seed(32)
-    trials = [drawn(seed, number) for number in range(ROUND) if number % LARGE_EVERY != LARGE_EVERY - 1]
+    trials = [draw_trial(seed, number) for number in range(TRIALS_PER_ROUND) if number % LARGE_PERIOD != LARGE_PERIOD - 1]
     plans = [trial.plan for trial in trials]
     looked_up = [plan for plan in plans if plan.lookups]
     assert {plan.element_bytes for plan in plans} == set(ELEMENT_BYTES)
@@ -135,7 +135,7 @@ def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
     assert {plan.out_of_bounds for plan in looked_up} == set(OutOfBounds)
     assert {len(plan.lookups) for plan in plans} >= {0, 1, 2, 3}
     assert {trial.alignment for trial in trials} == {1, 2, 4, 8, 16}
-    assert len({trial.rooms[0].start % 16 for trial in trials}) > 6
+    assert len({trial.buffers[0].start % 16 for trial in trials}) > 6
     for strides in ("in_strides", "out_strides"):
         assert any(step < 0 for plan in plans for step in getattr(plan, strides))
     assert any(step < 0 for plan in looked_up for lookup in plan.lookups for step in lookup.index_strides)
@@ -144,13 +144,13 @@ def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
     assert {True, False} == set(bad)
     for trial in trials:
         size = trial.plan.element_bytes
-        assert len(trial.rooms[2].content) == size * trial.plan.out_extent
-        assert trial.alignment == gcd(16, trial.rooms[0].start, trial.rooms[2].start)
+        assert len(trial.buffers[2].content) == size * trial.plan.out_extent
+        assert trial.alignment == gcd(16, trial.buffers[0].start, trial.buffers[2].start)
 
 
 def test_one_of_many_trials_is_large() -> None:
-    trial = drawn(seeds.seed(32), LARGE_EVERY - 1)
-    assert min(LEAST_MOVED) <= len(trial.rooms[2].content) <= LARGEST_BUFFER
+    trial = draw_trial(seeds.seed(32), LARGE_PERIOD - 1)
+    assert min(MIN_LARGE_BYTES) <= len(trial.buffers[2].content) <= MAX_BUFFER_BYTES
 
 
 def test_a_time_ends_it() -> None:
@@ -170,7 +170,7 @@ def test_an_interrupt_keeps_what_was_wrong_before_it(first: str | None, monkeypa
             return outcome
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "fault", interrupted)
+    monkeypatch.setattr(runner, "find_fault", interrupted)
     if first is None:
         with pytest.raises(KeyboardInterrupt):
             run(trials=5)

@@ -10,9 +10,9 @@ from dmlgather.backends.cuda import CudaProgram, driver
 from dmlgather.backends.cuda.variants import VARIANTS
 from dmlgather.backends.devices import Device
 from dmlgather.selftest.random_plans import random_plan
-from dmlgather.selftest.runner import JudgedGpu, run_selftest
+from dmlgather.selftest.runner import GpuUnderTest, run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
-from dmlgather.selftest.trials import ROUND, Trial, drawn, fault
+from dmlgather.selftest.trials import TRIALS_PER_ROUND, Trial, draw_trial, find_fault
 from tests import seeds
 from tests.selftest.harming import Fault, flip, harm
 
@@ -26,11 +26,13 @@ def run(seed: int | None = None, **more: Any) -> SelfTestReport:
 
 def test_a_round_reaches_every_kernel_and_agrees(cupy: Any) -> None:
     last = cupy.cuda.runtime.getDeviceCount() - 1
-    report = run_selftest(Device("cuda", last), seeds.seed(32), trials=ROUND)
+    report = run_selftest(Device("cuda", last), seeds.seed(32), trials=TRIALS_PER_ROUND)
     assert report.equal, "\n".join(report.lines())
-    assert (report.trials, report.missed, report.ended_early) == (ROUND, (), None)
+    assert (report.trials, report.missed, report.ended_early) == (TRIALS_PER_ROUND, (), None)
     assert set(report.parts) == {variant.name for variant in VARIANTS}
-    assert report.line.startswith(f"dmlgather selftest: equal, bit for bit: {ROUND} plans, {len(VARIANTS)} kernels, --seed ")
+    assert report.line.startswith(
+        f"dmlgather selftest: equal, bit for bit: {TRIALS_PER_ROUND} plans, {len(VARIANTS)} kernels, --seed "
+    )
     runtime = cupy.cuda.runtime
     found = runtime.getDeviceProperties(last)
     name, capability = found["name"].decode(), f"{found['major']}.{found['minor']}"
@@ -75,14 +77,14 @@ def test_harm_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert text in failed.fault
     assert failed.parts == (VARIANTS[0].name,)
     assert failed.how.startswith(f"{VARIANTS[0].name}, ")
-    assert (failed.plan, failed.alignment) == (str(drawn(5, 0).plan), drawn(5, 0).alignment)
+    assert (failed.plan, failed.alignment) == (str(draw_trial(5, 0).plan), draw_trial(5, 0).alignment)
     assert failed.command == "dmlgather selftest --device cuda:0 --seed 5 --trial 0"
     assert report.wrong_parts == {VARIANTS[0].name: 1}
     assert f"MISMATCH in 1 plan ({VARIANTS[0].name}): 1 plan, " in report.line
 
 
 def test_a_byte_behind_the_output_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = len(drawn(5, 0).rooms[2].content)
+    size = len(draw_trial(5, 0).buffers[2].content)
     harm(monkeypatch, lambda data, indices, out: flip(out + size))
     failed = run(only=0, seed=5).first_failed
     assert failed is not None
@@ -105,7 +107,7 @@ def test_a_wrong_report_of_bad_indices_is_noticed(monkeypatch: pytest.MonkeyPatc
         return None if bad is None else bad + 1
 
     monkeypatch.setattr(CudaProgram, "first_bad", later)
-    report = run(5, only=next(number for number in range(ROUND) if drawn(5, number).first_bad is not None))
+    report = run(5, only=next(number for number in range(TRIALS_PER_ROUND) if draw_trial(5, number).first_bad is not None))
     assert report.first_failed is not None
     assert "the first bad index is reported at element" in report.first_failed.fault
 
@@ -155,10 +157,10 @@ def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(monkeypatch: pyt
 
 def test_buffers_without_bands_have_their_exact_size() -> None:
     """As ci/gpu runs them under compute-sanitizer."""
-    judged, rng = JudgedGpu(GPU), seeds.rng()
+    judged, rng = GpuUnderTest(GPU), seeds.rng()
     for _ in range(100):
         plan = random_plan(rng)
         trial = Trial.of(plan, plan.element_bytes, rng, guard=0)
-        assert {room.end for room in trial.rooms} == {len(room.room) for room in trial.rooms}
+        assert {buffer.end for buffer in trial.buffers} == {len(buffer.region) for buffer in trial.buffers}
         for multiprocessors in (0, None):
-            assert fault(trial, judged.way(trial, multiprocessors).run()) is None
+            assert find_fault(trial, judged.prepare(trial, multiprocessors).run()) is None

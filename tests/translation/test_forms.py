@@ -11,7 +11,7 @@ import dmlgather as dg
 from dmlgather.dialects.planned import Planned
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import StridedView
-from dmlgather.translation.gathering import Fitter
+from dmlgather.translation.gathering import IndexConverter
 from tests.translation.judging import judge
 
 TABLE, IDS, NARROW = ((5, 4), "float32"), ((3,), "int64"), ((3,), "int8")
@@ -150,9 +150,9 @@ def test_an_opset_that_the_installed_onnx_does_not_know(monkeypatch: pytest.Monk
 
 def test_a_wrong_clamp_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge, and the check, see a clamp that is off by one."""
-    wrong = Fitter._clamped
+    wrong = IndexConverter._clamped
     monkeypatch.setattr(
-        Fitter, "_clamped", lambda self, value, lowest, last, signed: wrong(self, value, lowest, last - 1, signed)
+        IndexConverter, "_clamped", lambda self, value, lowest, last, signed: wrong(self, value, lowest, last - 1, signed)
     )
     made = dg.translate(dg.onnx.gather.problem(TABLE, IDS, out_of_bounds="clamp"))
     assert made.check is not None

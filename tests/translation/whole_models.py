@@ -15,7 +15,7 @@ from tests.dialects.test_descriptor_graph import shown_by_running
 from tests.dxdispatch.random_chains import random_model
 from tests.peers.onnxruntime import CLAMPS, clamps
 
-REFUSED = "elements as others of another size"
+REFUSED = "reinterpret elements as a type of another size"
 """A dispatch reads what another wrote as elements of another size, which ONNX cannot say."""
 
 

@@ -222,7 +222,7 @@ class Envelope(WirePart):
     """DML_EXECUTION_FLAGS. They do not change the result."""
 
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
-    """How DxDispatch compiles the operator. It does not change the result."""
+    """The function by which DxDispatch compiles the operator. The result does not depend on it."""
 
     bindings: dict[str, Binding] = Field(default={})
     """Resources for OWNED_BY_DML inputs, bound at initialisation."""
