@@ -17,6 +17,7 @@ import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from tests.dialects import binding
+from tests.dialects.drafting import random_bits, sizes_within
 from tests.directml.pages import PAGES
 
 LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
@@ -82,7 +83,7 @@ def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.15) -> Windows:
 
 def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     rank = rng.choice((0, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6))
-    shape = _sizes(rng, rank, 200)
+    shape = sizes_within(rng, rank, 200)
     role = [rng.choice(("batch", "one", "one", "one kept", "whole", "whole", "fixed", "indexed whole")) for _ in shape]
     role = ["window" if size > 2 and rng.random() < partial else what for what, size in zip(role, shape, strict=True)]
     if rng.random() < 0.4:
@@ -94,7 +95,7 @@ def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     components = [at for at in rng.sample(looked_up, len(looked_up)) if at not in dropped]
     batching = [at for at, what in enumerate(role) if what == "batch"]
     collapsed = [at for at, what in enumerate(role) if what == "one"]
-    others = _sizes(rng, rng.choice((0, 1, 1, 2, 3)), 12)
+    others = sizes_within(rng, rng.choice((0, 1, 1, 2, 3)), 12)
     order = rng.sample(range(len(batching) + len(others)), len(batching) + len(others))
     places = order[: len(batching)]
     rest = iter(others)
@@ -105,19 +106,8 @@ def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     most = [shape[at] - sizes[at] for at in components]
     vectors = [[rng.randint(0, max(last, 0)) for last in most] for _ in range(prod(index_shape))]
     starts = np.array(vectors, rng.choice(INDEX_TYPES)).reshape((*index_shape, len(components)))
-    operand = np.frombuffer(rng.randbytes(prod(shape) * kind.itemsize), kind).reshape(shape)
-    if kind.kind == "b":
-        operand = (operand.view(np.uint8) & 1).view(bool)
+    operand = random_bits(rng, kind, shape)
     return Windows(operand, starts, numbers, tuple(sizes), rng.choice(("clip", "fill", "promise_in_bounds")))
-
-
-def _sizes(rng: random.Random, rank: int, room: int) -> list[int]:
-    found = [1] * rank
-    for axis in rng.sample(range(rank), rank):
-        found[axis] = rng.choice([size for size in (1, 2, 2, 3, 4, 5) if size * prod(found) <= room])
-    if found and rng.random() < 0.02:
-        found[rng.randrange(rank)] = 0
-    return found
 
 
 def _window(rng: random.Random, role: str, size: int) -> int:

@@ -20,9 +20,9 @@ from dmlgather.lax.problems.export import EXPORTER
 from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.plan import overlaps
 from tests.dialects import binding
+from tests.dialects.drafting import seeds
 from tests.lax.random_windows import DEVICES, LEVELS, Windows, check, drawn, refusals
 
-seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)
 
 

@@ -9,22 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.dialects.drafting import EXTREMES, seeds
 from tests.gpus import NUMBERS
 from tests.lax.calling import check_good, content, kernels, run
 from tests.lax.drafts import MODES, Range, good
 from tests.lax.faults import FAULTS, Fault
 from tests.lax.judge import judge, judged_content, refusal
 from tests.lax.specification import INTEGERS, TYPES, Call, expected
-from tests.lax.strategies import (
-    NARROW_INTEGERS,
-    NARROW_TYPES,
-    any_call,
-    any_calls,
-    broken_call,
-    judged_call,
-    seeds,
-)
-from tests.openvino.drafts import EXTREMES
+from tests.lax.strategies import NARROW_INTEGERS, NARROW_TYPES, any_call, any_calls, broken_call, judged_call
 from tests.peers.faults import PeerFault, leaves_out_at_most
 from tests.peers.jax import BITS, LAX
 

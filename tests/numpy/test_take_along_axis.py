@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
 from tests.dialects import binding
+from tests.dialects.drafting import seeds
 from tests.numpy.judged import LEVELS
 
 X = ((4, 10, 6), "float32")
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**63 - 1))
+@given(seeds)
 def test_calls_give_what_numpy_gives(seed: int) -> None:
     rng = random.Random(seed)
     shape = [rng.randint(0 if rng.random() < 0.1 else 1, 4) for _ in range(rng.randint(1, 4))]

@@ -16,13 +16,14 @@ from hypothesis import given, settings
 
 import dmlgather as dg
 from dmlgather.backends import outcomes
+from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import content
 from tests.gpus import NUMBERS, host, placed
 from tests.onnx.calling import run
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS
 from tests.onnx.specification import LOOKS_UP, Array, Call, expected
-from tests.onnx.strategies import ROWS, calls, seeds
+from tests.onnx.strategies import ROWS, calls
 from tests.seeds import numpy_rng
 
 DEVICES = ("cpu", "reference", pytest.param("cuda", marks=pytest.mark.gpu))

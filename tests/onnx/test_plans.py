@@ -17,13 +17,14 @@ from dmlgather.backends import cpu
 from dmlgather.calls import prepared as kept
 from dmlgather.directml import OperatorDesc, lower, parse_descriptor, validate
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
+from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import content
 from tests.gpus import NUMBERS
 from tests.onnx.calling import plan, run
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS
 from tests.onnx.specification import LOOKS_UP, Array, Call, expected
-from tests.onnx.strategies import ROWS, good_call, seeds
+from tests.onnx.strategies import ROWS, good_call
 
 ONNX: Any = dg.onnx
 F, I64 = "float32", "int64"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
+from tests.dialects.drafting import random_bits, seeds, sizes_within
 from tests.directml.pages import PAGES
 from tests.openvino import specification
-from tests.openvino.drafts import random_bits
 from tests.openvino.examples import EXAMPLES
 from tests.openvino.specification import INTEGERS, NAMES, Array, Call
 
@@ -26,7 +26,6 @@ DEVICES = ("reference", "cpu")
 HELD = {"bool": "UINT8", "bfloat16": "UINT16", "float8_e4m3fn": "UINT8", "float8_e5m2": "UINT8", "float8_e8m0fnu": "UINT8"}
 """The types that DirectML does not have: DirectML's type of the same bits."""
 
-seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)
 
 
@@ -34,10 +33,10 @@ def drawn(seed: int) -> Call:
     """The call of a seed, of up to ten dimensions, with indices in range."""
     rng = random.Random(seed)
     version = rng.choice((1, 7, 8, 8))
-    sizes = _sizes(rng, rng.choice((1, 2, 3, 3, 4, 4, 5, 7, 10)), 64)
+    sizes = sizes_within(rng, rng.choice((1, 2, 3, 3, 4, 4, 5, 7, 10)), 64)
     axis = rng.randrange(len(sizes))
     batch = rng.randint(0, axis) if version > 1 else 0
-    moved = _sizes(rng, rng.choice((0, 1, 1, 2, 3, 6)), 12) if sizes[axis] else [0]
+    moved = sizes_within(rng, rng.choice((0, 1, 1, 2, 3, 6)), 12) if sizes[axis] else [0]
     index_dtype = np.dtype(rng.choice(INTEGERS))
     lowest = -sizes[axis] if version == 8 and index_dtype.kind == "i" else 0
     shape = (*sizes[:batch], *moved)
@@ -45,15 +44,6 @@ def drawn(seed: int) -> Call:
     data = random_bits(rng, np.dtype(rng.choice(list(NAMES))), tuple(sizes))
     shown = rng.choice((batch, batch - len(shape))) if version > 1 and shape else batch
     return Call(version, data, np.array(values, index_dtype).reshape(shape), axis, shown, seed=seed)
-
-
-def _sizes(rng: random.Random, rank: int, room: int) -> list[int]:
-    found = [1] * rank
-    for at in rng.sample(range(rank), rank):
-        found[at] = rng.choice([size for size in (1, 2, 2, 3, 4, 5) if size * prod(found) <= room])
-    if found and rng.random() < 0.03:
-        found[rng.randrange(rank)] = 0
-    return found
 
 
 def counted(call: Call) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
+from tests.dialects.drafting import seeds
 from tests.directml.pages import PAGES
 from tests.openvino.family_drafts import FAULTS, FamilyFault, broken_call, good_call
 from tests.openvino.family_specification import FamilyCall, expected
@@ -22,7 +23,6 @@ from tests.openvino.test_family_judged import FUNCTIONS
 from tests.test_docstrings import examples
 
 DEVICES = ("reference", "cpu")
-seeds = st.integers(0, 2**63 - 1)
 
 
 def described(call: FamilyCall, level: FeatureLevel | str) -> Any:

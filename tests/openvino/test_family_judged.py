@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
+from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import content, outcome
 from tests.gpus import NUMBERS, placed
 from tests.openvino.family_drafts import FAULTS, FamilyFault, broken_call, gathers_of_one_kind, good_call
@@ -28,7 +28,6 @@ FUNCTIONS: dict[str, Any] = {
     "StridedSlice": dg.openvino.strided_slice,
 }
 GATHERS, SLICES = ("GatherElements", "GatherND"), ("Slice", "StridedSlice")
-seeds = st.integers(0, 2**63 - 1)
 
 
 def is_judged(call: FamilyCall) -> bool:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
+from tests.dialects.drafting import EXTREMES, seeds
 from tests.dialects.outcomes import content, outcome
 from tests.gpus import NUMBERS, placed
-from tests.openvino.drafts import EXTREMES
 from tests.openvino.faults import FAULTS, Fault
 from tests.openvino.judge import (
     EVALUATED_DATA,
@@ -24,7 +24,7 @@ from tests.openvino.judge import (
 )
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import INTEGERS, NAMES, Array, Call, expected, whole_byte_types
-from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls, seeds
+from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls
 from tests.peers.faults import PeerFault
 from tests.peers.openvino import EVALUATE
 
