@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -17,15 +16,11 @@ import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from tests.dialects import binding
+from tests.dialects.binding import held
 from tests.dialects.drafting import random_bits, sizes_within
 from tests.directml.pages import PAGES
 
-LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
-DEVICES = ("reference", "cpu")
 INDEX_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-HELD = {"bool": "UINT8", "bfloat16": "UINT16", "float8_e5m2": "UINT8", "complex64": "UINT64", "complex128": "UINT64"}
-"""The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
-
 DTYPES: tuple[Any, ...] = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2),
@@ -118,11 +113,6 @@ def _window(rng: random.Random, role: str, size: int) -> int:
     return rng.randint(2, size - 1) if role == "window" else 1
 
 
-def held(dtype: np.dtype[Any]) -> tuple[str, int]:
-    """DirectML's type for a NumPy type's bits, and how many of it make an element."""
-    return HELD.get(dtype.name, dtype.name.upper()), 2 if dtype.name == "complex128" else 1
-
-
 def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
     """Codes that DirectML's documents call for at `level`, and codes that they may call for, as dimensions merge or do not."""
     shapes = (case.operand.shape, case.starts.shape[:-1], case.expected().shape)
@@ -151,12 +141,6 @@ def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
     return (set() if all(held(case.operand.dtype)[0] in PAGES[name].at(level).data for name in names) else {"DML201"}), may
 
 
-def check(case: Windows, descs: Sequence[dg.OperatorDesc], level: FeatureLevel) -> None:
+def check(case: Windows, found: Any, level: FeatureLevel) -> None:
     """The descriptors validate, and give the call's bytes."""
-    expected = case.expected()
-    for desc in descs:
-        assert dg.validate(desc, level).ok
-    for device in DEVICES:
-        found = binding.run(descs, data=case.operand, indices=case.starts, sizes=np.array(0), level=level, device=device)
-        assert len(found) - expected.nbytes in range(4)
-        assert found[: expected.nbytes].tobytes() == expected.tobytes(), (device, descs)
+    binding.check(found, level, case.expected(), data=case.operand, indices=case.starts, sizes=np.array(0))

@@ -11,8 +11,8 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds
+from tests.dialects.outcomes import content
 from tests.gpus import NUMBERS, SECOND, placed
-from tests.lax.calling import content
 from tests.lax.judge import ONE_NAN, jax, judge, lax
 from tests.lax.specification import INTEGERS, TYPES, Call, expected
 from tests.test_devices_agree import EXECUTIONS

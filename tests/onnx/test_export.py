@@ -15,8 +15,9 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.problems.export import EXPORTER, express
 from dmlgather.onnx.problems.node_reading import problem_of
+from tests.dialects.binding import LEVELS
 from tests.dialects.drafting import seeds
-from tests.onnx.described import LEVELS, Node, check, refusals, sliced
+from tests.onnx.described import Node, check, refusals, sliced
 from tests.onnx.wide import drawn
 
 levels = st.sampled_from(LEVELS)

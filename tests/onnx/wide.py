@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml import FeatureLevel
+from tests.dialects.binding import held
 from tests.dialects.drafting import sizes_within
 from tests.directml.pages import PAGES
 from tests.onnx import specification
-from tests.onnx.described import NAMES, SPECIFIED, Node, held
+from tests.onnx.described import NAMES, SPECIFIED, Node
 from tests.onnx.drafts import elements
 
 DTYPES: tuple[Any, ...] = (
