@@ -10,9 +10,10 @@ import numpy as np
 from hypothesis import given, settings
 
 import dmlgather as dg
-from dmlgather.directml import OperatorDesc, lower, parse_descriptor, validate
+from dmlgather.directml import OperatorDesc, lower
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from tests.dialects.drafting import seeds
+from tests.directml.writing import legal
 
 POLICIES: dict[OutOfBounds, Any] = {
     OutOfBounds.FILL: None,  # OpenVINO's own
@@ -26,20 +27,8 @@ def descriptor(sizes: list[int], index_sizes: list[int], axis: int, dtype: str, 
     """GATHER over the same tensors, all of one dimension count, 1s on the left."""
     output = [*sizes[:axis], *index_sizes, *sizes[axis + 1 :]]
     rank = max(len(sizes), len(index_sizes), len(output), 1)
-
-    def tensor(kind: str, shape: list[int]) -> dict[str, Any]:
-        return {"DataType": kind.upper(), "Sizes": [1] * (rank - len(shape)) + shape}
-
-    document = {
-        "InputTensor": tensor(dtype, sizes),
-        "IndicesTensor": tensor(index_dtype, index_sizes),
-        "OutputTensor": tensor(dtype, output),
-        "Axis": axis + rank - len(sizes),
-        "IndexDimensions": len(index_sizes),
-    }
-    desc = parse_descriptor({"type": "DML_OPERATOR_GATHER", "desc": document})
-    assert validate(desc).ok, str(validate(desc))
-    return desc
+    fields = {"Axis": axis + rank - len(sizes), "IndexDimensions": len(index_sizes)}
+    return legal("GATHER", dtype, index_dtype, sizes, index_sizes, output, **fields)
 
 
 @settings(max_examples=300, deadline=None)
