@@ -21,14 +21,6 @@ from tests.directml.pages import PAGES
 from tests.onnx import specification
 from tests.onnx.drafts import elements
 
-SPECIFIED = {
-    "Gather": specification.gather,
-    "GatherElements": specification.gather_elements,
-    "GatherND": specification.gather_nd,
-    "Slice": specification.slice,
-    "DepthToSpace": specification.depth_to_space,
-    "SpaceToDepth": specification.space_to_depth,
-}
 NAMES = {
     "Gather": "GATHER",
     "GatherElements": "GATHER_ELEMENTS",
@@ -72,7 +64,7 @@ class Node:
     @property
     def expected(self) -> NDArray[Any]:
         arrays = [self.data] if self.indices is None else [self.data, self.indices]
-        found: NDArray[Any] = SPECIFIED[self.operator](*arrays, **self.named, opset=self.opset)  # type: ignore[operator]
+        found: NDArray[Any] = specification.FUNCTIONS[self.operator](*arrays, **self.named, opset=self.opset)
         return found
 
     def described(self, level: FeatureLevel | str) -> Any:
