@@ -32,6 +32,19 @@ EXECUTIONS: dict[str, Run] = {
 }
 
 
+EDGES = {sign * 2**power + step for power in (7, 8, 16, 31, 32, 63, 64) for sign in (1, -1) for step in (-1, 0, 1, 2)}
+"""Indices around the limits of every width and sign."""
+
+
+def executed(execution: str, plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None) -> bytes:
+    """The bytes that one backend writes over poison for a plan of packed arrays."""
+    width = f"V{data.itemsize}"
+    out = np.full(plan.out_extent * data.itemsize, 0xA5, np.uint8)
+    given = None if indices is None else np.ascontiguousarray(indices).reshape(-1)
+    assert EXECUTIONS[execution](plan, np.ascontiguousarray(data).reshape(-1).view(width), given, out.view(width)) is None
+    return out.tobytes()
+
+
 def execute(run: Run, desc: OperatorDesc, inputs: tuple[NDArray[np.uint8], ...], poison: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The output buffer after one execution over byte buffers."""
     out = poison.copy()

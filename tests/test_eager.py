@@ -21,24 +21,12 @@ from dmlgather.calls import prepared
 from dmlgather.calls.eager import EagerFunction
 from dmlgather.onnx.problems.gather import Gather
 from tests.at_once import at_once
+from tests.tensorlib import Tensor
 
 PUBLIC = [getattr(module, name) for module in (dg.onnx, dg.openvino, dg.lax) for name in module.__all__]
 EVERY = [found for found in PUBLIC if isinstance(found, EagerFunction)]
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([3, 0], np.int64)
-
-
-class OnlyDLPack:
-    """An array of a library that exports DLPack and takes none."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("function", EVERY, ids=repr)
@@ -61,7 +49,7 @@ def test_help_shows_the_arguments(function: Any) -> None:
 
 
 def test_a_library_that_takes_no_dlpack_gets_numpy_s_array() -> None:
-    result = dg.onnx.gather(OnlyDLPack(DATA), OnlyDLPack(INDICES))
+    result = dg.onnx.gather(Tensor(DATA), Tensor(INDICES))
     assert isinstance(result, np.ndarray)
     assert result.tobytes() == DATA[INDICES].tobytes()
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.calls import prepared
+from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import content
 from tests.gpus import NUMBERS, host, nothing_new, placed
 from tests.onnx import calling
@@ -27,7 +28,6 @@ from tests.openvino.test_family_judged import FUNCTIONS
 from tests.test_eager_streams import CALLS, DATA, ROWS
 
 Array = np.ndarray[Any, Any]
-SEEDS = st.integers(0, 2**63 - 1)
 FLOATS = np.arange(12, dtype=np.float32).reshape(4, 3)
 IDS = np.array([3, -1, 0])
 
@@ -64,7 +64,7 @@ def check(rng: random.Random, function: Any, arrays: Any, named: Any, right: Arr
 
 @pytest.mark.parametrize(("operator", "version"), VERSIONS)
 @settings(max_examples=15, deadline=None)
-@given(SEEDS)
+@given(seeds)
 def test_onnx_s_functions_write_what_the_specification_says(operator: str, version: int, seed: int) -> None:
     call = good_call_of_onnx(seed, operator, version)
     named = {**call.named, "opset": call.opset}
@@ -72,14 +72,14 @@ def test_onnx_s_functions_write_what_the_specification_says(operator: str, versi
 
 
 @settings(max_examples=80, deadline=None)
-@given(SEEDS)
+@given(seeds)
 def test_openvino_s_functions_write_what_the_specification_says(seed: int) -> None:
     call = good_call_of_openvino(seed)
     check(random.Random(seed), FUNCTIONS[call.operation], call.arrays, call.named, expected_of_openvino(call))
 
 
 @settings(max_examples=40, deadline=None)
-@given(SEEDS)
+@given(seeds)
 def test_openvino_s_gather_writes_what_its_specification_says(seed: int) -> None:
     call = any_call(seed)
     named = {"axis": call.axis, "batch_dims": call.batch_dims, "version": call.version}
@@ -248,7 +248,7 @@ def test_a_known_call_with_out_allocates_nothing_on_a_gpu(cupy: Any) -> None:
 
 @pytest.mark.gpu
 @settings(max_examples=60, deadline=None)
-@given(SEEDS, st.sampled_from(VERSIONS))
+@given(seeds, st.sampled_from(VERSIONS))
 def test_a_gpu_writes_what_the_specification_says(seed: int, version: tuple[str, int]) -> None:
     call = good_call_of_onnx(seed, *version)
     if not all(array.dtype in NUMBERS for array in call.arrays):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from tests import seeds
+from tests import seeds, tensorlib
 from tests.at_once import at_once
+from tests.tensorlib import Tensor
 
 ROWS, WIDTH, COUNT = 50, 24, 9
 
@@ -85,23 +86,7 @@ def test_a_bound_operator_follows_its_arrays(table: Any, ids: Any) -> None:
 
 
 def test_other_libraries_get_their_own_kind_back(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    import types
-
-    class Tensor:
-        def __init__(self, array: Any) -> None:
-            self.array = array
-
-        def __dlpack__(self, **arguments: Any) -> Any:
-            return self.array.__dlpack__(**arguments)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return (1, 0)
-
-    library = types.ModuleType("tensorlib")
-    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
-    Tensor.__module__ = "tensorlib"
-    monkeypatch.setitem(sys.modules, "tensorlib", library)
+    tensorlib.install(monkeypatch)
     result = dg.compile(gather())(Tensor(table), Tensor(ids))
     assert isinstance(result, Tensor)
     assert result.array.tobytes() == table[ids[0]].tobytes()

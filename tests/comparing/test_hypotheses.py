@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.backends import reference
@@ -17,10 +16,9 @@ from dmlgather.comparing.comparison import tracer
 from dmlgather.comparing.differences import LOOKED_AT
 from tests import seeds
 from tests.comparing.planted import FAULTS, Planted, output_packed
+from tests.dialects import drafting
 from tests.directml.buffers import documented
 from tests.strategies import Problem, problems
-
-SEEDS = st.integers(0, 2**63 - 1)
 
 
 def faults(one: Planted) -> Any:
@@ -32,7 +30,7 @@ def faults(one: Planted) -> Any:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 @settings(max_examples=25, deadline=None)
-@given(seed=SEEDS)
+@given(seed=drafting.seeds)
 def test_the_planted_fault_is_named(fault: Any, seed: int) -> None:
     one = fault(np.random.default_rng(seed))
     difference = faults(one)
@@ -64,7 +62,7 @@ def test_the_planted_fault_is_named(fault: Any, seed: int) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(seed=SEEDS)
+@given(seed=drafting.seeds)
 def test_nothing_is_named_for_another_fault(seed: int) -> None:
     """Bits that flip anywhere, values of another table, and few values that many faults would give."""
     rng = np.random.default_rng(seed)

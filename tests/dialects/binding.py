@@ -1,4 +1,4 @@
-"""Running a dialect's descriptors on arrays, bound as `to_directml` says."""
+"""What a dialect's calls become in DirectML: descriptors, run on arrays as `to_directml` says; and reports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,45 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
+
+LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "5_0", "6_4")]
+DEVICES = ("reference", "cpu")
+_HELD = {
+    **dict.fromkeys(("bool", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"), "UINT8"),
+    "bfloat16": "UINT16",
+    "complex64": "UINT64",
+    "complex128": "UINT64",
+}
+"""The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
+
+
+def held(dtype: np.dtype[Any]) -> tuple[str, int]:
+    """DirectML's type for a NumPy type's bits, and how many of it make an element."""
+    return _HELD.get(dtype.name, dtype.name.upper()), 2 if dtype.name == "complex128" else 1
+
+
+def listed(found: Any) -> tuple[dg.OperatorDesc, ...]:
+    """The descriptors that `to_directml` returned, in the order in which they run."""
+    assert not isinstance(found, dg.Report), str(found)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:
+    """What a finding states, but for its remedy."""
+    level = None if finding.level is None else str(finding.level)
+    return finding.code, finding.path, finding.expected, finding.got, level
+
+
+def check(found: Any, level: FeatureLevel | str, expected: NDArray[Any], **bound: Any) -> tuple[dg.OperatorDesc, ...]:
+    """The descriptors, which validate at `level`, and on every device give the bytes of that result. bound: as `run` takes it."""
+    descs, level = listed(found), FeatureLevel.parse(level)
+    for desc in descs:
+        assert dg.validate(desc, level).ok
+    for device in DEVICES:
+        buffer = run(descs, **bound, level=level, device=device)
+        assert len(buffer) - expected.nbytes in range(4)
+        assert buffer[: expected.nbytes].tobytes() == expected.tobytes(), (device, descs)
+    return descs
 
 
 def run(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A peer did not take or not run a call. kind: the exception that stands for its message."""
+
+    kind: type[Exception]
+    message: str
 
 
 def outcome(function: Any, *args: Any, **named: Any) -> Array | type[Exception]:
@@ -25,3 +35,19 @@ def content(found: Array | type[Exception]) -> object:
     if isinstance(found, type):
         return found
     return found.dtype, found.shape, found.tolist() if found.dtype.kind in "OT" else found.tobytes()
+
+
+def check_good(call: object, right: Array, ours: Callable[..., Array | type[Exception]]) -> None:
+    """The CPU and the reference give that result of a call, bit for bit. ours: runs the call."""
+    for device in ("cpu", "reference"):
+        found = ours(call, device=device)
+        assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
+
+
+def check_broken(call: object, raises: type[Exception], ours: object, specified: object, verdict: object = None) -> None:
+    """The function, its specification and the peer, if it is a judge of the call, refuse it for the same kind of reason."""
+    assert specified is raises, f"the specification of {call}"
+    assert ours is raises, f"{call}: got {ours!r}"
+    if verdict is not None:
+        assert isinstance(verdict, Refusal), f"the peer takes {call}"
+        assert verdict.kind is raises, f"{call}: the peer says {verdict.message}"

@@ -9,13 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.dialects import descriptors
 from dmlgather.dialects.descriptors import Dim, Dims, InexpressibleError, View, merge, storage_type
 from dmlgather.directml import DataType, FeatureLevel
 from tests import seeds
+from tests.dialects import drafting
 
 FLOATS, INDICES = DataType.FLOAT32, DataType.INT64
 LEVEL_2_1, LEVEL_6_4 = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_4
@@ -27,7 +27,7 @@ def walk(dims: Dims) -> list[int]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 2**63 - 1))
+@given(drafting.seeds)
 def test_merged_dimensions_walk_the_same_way_and_cannot_be_merged_again(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.choice((1, 2, 2, 3)) for _ in range(rng.randint(0, 6))]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from dmlgather.directml import Finding, parse_descriptor, validate
+from dmlgather.directml import Finding, OperatorDesc, parse_descriptor, validate
 
 OF_FILES = ("DML7", "DML8")
 """How the codes start that are about files, not about a descriptor."""
@@ -22,6 +23,16 @@ def document(operator: str, *tensors: dict[str, Any], **fields: Any) -> dict[str
         for name, each in zip(names, tensors, strict=True)
     }
     return {"type": f"DML_OPERATOR_{operator}", "desc": {**typed, **fields}}
+
+
+def legal(operator: str, dtype: str, index_dtype: str, *shapes: Sequence[int], **fields: Any) -> OperatorDesc:
+    """A descriptor that breaks no rule, of NumPy's types, its tensors all of one dimension count, with 1s on the left."""
+    rank = max(1, *map(len, shapes))
+    kinds = (dtype, index_dtype, dtype) if len(shapes) == 3 else (dtype, dtype)
+    padded = [[1] * (rank - len(shape)) + [*shape] for shape in shapes]
+    written = document(operator, *(tensor(*each) for each in zip(padded, map(str.upper, kinds), strict=True)), **fields)
+    assert not found(written), found(written)
+    return parse_descriptor(written)
 
 
 def found(written: dict[str, Any], level: str = "6_4") -> list[Finding]:

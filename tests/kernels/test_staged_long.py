@@ -5,14 +5,10 @@ from __future__ import annotations
 import random
 import re
 import struct
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from dmlgather.backends import reference
 from dmlgather.backends.cuda import staged
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
@@ -20,12 +16,12 @@ from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import SHARED_BYTES, Launch
 from dmlgather.backends.cuda.variants import LONG_BLOCK, VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
-from dmlgather.selftest.random_plans import EXTREMES, plan_for, random_buffers
+from dmlgather.selftest.random_plans import plan_for, random_buffers
 from tests import seeds
 from tests.kernels.ptx import runs
 from tests.kernels.ptx.machine import Module, Violation
 from tests.kernels.ptx.runs import Case, judged, mismatches
-from tests.kernels.test_staged import columns_of, staging
+from tests.kernels.test_staged import check_extremes, columns_of, every_index_type, every_policy, staging
 from tests.noticing import BrokenPrograms
 
 KB = 1024
@@ -126,32 +122,12 @@ def test_a_description_says_why() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [kind for kind in IndexType if kind.bytes >= 4], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
-def test_index_extremes(kind: IndexType, policy: OutOfBounds, rng: random.Random) -> None:
-    """Good values between all the bad ones, in places of 2 and of 4 bytes, and the smallest offset of a bad one under RAISE."""
+@every_index_type
+@every_policy
+def test_index_extremes(kind: IndexType, policy: OutOfBounds) -> None:
+    """In places of 2 and of 4 bytes."""
     for width, columns in ((1500, 4500), (2**16, 6000)):
-        info = np.iinfo(kind.value.lower())
-        values = [info.min, info.max, -width - 1, -width, -1, width - 1, width, *EXTREMES]
-        bad = [value for value in values if info.min <= value <= info.max]
-        indices: NDArray[Any] = np.arange(columns, dtype=info.dtype) * 7 % width
-        indices[1::50] = np.resize(np.array(bad, info.dtype), len(indices[1::50]))
-        plan = columns_of(3, width, columns, 1)
-        plan = replace(
-            plan,
-            lookups=(replace(plan.lookups[0], wrap=width if kind.signed else 0),),
-            index_type=kind,
-            out_of_bounds=policy,
-            fill=b"\xab" if policy is OutOfBounds.FILL else b"",
-        )
-        assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [KernelKind.LONG]
-        data = np.frombuffer(rng.randbytes(plan.in_extent), np.uint8)
-        expected, found = np.zeros(plan.out_extent, np.uint8), np.zeros(plan.out_extent, np.uint8)
-        first = reference.run(plan, data, indices, expected)
-        assert (first is not None) == (policy is OutOfBounds.RAISE)
-        assert runs.run(plan, data, indices, found) == first
-        if first is None:
-            assert found.tobytes() == expected.tobytes()
+        check_extremes(columns_of(3, width, columns, 1), (7, 50), KernelKind.LONG, kind, policy)
 
 
 SOME = [variant for variant in VARIANTS if variant.kind is KernelKind.LONG and variant.element_bytes <= 2]

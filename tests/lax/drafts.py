@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.dialects.drafting import EXTREMES, laid_out, random_bits, some_sizes
 from tests.lax.specification import FIELDS, Array, Call
-from tests.openvino.drafts import EXTREMES, laid_out, random_bits
 
 MOST_ELEMENTS = 200
 
@@ -63,7 +63,7 @@ class Range:
 
 def good(rng: random.Random, dtypes: Sequence[Any], index_dtypes: Sequence[Any], mode: Any, *, x64: bool, values: Range) -> Draft:
     """A draft without a fault."""
-    sizes = _sizes(rng, rng.choice((0, 1, 1, 2, 2, 3, 3, 4)))
+    sizes = some_sizes(rng, rng.choice((0, 1, 1, 2, 2, 3, 3, 4)), most=MOST_ELEMENTS)
     if sizes and rng.random() < 0.08:  # beyond what narrow index types reach
         sizes = [1 for _ in sizes]
         sizes[rng.randrange(len(sizes))] = rng.choice((130, 200, 257, 300))
@@ -72,7 +72,7 @@ def good(rng: random.Random, dtypes: Sequence[Any], index_dtypes: Sequence[Any],
     others = [dim for dim in dims if dim not in batching]
     collapsed = [dim for dim in others if rng.random() < 0.4]
     looked_up = rng.sample(others, rng.randint(0, len(others)))
-    moved = _sizes(rng, rng.choice((0, 1, 1, 2)))
+    moved = some_sizes(rng, rng.choice((0, 1, 1, 2)))
     if prod((*moved, *sizes)) > 3 * MOST_ELEMENTS:
         moved = moved[:1]
     index_sizes = [*moved, *(sizes[dim] for dim in batching)]
@@ -106,13 +106,6 @@ def elements(rng: random.Random, dtype: np.dtype[Any], shape: tuple[int, ...]) -
     if dtype.name not in PARTS_OF_BYTES:
         return found
     return np.asarray((found.view(np.uint8) % np.uint8(2 ** PARTS_OF_BYTES[dtype.name])).view(dtype))
-
-
-def _sizes(rng: random.Random, rank: int) -> list[int]:
-    sizes = [0 if rng.random() < 0.04 else rng.choice((1, 1, 2, 2, 3, 4, 5)) for _ in range(rank)]
-    while prod(sizes) > MOST_ELEMENTS:
-        sizes[sizes.index(max(sizes))] = 1
-    return sizes
 
 
 def _slice_size(rng: random.Random, size: int, gone: bool, empty: bool) -> int:

@@ -11,6 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.dialects import drafting
+from tests.dialects.drafting import setting
 from tests.lax.drafts import Draft
 
 NO_OPERANDS: tuple[Any, ...] = ("O", "U3", "S3", "datetime64[s]", "timedelta64[D]", "V4", ">f4", ">i8", "longdouble")
@@ -21,16 +23,9 @@ NO_FILLS: tuple[Any, ...] = ("3", b"3", [1], (1,), np.array(1.0), np.array([1, 2
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One way to break a good call.
+class Fault(drafting.Fault):
+    """One way to break a good call. judged: whether JAX raises the same; where it does not, `why` says what it does."""
 
-    breaks: changes a draft, or says False where that draft cannot be broken so. judged: whether JAX raises the same; where it
-    does not, `why` says what it does.
-    """
-
-    name: str
-    raises: type[Exception]
-    breaks: Callable[[random.Random, Draft], bool | None]
     why: str = ""
 
     @property
@@ -205,12 +200,8 @@ def _size_of(field: str, sizes: tuple[int, ...]) -> Callable[[random.Random, Dra
     return breaks
 
 
-def _set(name: str, choose: Callable[[random.Random, Draft], Any]) -> Callable[[random.Random, Draft], None]:
-    return lambda rng, draft: setattr(draft, name, choose(rng, draft))
-
-
 def _zeros(name: str, dtypes: tuple[Any, ...]) -> Callable[[random.Random, Draft], None]:
-    return _set(name, lambda rng, draft: np.zeros(getattr(draft, name).shape, rng.choice(dtypes)))
+    return setting(name, lambda rng, draft: np.zeros(getattr(draft, name).shape, rng.choice(dtypes)))
 
 
 def _no_fill(rng: random.Random, draft: Draft) -> None:
@@ -268,11 +259,11 @@ FAULTS = (
     Fault("operand type", TypeError, _zeros("operand", NO_OPERANDS)),
     Fault("start_indices of numbers that are no integers", ValueError, _zeros("start_indices", NO_INTEGERS)),
     Fault("start_indices of another type", TypeError, _zeros("start_indices", NO_INDICES)),
-    Fault("start_indices as a list", TypeError, _set("start_indices", lambda rng, draft: draft.start_indices.tolist())),
-    Fault("mode", ValueError, _set("mode", lambda rng, draft: rng.choice(NO_MODES))),
+    Fault("start_indices as a list", TypeError, setting("start_indices", lambda rng, draft: draft.start_indices.tolist())),
+    Fault("mode", ValueError, setting("mode", lambda rng, draft: rng.choice(NO_MODES))),
     Fault("fill_value type", TypeError, _no_fill),
     Fault("complex fill_value", TypeError, _complex_fill),
-    Fault("mode one_hot", ValueError, _set("mode", lambda rng, draft: "one_hot"), why="fails an assertion"),
+    Fault("mode one_hot", ValueError, setting("mode", lambda rng, draft: "one_hot"), why="fails an assertion"),
     Fault("slice size 0 of a batching dimension", TypeError, _size_of("operand_batching_dims", (0,)), why="backend-defined"),
     Fault(
         "slice size below 0 without indices", TypeError, _negative_window_without_indices, why="fails in its compiler, or passes"

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.lax.calling import content
+from tests.dialects.outcomes import content
 from tests.lax.specification import Array, Call
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before JAX looks for GPUs and TPUs, and warns that there are none

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -17,14 +16,11 @@ import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from dmlgather.lax import GatherDimensionNumbers
 from tests.dialects import binding
+from tests.dialects.binding import held
+from tests.dialects.drafting import random_bits, sizes_within
 from tests.directml.pages import PAGES
 
-LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
-DEVICES = ("reference", "cpu")
 INDEX_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-HELD = {"bool": "UINT8", "bfloat16": "UINT16", "float8_e5m2": "UINT8", "complex64": "UINT64", "complex128": "UINT64"}
-"""The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
-
 DTYPES: tuple[Any, ...] = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2),
@@ -82,7 +78,7 @@ def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.15) -> Windows:
 
 def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     rank = rng.choice((0, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6))
-    shape = _sizes(rng, rank, 200)
+    shape = sizes_within(rng, rank, 200)
     role = [rng.choice(("batch", "one", "one", "one kept", "whole", "whole", "fixed", "indexed whole")) for _ in shape]
     role = ["window" if size > 2 and rng.random() < partial else what for what, size in zip(role, shape, strict=True)]
     if rng.random() < 0.4:
@@ -94,7 +90,7 @@ def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     components = [at for at in rng.sample(looked_up, len(looked_up)) if at not in dropped]
     batching = [at for at, what in enumerate(role) if what == "batch"]
     collapsed = [at for at, what in enumerate(role) if what == "one"]
-    others = _sizes(rng, rng.choice((0, 1, 1, 2, 3)), 12)
+    others = sizes_within(rng, rng.choice((0, 1, 1, 2, 3)), 12)
     order = rng.sample(range(len(batching) + len(others)), len(batching) + len(others))
     places = order[: len(batching)]
     rest = iter(others)
@@ -105,19 +101,8 @@ def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     most = [shape[at] - sizes[at] for at in components]
     vectors = [[rng.randint(0, max(last, 0)) for last in most] for _ in range(prod(index_shape))]
     starts = np.array(vectors, rng.choice(INDEX_TYPES)).reshape((*index_shape, len(components)))
-    operand = np.frombuffer(rng.randbytes(prod(shape) * kind.itemsize), kind).reshape(shape)
-    if kind.kind == "b":
-        operand = (operand.view(np.uint8) & 1).view(bool)
+    operand = random_bits(rng, kind, shape)
     return Windows(operand, starts, numbers, tuple(sizes), rng.choice(("clip", "fill", "promise_in_bounds")))
-
-
-def _sizes(rng: random.Random, rank: int, room: int) -> list[int]:
-    found = [1] * rank
-    for axis in rng.sample(range(rank), rank):
-        found[axis] = rng.choice([size for size in (1, 2, 2, 3, 4, 5) if size * prod(found) <= room])
-    if found and rng.random() < 0.02:
-        found[rng.randrange(rank)] = 0
-    return found
 
 
 def _window(rng: random.Random, role: str, size: int) -> int:
@@ -126,11 +111,6 @@ def _window(rng: random.Random, role: str, size: int) -> int:
     if role == "fixed":
         return rng.randint(min(1, size), size)
     return rng.randint(2, size - 1) if role == "window" else 1
-
-
-def held(dtype: np.dtype[Any]) -> tuple[str, int]:
-    """DirectML's type for a NumPy type's bits, and how many of it make an element."""
-    return HELD.get(dtype.name, dtype.name.upper()), 2 if dtype.name == "complex128" else 1
 
 
 def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
@@ -161,12 +141,6 @@ def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
     return (set() if all(held(case.operand.dtype)[0] in PAGES[name].at(level).data for name in names) else {"DML201"}), may
 
 
-def check(case: Windows, descs: Sequence[dg.OperatorDesc], level: FeatureLevel) -> None:
+def check(case: Windows, found: Any, level: FeatureLevel) -> None:
     """The descriptors validate, and give the call's bytes."""
-    expected = case.expected()
-    for desc in descs:
-        assert dg.validate(desc, level).ok
-    for device in DEVICES:
-        found = binding.run(descs, data=case.operand, indices=case.starts, sizes=np.array(0), level=level, device=device)
-        assert len(found) - expected.nbytes in range(4)
-        assert found[: expected.nbytes].tobytes() == expected.tobytes(), (device, descs)
+    binding.check(found, level, case.expected(), data=case.operand, indices=case.starts, sizes=np.array(0))

@@ -9,6 +9,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.lax import GatherDimensionNumbers
+from tests.dialects.binding import facts
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,))
 DATA, INDICES = ((5, 2), "float32"), ((3, 1), "int32")
@@ -21,11 +22,6 @@ def refusal(*call: Any, **options: Any) -> dg.Finding:
     (finding,) = report.findings
     assert not report.ok
     return finding
-
-
-def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:
-    level = None if finding.level is None else str(finding.level)
-    return finding.code, finding.path, finding.expected, finding.got, level
 
 
 @pytest.mark.parametrize(

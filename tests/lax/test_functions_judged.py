@@ -9,22 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.dialects.drafting import EXTREMES, seeds
+from tests.dialects.outcomes import check_good, content
 from tests.gpus import NUMBERS
-from tests.lax.calling import check_good, content, kernels, run
+from tests.lax.calling import kernels, run
 from tests.lax.drafts import MODES, Range, good
 from tests.lax.faults import FAULTS, Fault
 from tests.lax.judge import judge, judged_content, refusal
 from tests.lax.specification import INTEGERS, TYPES, Call, expected
-from tests.lax.strategies import (
-    NARROW_INTEGERS,
-    NARROW_TYPES,
-    any_call,
-    any_calls,
-    broken_call,
-    judged_call,
-    seeds,
-)
-from tests.openvino.drafts import EXTREMES
+from tests.lax.strategies import NARROW_INTEGERS, NARROW_TYPES, any_call, any_calls, broken_call, judged_call
 from tests.peers.faults import PeerFault, leaves_out_at_most
 from tests.peers.jax import BITS, LAX
 
@@ -44,18 +37,18 @@ def test_every_device_does_what_jax_does(x64: bool, seed: int) -> None:
         right = expected(call)
         compared = judged_content if BITS.known_fault(call) else content
         assert compared(right) == compared(verdict), f"the specification of {call}"
-        check_good(call, right)
+        check_good(call, right, run)
 
 
 @pytest.mark.parametrize("fault", [*LAX.faults, *BITS.faults], ids=lambda fault: fault.title)
 def test_where_jax_is_wrong_this_is_not(fault: PeerFault[Call]) -> None:
-    check_good(fault.example, expected(fault.example))
+    check_good(fault.example, expected(fault.example), run)
 
 
 @settings(max_examples=200, deadline=None)
 @given(any_calls)
 def test_every_device_does_what_the_page_says_at_full_width(call: Call) -> None:
-    check_good(call, expected(call))
+    check_good(call, expected(call), run)
 
 
 @pytest.mark.gpu

@@ -13,7 +13,7 @@ import dmlgather as dg
 from dmlgather.backends import arrays, jax_arrays
 from dmlgather.backends.jax_arrays import ALIGNMENT
 from tests import seeds
-from tests.lax.calling import content
+from tests.dialects.outcomes import content
 from tests.lax.judge import jax
 from tests.lax.specification import INTEGERS, TYPES, Call, expected
 

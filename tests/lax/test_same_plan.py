@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
-from dmlgather.directml import lower, parse_descriptor, validate
+from dmlgather.directml import lower
 from dmlgather.plan import IndexPlan, canonicalise
+from tests.dialects.drafting import seeds
+from tests.directml.writing import legal
 
 
 def gather_nd(sizes: list[int], tuples: list[int], batch: int, dtype: str, index_dtype: str) -> IndexPlan:
     """The plan of GATHER_ND1 over the same tensors, all of one dimension count, 1s on the left."""
     output = [*tuples[:-1], *sizes[batch + tuples[-1] :]]
-    rank = max(len(sizes), len(tuples), len(output), 1)
-
-    def tensor(kind: str, shape: list[int]) -> dict[str, Any]:
-        return {"DataType": kind.upper(), "Sizes": [1] * (rank - len(shape)) + shape}
-
-    document = {
-        "InputTensor": tensor(dtype, sizes),
-        "IndicesTensor": tensor(index_dtype, tuples),
-        "OutputTensor": tensor(dtype, output),
-        "InputDimensionCount": len(sizes),
-        "IndicesDimensionCount": len(tuples),
-        "BatchDimensionCount": batch,
-    }
-    desc = parse_descriptor({"type": "DML_OPERATOR_GATHER_ND1", "desc": document})
-    assert validate(desc).ok, str(validate(desc))
-    return lower(desc)
+    counts = {"InputDimensionCount": len(sizes), "IndicesDimensionCount": len(tuples), "BatchDimensionCount": batch}
+    return lower(legal("GATHER_ND1", dtype, index_dtype, sizes, tuples, output, **counts))
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 2**63 - 1).map(random.Random))
+@given(seeds.map(random.Random))
 def test_gather_nd_of_unsigned_indices_has_one_plan(rng: random.Random) -> None:
     sizes = [rng.choice((1, 2, 3, 7)) for _ in range(rng.randint(1, 4))]
     batch = rng.randrange(len(sizes))

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
+from tests.dialects.binding import DEVICES, LEVELS
 from tests.dialects.expressions import numpys, some_data, some_expression
 from tests.numpy.spelling import some_spelling
 from tests.peers.numpy import NUMPY, Indexed
-
-LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
-DEVICES = ("reference", "cpu")
 
 
 def run(key: Any, data: NDArray[Any], **options: Any) -> NDArray[Any] | Exception:
@@ -64,12 +62,7 @@ def check_descriptors(seed: int) -> bool:
     # One for each component, which lie in the last dimension; of one index array there is one size for all indices.
     sizes = np.array([data.shape[axis] for axis in problem.lookup_axes])
     (indices,) = dg.index[key].indices or (None,)
-    descs = found if isinstance(found, tuple) else (found,)
-    for desc in descs:
-        assert dg.validate(desc, level).ok
-    for device in DEVICES:
-        made = binding.run(descs, data=data, indices=indices, sizes=sizes, level=level, device=device)
-        assert made[: expected.nbytes].tobytes() == expected.tobytes(), f"x[{key}] of shape {data.shape} at {level}: {found}"
+    binding.check(found, level, expected, data=data, indices=indices, sizes=sizes)
     return True
 
 

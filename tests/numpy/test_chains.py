@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests import seeds
-from tests.dialects import binding
+from tests.dialects import binding, drafting
 from tests.numpy.random_chains import check_chain
 
 X = ((4, 10, 6), "float32")
@@ -22,7 +21,7 @@ IDS = ((3,), "int64")
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**63 - 1))
+@given(drafting.seeds)
 def test_chains_give_what_numpy_gives(seed: int) -> None:
     check_chain(seed)
 

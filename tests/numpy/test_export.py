@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
+from tests.dialects.drafting import seeds
 from tests.numpy.judged import check_descriptors
 
 X = ((4, 10, 6), "float32")
@@ -17,7 +17,7 @@ IDS = ((3,), "int64")
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**63 - 1))
+@given(seeds)
 def test_descriptors_give_what_numpy_gives(seed: int) -> None:
     check_descriptors(seed)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
 from tests import seeds
+from tests.dialects import drafting
 from tests.dialects.expressions import numpys
 from tests.numpy.judged import check_call, run
 from tests.numpy.spelling import REFUSED
@@ -21,7 +21,7 @@ CUBE = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 2**63 - 1))
+@given(drafting.seeds)
 def test_calls_give_what_numpy_gives(seed: int) -> None:
     check_call(seed)
 

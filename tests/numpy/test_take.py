@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import dmlgather as dg
 from tests import seeds
+from tests.dialects import drafting
 from tests.gpus import host, placed
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +23,6 @@ MODES = ("raise", "clip", "wrap")
 TYPES = [np.dtype(kind) for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")]
 FAR = 10_000
 """How far out of range NumPy counts indices back in no time."""
-SEEDS = st.integers(0, 2**63 - 1)
 
 
 def drawn(seed: int, mode: Any, dtype: np.dtype[Any]) -> tuple[Array, Array, int | None]:
@@ -45,7 +45,7 @@ def drawn(seed: int, mode: Any, dtype: np.dtype[Any]) -> tuple[Array, Array, int
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=40, deadline=None)
-@given(SEEDS)
+@given(drafting.seeds)
 def test_every_mode_is_numpy_s(mode: Any, dtype: np.dtype[Any], seed: int) -> None:
     data, indices, axis = drawn(seed, mode, dtype)
     right = np.take(data, indices, axis=axis, mode=mode)
@@ -151,7 +151,7 @@ def test_onnx_says_the_same(mode: Any) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=30, deadline=None)
-@given(SEEDS, st.sampled_from(TYPES))
+@given(drafting.seeds, st.sampled_from(TYPES))
 def test_a_gpu_takes_what_numpy_takes(mode: Any, seed: int, dtype: np.dtype[Any]) -> None:
     data, indices, axis = drawn(seed, mode, dtype)
     right = np.take(data, indices, axis=axis, mode=mode)

@@ -16,23 +16,11 @@ from onnx import AttributeProto, NodeProto, helper
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
+from tests.dialects.binding import held
 from tests.directml.pages import PAGES
 from tests.onnx import specification
 from tests.onnx.drafts import elements
 
-LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "5_0", "6_4")]
-DEVICES = ("reference", "cpu")
-HELD = {"bool": "UINT8", "bfloat16": "UINT16", "complex64": "UINT64", "complex128": "UINT64"}
-"""The types that DirectML does not have: DirectML's type of the same bits, of which complex128 has two."""
-
-SPECIFIED = {
-    "Gather": specification.gather,
-    "GatherElements": specification.gather_elements,
-    "GatherND": specification.gather_nd,
-    "Slice": specification.slice,
-    "DepthToSpace": specification.depth_to_space,
-    "SpaceToDepth": specification.space_to_depth,
-}
 NAMES = {
     "Gather": "GATHER",
     "GatherElements": "GATHER_ELEMENTS",
@@ -76,7 +64,7 @@ class Node:
     @property
     def expected(self) -> NDArray[Any]:
         arrays = [self.data] if self.indices is None else [self.data, self.indices]
-        found: NDArray[Any] = SPECIFIED[self.operator](*arrays, **self.named, opset=self.opset)  # type: ignore[operator]
+        found: NDArray[Any] = specification.FUNCTIONS[self.operator](*arrays, **self.named, opset=self.opset)
         return found
 
     def described(self, level: FeatureLevel | str) -> Any:
@@ -88,11 +76,6 @@ class Node:
             opset=self.opset,
             constants=self.constants,
         )
-
-
-def held(dtype: np.dtype[Any]) -> tuple[str, int]:
-    """DirectML's type for a NumPy type's bits, and how many of it make an element."""
-    return HELD.get(dtype.name, dtype.name.upper()), 2 if dtype.name == "complex128" else 1
 
 
 def refusals(case: Node, level: FeatureLevel) -> set[str]:
@@ -170,14 +153,6 @@ def _tuples_missing(case: Node, level: FeatureLevel) -> str | None:
     return "EXP104" if natural > most and batched + count + behind > most else None
 
 
-def run(case: Node, descs: Sequence[dg.OperatorDesc], level: FeatureLevel, device: str) -> bytes:
-    """The bytes of the node's output."""
-    buffer = binding.run(descs, data=case.data, indices=case.indices, sizes=_indexed_sizes(case), level=level, device=device)
-    expected = case.expected
-    assert len(buffer) - expected.nbytes in range(4)
-    return buffer[: expected.nbytes].tobytes()
-
-
 def _indexed_sizes(case: Node) -> NDArray[np.int64]:
     """The size of the axis that each index counts along, or each component of a tuple."""
     batch, axis = case.named.get("batch_dims", 0), case.named.get("axis", 0)
@@ -211,19 +186,16 @@ def tuples(shape: Sequence[int], *sizes: int) -> Any:
     return np.stack([positions(size, *shape) for size in sizes], -1)
 
 
-def described(case: Node, level: FeatureLevel | str) -> Sequence[dg.OperatorDesc]:
-    """The descriptors of a node that DirectML takes at `level`, checked there one by one."""
-    found = case.described(level)
-    assert not isinstance(found, dg.Report), str(found)
-    descs: Sequence[dg.OperatorDesc] = found if isinstance(found, tuple) else (found,)
-    for desc in descs:
-        assert dg.validate(desc, level).ok
-    return descs
+def run(case: Node, descs: Sequence[dg.OperatorDesc], level: FeatureLevel, device: str) -> bytes:
+    """The bytes of the node's output."""
+    buffer = binding.run(descs, **_arrays(case), level=level, device=device)
+    return buffer[: case.expected.nbytes].tobytes()
 
 
 def check(case: Node, level: FeatureLevel | str) -> Sequence[dg.OperatorDesc]:
-    """The same, after they have run."""
-    descs = described(case, level)
-    for device in DEVICES:
-        assert run(case, descs, FeatureLevel.parse(level), device) == case.expected.tobytes(), (device, descs)
-    return descs
+    """The descriptors of a node that DirectML takes at `level`: they validate there and, run, give the bytes of its output."""
+    return binding.check(case.described(level), level, case.expected, **_arrays(case))
+
+
+def _arrays(case: Node) -> dict[str, Any]:
+    return {"data": case.data, "indices": case.indices, "sizes": _indexed_sizes(case)}

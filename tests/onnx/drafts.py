@@ -1,8 +1,4 @@
-"""Calls in the making: good ones, and how their arrays lie in memory.
-
-Tensors have a few hundred elements at most. Data are random bits, so that NaNs of every payload occur; arrays lie packed,
-permuted, reversed, padded, broadcast or read-only.
-"""
+"""Calls in the making: good ones. Tensors have a few hundred elements at most."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.dialects.drafting import laid_out, random_bits, some_shape
 from tests.onnx.specification import Array, Call, listed, type_name
 
 DTYPES: tuple[Any, ...] = (
@@ -52,18 +49,9 @@ def elements(rng: random.Random, dtype: Any, shape: tuple[int, ...]) -> Array:
     if kind.kind in "OUST":
         words = [word.encode().decode("ascii", "ignore") if kind.kind == "S" else word for word in WORDS]
         return np.array([rng.choice(words) for _ in range(count)], dtype).reshape(shape)
-    if kind.kind == "b":
-        return np.array([rng.random() < 0.5 for _ in range(count)], bool).reshape(shape)
     if type_name(kind) in ("tensor(int4)", "tensor(uint4)"):
         return np.array([rng.randrange(8) for _ in range(count)]).astype(kind).reshape(shape)
-    return np.frombuffer(rng.randbytes(count * kind.itemsize), kind).reshape(shape).copy()
-
-
-def _shape(rng: random.Random, least: int, most: int, *, empty: float = 0.04) -> tuple[int, ...]:
-    sizes = [0 if rng.random() < empty else rng.choice((1, 1, 2, 2, 3, 4, 5)) for _ in range(rng.randint(least, most))]
-    while prod(sizes) > 240:
-        sizes[sizes.index(max(sizes))] = 1
-    return tuple(sizes)
+    return random_bits(rng, kind, shape)
 
 
 def _values(rng: random.Random, shape: tuple[int, ...], size: int, dtype: str, *, wraps: bool = True) -> Array:
@@ -80,10 +68,10 @@ def _axis(rng: random.Random, named: dict[str, Any], rank: int) -> int:
 
 
 def _gather(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = _shape(rng, 1, 4)
+    shape = some_shape(rng, 1, 4)
     named: dict[str, Any] = {}
     axis = _axis(rng, named, len(shape))
-    around = _shape(rng, 0, 3)
+    around = some_shape(rng, 0, 3)
     if not shape[axis] and 0 not in around:
         around = (*around, 0)
     indices = _values(rng, around, shape[axis], rng.choice(("int32", "int64")), wraps=opset >= 11)
@@ -91,7 +79,7 @@ def _gather(rng: random.Random, opset: int, dtype: Any) -> Draft:
 
 
 def _gather_elements(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = _shape(rng, 1, 4)
+    shape = some_shape(rng, 1, 4)
     named: dict[str, Any] = {}
     axis = _axis(rng, named, len(shape))
     taken = [size if rng.random() < 0.6 else rng.randint(min(size, 1), size) for size in shape]
@@ -101,13 +89,13 @@ def _gather_elements(rng: random.Random, opset: int, dtype: Any) -> Draft:
 
 
 def _gather_nd(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = _shape(rng, 1, 4)
+    shape = some_shape(rng, 1, 4)
     named: dict[str, Any] = {}
     batch = rng.choice((0, 0, *range(len(shape)))) if opset >= 12 else 0
     if batch or (rng.random() < 0.3 and opset >= 12):
         named["batch_dims"] = batch
     count = rng.choice((*range(len(shape) - batch + 1), len(shape) - batch))
-    tuples = (*shape[:batch], *_shape(rng, 0, 2))
+    tuples = (*shape[:batch], *some_shape(rng, 0, 2))
     looked_up = shape[batch : batch + count]
     if 0 in looked_up and 0 not in tuples:
         tuples = (*tuples, 0)
@@ -117,7 +105,7 @@ def _gather_nd(rng: random.Random, opset: int, dtype: Any) -> Draft:
 
 
 def _slice(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = _shape(rng, 0, 4)
+    shape = some_shape(rng, 0, 4)
     count = rng.randint(0, len(shape))
     axes = rng.sample(range(len(shape)), count)
     named: dict[str, Any] = {}
@@ -142,7 +130,7 @@ def _step(rng: random.Random) -> int:
 def _blocks(rng: random.Random, modes: bool) -> tuple[int, dict[str, Any], list[int]]:
     """Size of a block, attributes, and [n, c, h, w] of the part that blocks come on top of."""
     block = rng.choice((1, 2, 2, 3, 4))
-    sizes = list(_shape(rng, 4, 4))
+    sizes = list(some_shape(rng, 4, 4))
     while prod(sizes) * block**2 > 400:
         sizes[sizes.index(max(sizes))] = 1
     return block, {"blocksize": block} | ({"mode": rng.choice(("DCR", "CRD"))} if modes and rng.random() < 0.8 else {}), sizes
@@ -168,35 +156,6 @@ MAKERS: dict[str, Callable[[random.Random, int, Any], Draft]] = {
 }
 
 
-def laid_out(rng: random.Random, array: Array) -> Array:
-    """The same elements lying otherwise in memory."""
-    kind = rng.choice(("packed", "packed", "permuted", "reversed", "padded", "broadcast", "read-only"))
-    if kind == "permuted" and array.ndim:
-        order = rng.sample(range(array.ndim), array.ndim)
-        return array.transpose(order).copy().transpose(np.argsort(order))
-    if kind == "reversed" and array.ndim:
-        turn = tuple(slice(None, None, rng.choice((1, -1))) for _ in array.shape)
-        return array[turn].copy()[turn]
-    if kind == "padded" and array.ndim:
-        room = np.zeros(tuple(2 * size + 1 for size in array.shape), array.dtype)
-        room[tuple(slice(1, None, 2) for _ in array.shape)] = array
-        return room[tuple(slice(1, None, 2) for _ in array.shape)]
-    if kind == "broadcast":
-        for axis in range(array.ndim):
-            if array.shape[axis] and _tells_apart(array) == _tells_apart(
-                np.repeat(array.take([0], axis), array.shape[axis], axis)
-            ):
-                return np.broadcast_to(array.take([0], axis), array.shape)
-    if kind == "read-only":
-        array = array.copy()
-        array.flags.writeable = False
-    return array
-
-
-def _tells_apart(array: Array) -> object:
-    return array.tolist() if array.dtype.kind in "OT" else array.tobytes()
-
-
 def finished(rng: random.Random, draft: Draft, fault: str, seed: int) -> Call:
     """The call of a draft: arrays laid out, bounds as lists, tuples or arrays of one type."""
     arrays = [draft.data] if draft.indices is None else [draft.data, draft.indices]
@@ -207,4 +166,4 @@ def finished(rng: random.Random, draft: Draft, fault: str, seed: int) -> Call:
         forms.append(lambda values: np.array(values, np.int32))
     form = rng.choice(forms)
     named = draft.named | {name: form(draft.named[name]) for name in lists}
-    return Call(draft.operator, draft.opset, tuple(laid_out(rng, array) for array in arrays), named, fault, seed)
+    return Call(draft.operator, draft.opset, tuple(laid_out(rng, array, same=True) for array in arrays), named, fault, seed)

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.dialects import drafting
 from tests.onnx.drafts import BOUNDS, EXTREMES, Draft, elements
 from tests.onnx.specification import LOOKS_UP, VERSIONS, listed, type_name
 
@@ -20,12 +21,9 @@ NO_BOUNDS = ("int8", "int16", "uint8", "uint16", "uint32", "uint64", "float16", 
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One way to break a good call. breaks: changes a draft, or says False where that draft cannot be broken so."""
+class Fault(drafting.Fault):
+    """One way to break a good call of some operators and versions."""
 
-    name: str
-    raises: type[Exception]
-    breaks: Callable[[random.Random, Draft], bool | None]
     operators: tuple[str, ...]
     versions: range = range(100)
 

@@ -7,7 +7,6 @@ is ValueError.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import onnxruntime
 from onnx import AttributeProto, TensorProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state
 
+from tests.dialects.outcomes import Refusal
 from tests.onnx.specification import Array, Call, type_name
 
 _BAD_INDEX = ("indices element out of data bounds", "Out of range value in index tensor", "invalid index found")
@@ -30,14 +30,6 @@ _IR_VERSION = 7
 
 NEWEST_OPSET = 28 if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 32) else 23
 """The newest opset that onnxruntime loads; later versions of operators are judged by the specification alone."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """onnxruntime did not run the call. kind: the exception that stands for its message."""
-
-    kind: type[Exception]
-    message: str
 
 
 def judge(call: Call) -> Array | Refusal:

@@ -1,14 +1,10 @@
-"""hypothesis strategies for calls of the operators: good ones, and ones with exactly one fault.
-
-Each draws one seed, which is all that hypothesis prints and shrinks; everything else follows from it.
-"""
+"""hypothesis strategies for calls of the operators: good ones, and ones with exactly one fault."""
 
 from __future__ import annotations
 
 import random
 
-from hypothesis import strategies as st
-
+from tests.dialects.drafting import broken, seeds
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS, Fault
 from tests.onnx.judge import NEWEST_OPSET
@@ -39,11 +35,7 @@ def broken_call(seed: int, operator: str, version: int, fault: Fault) -> Call:
     """The call of a seed with that fault."""
     rng = random.Random(seed)
     opset = _opset(rng, operator, version)
-    for _ in range(1000):
-        draft = good(rng, operator, opset)
-        if fault.breaks(rng, draft) is not False:
-            return finished(rng, draft, fault.name, seed)
-    raise AssertionError(f"no good call of {operator}-{version} can be broken by {fault.name!r}")
+    return finished(rng, broken(rng, fault, lambda: good(rng, operator, opset)), fault.name, seed)
 
 
 def call(seed: int) -> Call:
@@ -55,5 +47,4 @@ def call(seed: int) -> Call:
     return broken_call(rng.getrandbits(63), operator, version, rng.choice(faults_of(operator, version)))
 
 
-seeds = st.integers(0, 2**63 - 1)
 calls = seeds.map(call)

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.dialects.outcomes import content
+from tests.dialects.drafting import seeds
+from tests.dialects.outcomes import Refusal, content
 from tests.gpus import NUMBERS, placed
 from tests.onnx.calling import plan, run
 from tests.onnx.drafts import MAKERS, finished
-from tests.onnx.judge import Refusal, judge, strings
+from tests.onnx.judge import judge, strings
 from tests.onnx.specification import VERSIONS, Array, Call, expected
-from tests.onnx.strategies import good_call, seeds
+from tests.onnx.strategies import good_call
 from tests.onnx.test_types import executed
 from tests.peers.onnxruntime import ONNXRUNTIME
 from tests.test_devices_agree import EXECUTIONS

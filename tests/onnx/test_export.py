@@ -15,10 +15,11 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.problems.export import EXPORTER, express
 from dmlgather.onnx.problems.node_reading import problem_of
-from tests.onnx.described import LEVELS, Node, check, refusals, sliced
+from tests.dialects.binding import LEVELS
+from tests.dialects.drafting import seeds
+from tests.onnx.described import Node, check, refusals, sliced
 from tests.onnx.wide import drawn
 
-seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)
 
 

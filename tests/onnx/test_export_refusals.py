@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import dmlgather as dg
+from tests.dialects.binding import facts
 from tests.onnx.described import Node, array, check, gather, nd, positions, sliced, tuples
 
 SLICE = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
@@ -23,11 +24,6 @@ def refusal(case: Node, level: str) -> dg.Finding:
     (finding,) = report.findings
     assert not report.ok
     return finding
-
-
-def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:
-    level = None if finding.level is None else str(finding.level)
-    return finding.code, finding.path, finding.expected, finding.got, level
 
 
 @pytest.mark.parametrize(

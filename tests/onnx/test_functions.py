@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,17 @@ from hypothesis import given, settings
 
 import dmlgather as dg
 from dmlgather.backends import outcomes
+from tests import tensorlib
+from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import content
 from tests.gpus import NUMBERS, host, placed
 from tests.onnx.calling import run
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS
-from tests.onnx.specification import LOOKS_UP, Array, Call, expected
-from tests.onnx.strategies import ROWS, calls, seeds
+from tests.onnx.specification import LOOKS_UP, Call, expected
+from tests.onnx.strategies import ROWS, calls
 from tests.seeds import numpy_rng
+from tests.tensorlib import Tensor
 
 DEVICES = ("cpu", "reference", pytest.param("cuda", marks=pytest.mark.gpu))
 INDEX_FAULTS = [fault for fault in FAULTS if fault.raises is IndexError and fault.name != "index on an axis of size 0"]
@@ -191,29 +192,13 @@ def test_subclasses_of_numpy_arrays_are_taken_as_plain_ones(tmp_path: Path) -> N
         assert found.tolist() == [[[3, 4], [1, 2]]]
 
 
-class Tensor:
-    """Another library's array on the host: nothing but DLPack."""
-
-    def __init__(self, held: Array) -> None:
-        self.held = held
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        return self.held.__dlpack__(**arguments)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-
 def test_other_libraries_get_their_own_kind_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = ModuleType("tensors")
-    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tensors", library)
-    monkeypatch.setattr(Tensor, "__module__", "tensors")
+    tensorlib.install(monkeypatch)
     data = numpy_rng().random((4, 3))
     found = dg.onnx.gather(Tensor(data), Tensor(np.array([3, 1])))
     assert isinstance(found, Tensor)
-    assert found.held.tobytes() == data[[3, 1]].tobytes()
-    assert dg.onnx.slice(Tensor(data), Tensor(np.array([-1])), [0], steps=[-2]).held.tobytes() == data[[3, 1]].tobytes()
+    assert found.array.tobytes() == data[[3, 1]].tobytes()
+    assert dg.onnx.slice(Tensor(data), Tensor(np.array([-1])), [0], steps=[-2]).array.tobytes() == data[[3, 1]].tobytes()
 
 
 LAYOUTS: dict[str, Any] = {

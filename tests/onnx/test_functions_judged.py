@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.dialects.outcomes import content, outcome
+from tests.dialects.drafting import seeds
+from tests.dialects.outcomes import Refusal, content, outcome
 from tests.onnx.calling import run
 from tests.onnx.faults import FAULTS, Fault
-from tests.onnx.judge import Refusal, judge, strings
+from tests.onnx.judge import judge, strings
 from tests.onnx.specification import VERSIONS, Call, expected, type_name
-from tests.onnx.strategies import ROWS, broken_call, calls, faults_of, good_call, seeds
+from tests.onnx.strategies import ROWS, broken_call, calls, faults_of, good_call
 from tests.peers.faults import PeerFault, leaves_out_at_most, leaving_out_at_most
 from tests.peers.onnxruntime import ONNXRUNTIME
 

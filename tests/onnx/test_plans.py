@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends import cpu
 from dmlgather.calls import prepared as kept
-from dmlgather.directml import OperatorDesc, lower, parse_descriptor, validate
+from dmlgather.directml import OperatorDesc, lower
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
+from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import content
+from tests.directml.writing import legal
 from tests.gpus import NUMBERS
 from tests.onnx.calling import plan, run
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS
 from tests.onnx.specification import LOOKS_UP, Array, Call, expected
-from tests.onnx.strategies import ROWS, good_call, seeds
+from tests.onnx.strategies import ROWS, good_call
 
 ONNX: Any = dg.onnx
 F, I64 = "float32", "int64"
@@ -106,11 +108,7 @@ def test_device_plays_no_part_in_a_plan() -> None:
 
 
 def described(operator: str, data: list[int], indices: list[int], output: list[int], **fields: Any) -> OperatorDesc:
-    tensors = {"InputTensor": ("FLOAT32", data), "IndicesTensor": ("INT64", indices), "OutputTensor": ("FLOAT32", output)}
-    document = {name: {"DataType": kind, "Sizes": sizes} for name, (kind, sizes) in tensors.items() if sizes}
-    desc = parse_descriptor({"type": f"DML_OPERATOR_{operator}", "desc": {**document, **fields}})
-    assert validate(desc).ok, str(validate(desc))
-    return desc
+    return legal(operator, "float32", "int64", *filter(None, (data, indices, output)), **fields)
 
 
 SAME_AS_DIRECTML: dict[str, tuple[IndexPlan, OperatorDesc]] = {

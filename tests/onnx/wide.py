@@ -7,43 +7,32 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlgather.directml import FeatureLevel
+from tests.dialects.binding import held
+from tests.dialects.drafting import sizes_within
 from tests.directml.pages import PAGES
 from tests.onnx import specification
-from tests.onnx.described import NAMES, SPECIFIED, Node, held
-from tests.onnx.drafts import elements
+from tests.onnx.described import NAMES, Node
+from tests.onnx.drafts import DTYPES, elements
 
-DTYPES: tuple[Any, ...] = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16),
-)
+NUMBERS = tuple(kind for kind in DTYPES if np.dtype(kind).kind not in "OUST")
 
 
 def drawn(seed: int, level: FeatureLevel) -> Node:
     """The good node of a seed, mostly of a data type that DirectML has at `level`."""
     rng = random.Random(seed)
-    operator = rng.choice(list(SPECIFIED))
+    operator = rng.choice(list(NAMES))
     opset = rng.choice([opset for opset in (1, 10, 11, 12, 13, 16, 28) if opset >= specification.VERSIONS[operator][0]])
     page = PAGES[NAMES[operator]]
     known = page.at(max(level, page.introduced)).data
-    wanted = [kind for kind in DTYPES if held(np.dtype(kind))[0] in known or rng.random() < 0.1]
+    wanted = [kind for kind in NUMBERS if held(np.dtype(kind))[0] in known or rng.random() < 0.1]
     if opset < 13:
         wanted = [kind for kind in wanted if np.dtype(kind).name != "bfloat16"]
     kind = np.dtype(rng.choice(wanted))
     return _MAKERS[operator](rng, opset, kind)
-
-
-def _sizes(rng: random.Random, rank: int, room: int) -> list[int]:
-    found = [1] * rank
-    for axis in rng.sample(range(rank), rank):
-        found[axis] = rng.choice([size for size in (1, 2, 2, 2, 3, 4) if size * prod(found) <= room])
-    if found and rng.random() < 0.03:
-        found[rng.randrange(rank)] = 0
-    return found
 
 
 def _rank(rng: random.Random) -> int:
@@ -57,12 +46,12 @@ def _index_values(rng: random.Random, shape: Sequence[int], size: int, kind: Any
 
 def _around(rng: random.Random, room: int, size: int) -> list[int]:
     """Dimensions of indices into an axis of `size`; without an element where that is 0."""
-    found = _sizes(rng, rng.choice((0, 0, 1, 1, 2, 3, 5, 9)), room)
+    found = sizes_within(rng, rng.choice((0, 0, 1, 1, 2, 3, 5, 9)), room)
     return found if size else [*found, 0]
 
 
 def _gather(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
-    sizes = _sizes(rng, _rank(rng), 60)
+    sizes = sizes_within(rng, _rank(rng), 60)
     axis = rng.randrange(len(sizes))
     shape = _around(rng, 8, sizes[axis])
     indices = _index_values(rng, shape, sizes[axis], rng.choice(("int32", "int64")), wraps=opset >= 11)
@@ -71,7 +60,7 @@ def _gather(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
 
 def _gather_elements(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
     thin = rng.random() < 0.15
-    sizes = [3] * rng.choice((5, 6)) if thin else _sizes(rng, _rank(rng), 200)
+    sizes = [3] * rng.choice((5, 6)) if thin else sizes_within(rng, _rank(rng), 200)
     axis = rng.randrange(len(sizes))
     smaller = rng.choice((0.0, 0.5))
     shape = [2 if thin else rng.randint(min(1, size), size) if rng.random() < smaller else size for size in sizes]
@@ -83,7 +72,7 @@ def _gather_elements(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Nod
 
 
 def _gather_nd(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
-    sizes = _sizes(rng, _rank(rng), 100)
+    sizes = sizes_within(rng, _rank(rng), 100)
     batch = rng.choice((0, 0, rng.randrange(len(sizes)))) if opset >= 12 else 0
     count = rng.choice((0, 1, 1, rng.randint(0, len(sizes) - batch), len(sizes) - batch))
     count = min(count, len(sizes) - batch)
@@ -96,7 +85,7 @@ def _gather_nd(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
 
 
 def _slice(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:
-    sizes = _sizes(rng, 0 if rng.random() < 0.03 else _rank(rng), 300)
+    sizes = sizes_within(rng, 0 if rng.random() < 0.03 else _rank(rng), 300)
     axes = rng.sample(range(len(sizes)), rng.choice((rng.randint(0, len(sizes)), len(sizes))))
     backwards = rng.choice((0.0, 0.4)) if opset >= 10 else 0.0
     bounds = [_bounds(rng, sizes[axis], backwards=rng.random() < backwards) for axis in axes]
@@ -121,7 +110,7 @@ def _bounds(rng: random.Random, size: int, *, backwards: bool) -> tuple[int, int
 
 def _blocks(rng: random.Random, *, mode: bool) -> tuple[list[int], int, dict[str, Any]]:
     size = rng.choice((1, 2, 2, 3))
-    return _sizes(rng, 4, 24), size, {"blocksize": size} | ({"mode": rng.choice(("DCR", "CRD"))} if mode else {})
+    return sizes_within(rng, 4, 24), size, {"blocksize": size} | ({"mode": rng.choice(("DCR", "CRD"))} if mode else {})
 
 
 def _depth_to_space(rng: random.Random, opset: int, kind: np.dtype[Any]) -> Node:

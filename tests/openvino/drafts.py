@@ -1,8 +1,4 @@
-"""Calls in the making: good ones, and how their arrays lie in memory.
-
-Tensors have a few hundred elements at most. Data are random bits, so that NaNs of every payload occur; arrays lie packed,
-permuted, reversed, padded, broadcast or read-only.
-"""
+"""Calls in the making: good ones. Tensors have a few hundred elements at most."""
 
 from __future__ import annotations
 
@@ -14,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.dialects.drafting import EXTREMES, laid_out, random_bits, some_shape
 from tests.openvino.specification import INTEGERS, Array, Call
 
 MOST_ELEMENTS = 240
-
-EXTREMES = (-(2**63), 2**63 - 1, 2**63 + 2, 2**64 - 1, 2**32 + 1, 2**32 - 1, 2**31, -(2**31), -(2**32) - 1, 2**16 + 1, 127, 255)
-"""Values that other widths or signs would read as good ones; each is drawn where the type of the indices holds it."""
 
 
 @dataclass
@@ -35,32 +29,18 @@ class Draft:
 
 def good(rng: random.Random, version: int, dtypes: Sequence[Any], index_dtypes: Sequence[Any], *, negatives: bool) -> Draft:
     """A draft without a fault. negatives: whether indices may be negative."""
-    sizes = list(_shape(rng, 1, 5))
+    sizes = list(some_shape(rng, 1, 5))
     axis = rng.randrange(len(sizes))
     if rng.random() < 0.1:  # beyond what narrow index types reach
         sizes = [1 if dimension != axis else rng.choice((130, 200, 257, 300)) for dimension in range(len(sizes))]
     batch = rng.randint(0, axis) if version > 1 and rng.random() < 0.6 else 0
-    moved = _shape(rng, 0, 3)
+    moved = some_shape(rng, 0, 3)
     if prod((*sizes[:axis], *moved, *sizes[axis + 1 :])) > 2 * MOST_ELEMENTS:
         moved = moved[:1]
     index_sizes = (*sizes[:batch], *moved)
     values = _values(rng, index_sizes, sizes[axis], np.dtype(rng.choice(index_dtypes)), negatives=negatives)
     data = random_bits(rng, np.dtype(rng.choice(dtypes)), tuple(sizes))
     return Draft(version, data, values, _axis(rng, axis, len(sizes)), _batch_dims(rng, version, batch, len(index_sizes)))
-
-
-def random_bits(rng: random.Random, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """Any bits that the type has."""
-    if dtype.kind == "b":
-        return np.array([rng.random() < 0.5 for _ in range(prod(shape))], bool).reshape(shape)
-    return np.frombuffer(rng.randbytes(prod(shape) * dtype.itemsize), dtype).reshape(shape).copy()
-
-
-def _shape(rng: random.Random, least: int, most: int) -> tuple[int, ...]:
-    sizes = [0 if rng.random() < 0.04 else rng.choice((1, 1, 2, 2, 3, 4, 5)) for _ in range(rng.randint(least, most))]
-    while prod(sizes) > MOST_ELEMENTS:
-        sizes[sizes.index(max(sizes))] = 1
-    return tuple(sizes)
 
 
 def _values(rng: random.Random, shape: tuple[int, ...], size: int, dtype: np.dtype[Any], *, negatives: bool) -> Array:
@@ -90,30 +70,6 @@ def _axis(rng: random.Random, axis: int, rank: int) -> Any:
 def _batch_dims(rng: random.Random, version: int, batch: int, rank: int) -> int:
     """That many batch dimensions, counted from either end of the indices' rank."""
     return batch - rank if version > 1 and batch < rank and rng.random() < 0.4 else batch
-
-
-def laid_out(rng: random.Random, array: Array) -> Array:
-    """An array of that shape that lies otherwise in memory; what repeats is one slice of it."""
-    kind = rng.choice(("packed", "packed", "permuted", "reversed", "padded", "repeated", "read-only"))
-    if not array.ndim:  # views of scalars are no arrays
-        kind = rng.choice(("packed", "read-only"))
-    if kind == "permuted":
-        order = rng.sample(range(array.ndim), array.ndim)
-        return array.transpose(order).copy().transpose(np.argsort(order))
-    if kind == "reversed":
-        turn = tuple(slice(None, None, rng.choice((1, -1))) for _ in array.shape)
-        return array[turn].copy()[turn]
-    if kind == "padded":
-        room = np.zeros(tuple(2 * size + 1 for size in array.shape), array.dtype)
-        inner = tuple(slice(1, None, 2) for _ in array.shape)
-        room[inner] = array
-        return room[inner]
-    if kind == "repeated":
-        one = array[tuple(slice(None, 1) if rng.random() < 0.6 else slice(None) for _ in array.shape)].copy()
-        return np.broadcast_to(one, array.shape)
-    array = array.copy()
-    array.flags.writeable = kind != "read-only"
-    return array
 
 
 def finished(rng: random.Random, draft: Draft, fault: str, seed: int) -> Call:

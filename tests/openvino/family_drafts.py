@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.openvino.drafts import laid_out, random_bits
+from tests.dialects.drafting import laid_out, random_bits
 from tests.openvino.family_specification import INDICES, VERSIONS, FamilyCall
 from tests.openvino.specification import INTEGERS, NAMES, Array
 
@@ -334,9 +334,7 @@ def good_call(seed: int, operations: Sequence[str] = tuple(VERSIONS), dtypes: Se
     operation = rng.choice(operations)
     draft = good(rng, operation, rng.choice(VERSIONS[operation]), dtypes)
     data, *indices = draft.arrays
-    laid = [laid_out(rng, array) for array in indices]  # of an array that is repeated, the values change
-    same = [new if np.array_equal(new, old) else old for new, old in zip(laid, indices, strict=True)]
-    draft.arrays = [laid_out(rng, data), *same]
+    draft.arrays = [laid_out(rng, data), *(laid_out(rng, array, same=True) for array in indices)]
     return draft.finished(seed)
 
 

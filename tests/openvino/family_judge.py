@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.dialects.outcomes import Refusal
 from tests.openvino.family_specification import FamilyCall
-from tests.openvino.judge import NotCoveredError, Refusal
+from tests.openvino.judge import NotCoveredError, evaluated, parameter, signature_of
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import NAMES, Array
 
@@ -27,7 +28,6 @@ _WRONG_TYPE = (
     "not supported",
 )
 _MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-_POISON = 0xA5
 
 
 def judge(call: FamilyCall) -> Array | Refusal:
@@ -45,21 +45,12 @@ def judge(call: FamilyCall) -> Array | Refusal:
 
 def signature(call: FamilyCall) -> tuple[str, tuple[int, ...]]:
     """Type and shape of the result, which OpenVINO knows for all its types. RuntimeError for a call that it refuses."""
-    parameters = [openvino.op.Parameter(_type(array), openvino.PartialShape(list(array.shape))) for array in call.arrays]
-    node = _node(call, parameters)
-    return node.get_output_element_type(0).get_type_name(), tuple(node.get_output_shape(0))
+    return signature_of(_node(call, list(map(parameter, call.arrays))))
 
 
 def _evaluated(call: FamilyCall) -> Array:
-    (data,) = call.arrays
-    parameter = openvino.op.Parameter(_type(data), openvino.PartialShape(list(data.shape)))
-    node = _node(call, [parameter])
-    model = openvino.Model([node], [parameter], "one_slice")
-    shape = tuple(node.get_output_shape(0))
-    output = _tensor(_type(data), shape, bytes([_POISON]) * (int(np.prod(shape)) * data.itemsize))
-    assert model.evaluate([output], [_tensor(_type(data), data.shape, data.tobytes())])
-    found = np.frombuffer(output.data.reshape(-1).view(np.uint8).tobytes(), data.dtype)
-    return found.reshape(tuple(output.get_shape()))
+    parameters = list(map(parameter, call.arrays))
+    return evaluated(_node(call, parameters), parameters, call.arrays)
 
 
 def _inferred(call: FamilyCall) -> Array:
@@ -107,16 +98,6 @@ def _gather(operation: str, version: int, parameters: list[Any], attribute: int)
 
 def _constant(values: Any) -> Any:
     return openvino.op.Constant(values if hasattr(values, "dtype") else np.array(values, np.int64))
-
-
-def _type(array: Array) -> Any:
-    return getattr(openvino.Type, NAMES[array.dtype])
-
-
-def _tensor(kind: Any, shape: tuple[int, ...], content: bytes) -> Any:
-    tensor = openvino.Tensor(kind, openvino.Shape(list(shape)))
-    tensor.data.reshape(-1).view(np.uint8)[...] = np.frombuffer(content, np.uint8)
-    return tensor
 
 
 def can_be_asked(call: FamilyCall) -> bool:

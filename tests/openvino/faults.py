@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from tests.openvino.drafts import EXTREMES, Draft
+from tests.dialects import drafting
+from tests.dialects.drafting import EXTREMES, setting
+from tests.openvino.drafts import Draft
 from tests.openvino.specification import VERSIONS
 
 NO_DATA: tuple[Any, ...] = (
@@ -41,12 +42,9 @@ NO_VERSION = (0, 2, 3, 4, 5, 6, 9, -8, 78)
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One way to break a good call. breaks: changes a draft, or says False where that draft cannot be broken so."""
+class Fault(drafting.Fault):
+    """One way to break a good call of some versions."""
 
-    name: str
-    raises: type[Exception]
-    breaks: Callable[[random.Random, Draft], bool | None]
     versions: tuple[int, ...] = VERSIONS
 
 
@@ -104,10 +102,6 @@ def _unequal_batches(rng: random.Random, draft: Draft) -> bool:
     return True
 
 
-def _set(name: str, choose: Callable[[random.Random, Draft], Any]) -> Callable[[random.Random, Draft], None]:
-    return lambda rng, draft: setattr(draft, name, choose(rng, draft))
-
-
 def _data_type(rng: random.Random, draft: Draft) -> Any:
     return np.zeros(draft.data.shape, rng.choice(NO_DATA))
 
@@ -117,18 +111,18 @@ def _index_type(rng: random.Random, draft: Draft) -> Any:
 
 
 FAULTS = (
-    Fault("axis above", ValueError, _set("axis", lambda rng, draft: draft.data.ndim + _far(rng))),
-    Fault("axis below", ValueError, _set("axis", lambda rng, draft: -draft.data.ndim - 1 - _far(rng))),
+    Fault("axis above", ValueError, setting("axis", lambda rng, draft: draft.data.ndim + _far(rng))),
+    Fault("axis below", ValueError, setting("axis", lambda rng, draft: -draft.data.ndim - 1 - _far(rng))),
     Fault("axis of no element, several, or two dimensions", ValueError, _axis_of_many),
     Fault("axis type", TypeError, _axis_type),
     Fault("scalar data", ValueError, _scalar_data),
-    Fault("data type", TypeError, _set("data", _data_type)),
-    Fault("index type", TypeError, _set("indices", _index_type)),
+    Fault("data type", TypeError, setting("data", _data_type)),
+    Fault("index type", TypeError, setting("indices", _index_type)),
     Fault("batch_dims beyond the axis", ValueError, _batch_beyond_axis, (7, 8)),
     Fault("batch_dims beyond the rank of indices", ValueError, _batch_beyond_indices, (7, 8)),
     Fault("batch_dims below minus the rank of indices", ValueError, _batch_below_indices, (7, 8)),
-    Fault("batch_dims in version 1", ValueError, _set("batch_dims", lambda rng, draft: rng.choice((1, -1, 2))), (1,)),
-    Fault("batch_dims type", TypeError, _set("batch_dims", lambda rng, draft: rng.choice((0.0, 1.0, "1", None, [0])))),
+    Fault("batch_dims in version 1", ValueError, setting("batch_dims", lambda rng, draft: rng.choice((1, -1, 2))), (1,)),
+    Fault("batch_dims type", TypeError, setting("batch_dims", lambda rng, draft: rng.choice((0.0, 1.0, "1", None, [0])))),
     Fault("unequal batches", ValueError, _unequal_batches, (7, 8)),
-    Fault("unknown version", ValueError, _set("version", lambda rng, draft: rng.choice(NO_VERSION))),
+    Fault("unknown version", ValueError, setting("version", lambda rng, draft: rng.choice(NO_VERSION))),
 )

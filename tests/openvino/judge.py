@@ -6,11 +6,12 @@ ValueError.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tests.dialects.outcomes import Refusal
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import NAMES, VERSIONS, Array, Call
 
@@ -23,15 +24,7 @@ EVALUATED_INDICES = ("i32", "i64")
 _WRONG_TYPE = ("must be of an integral number type", "must be of integral data type", "Element not supported")
 _REFUSALS = (RuntimeError, ValueError)
 _NOT_COVERED = "Evaluation failed"
-_POISON = 0xA5
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """OpenVINO did not build the node or refused to run it. kind: the exception that stands for its message."""
-
-    kind: type[Exception]
-    message: str
+_POISON = b"\xa5"
 
 
 class NotCoveredError(Exception):
@@ -44,17 +37,12 @@ def judge(call: Call) -> Array | Refusal:
     if isinstance(built, Refusal):
         return built
     node, parameters = built
-    model = openvino.Model([node], parameters, "one_gather")
-    kind, shape = node.get_output_element_type(0), tuple(node.get_output_shape(0))
-    output = _tensor(kind, shape, bytes([_POISON]) * (int(np.prod(shape)) * kind.size))
-    inputs = [_tensor(_type(array), array.shape, array.tobytes()) for array in (call.data, call.indices)]
     try:
-        assert model.evaluate([output], inputs)
+        return evaluated(node, parameters, (call.data, call.indices))
     except _REFUSALS as error:
         if _NOT_COVERED in str(error):
             raise NotCoveredError(str(error)) from None
         return _refusal(error)
-    return np.frombuffer(_content(output).tobytes(), call.data.dtype).reshape(shape)
 
 
 def signature(call: Call) -> tuple[str, tuple[int, ...]] | Refusal:
@@ -62,29 +50,30 @@ def signature(call: Call) -> tuple[str, tuple[int, ...]] | Refusal:
     built = _build(call)
     if isinstance(built, Refusal):
         return built
-    node = built[0]
+    return signature_of(built[0])
+
+
+def evaluated(node: Any, parameters: list[Any], arrays: Sequence[Array]) -> Array:
+    """What `Model.evaluate` writes for a node, over poison."""
+    kind, shape = node.get_output_element_type(0), tuple(node.get_output_shape(0))
+    output = _tensor(kind, shape, _POISON * (int(np.prod(shape)) * kind.size))
+    model = openvino.Model([node], parameters, "one_node")
+    assert model.evaluate([output], [_tensor(type_of(array), array.shape, array.tobytes()) for array in arrays])
+    return np.frombuffer(_content(output).tobytes(), arrays[0].dtype).reshape(tuple(output.get_shape()))
+
+
+def signature_of(node: Any) -> tuple[str, tuple[int, ...]]:
+    """Type and shape of a node's result."""
     return node.get_output_element_type(0).get_type_name(), tuple(node.get_output_shape(0))
 
 
-def _build(call: Call) -> tuple[Any, list[Any]] | Refusal:
-    parameters = [
-        openvino.op.Parameter(_type(array), openvino.PartialShape(list(array.shape))) for array in (call.data, call.indices)
-    ]
-    axis = openvino.op.Constant(np.asarray(call.axis))
-    operations = getattr(openvino, f"opset{call.version}")
-    attributes = {} if call.version == 1 else {"batch_dims": call.batch_dims}
-    try:
-        return operations.gather(*parameters, axis, **attributes), parameters
-    except _REFUSALS as error:
-        return _refusal(error)
+def parameter(array: Array) -> Any:
+    """An input of a model of an array's type and shape."""
+    return openvino.op.Parameter(type_of(array), openvino.PartialShape(list(array.shape)))
 
 
-def _refusal(error: Exception) -> Refusal:
-    message = str(error)
-    return Refusal(TypeError if any(phrase in message for phrase in _WRONG_TYPE) else ValueError, message)
-
-
-def _type(array: Array) -> Any:
+def type_of(array: Array) -> Any:
+    """OpenVINO's type of an array."""
     return getattr(openvino.Type, NAMES[array.dtype])
 
 
@@ -97,6 +86,22 @@ def _tensor(kind: Any, shape: tuple[int, ...], content: bytes) -> Any:
 def _content(tensor: Any) -> Array:
     found: Array = tensor.data.reshape(-1).view(np.uint8)
     return found
+
+
+def _build(call: Call) -> tuple[Any, list[Any]] | Refusal:
+    parameters = [parameter(array) for array in (call.data, call.indices)]
+    axis = openvino.op.Constant(np.asarray(call.axis))
+    operations = getattr(openvino, f"opset{call.version}")
+    attributes = {} if call.version == 1 else {"batch_dims": call.batch_dims}
+    try:
+        return operations.gather(*parameters, axis, **attributes), parameters
+    except _REFUSALS as error:
+        return _refusal(error)
+
+
+def _refusal(error: Exception) -> Refusal:
+    message = str(error)
+    return Refusal(TypeError if any(phrase in message for phrase in _WRONG_TYPE) else ValueError, message)
 
 
 def is_evaluated(call: Call) -> bool:

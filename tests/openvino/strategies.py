@@ -1,14 +1,10 @@
-"""hypothesis strategies for calls of Gather: such as OpenVINO evaluates, any good ones, and ones with exactly one fault.
-
-Each draws one seed, which is all that hypothesis prints and shrinks; everything else follows from it.
-"""
+"""hypothesis strategies for calls of Gather: such as OpenVINO evaluates, any good ones, and ones with exactly one fault."""
 
 from __future__ import annotations
 
 import random
 
-from hypothesis import strategies as st
-
+from tests.dialects.drafting import broken, seeds
 from tests.openvino.drafts import finished, good
 from tests.openvino.faults import Fault
 from tests.openvino.judge import EVALUATED_DATA, EVALUATED_INDICES
@@ -39,13 +35,9 @@ def broken_call(seed: int, version: int, fault: Fault) -> Call:
     """The call of a seed with that fault."""
     rng = random.Random(seed)
     dtypes, index_dtypes = rng.choice(((DATA, INTEGERS), (COVERED_DATA, COVERED_INDICES)))
-    for _ in range(1000):
-        draft = good(rng, version, dtypes, index_dtypes, negatives=version == 8)
-        if fault.breaks(rng, draft) is not False:
-            return finished(rng, draft, fault.name, seed)
-    raise AssertionError(f"no good call of Gather-{version} can be broken by {fault.name!r}")
+    draft = broken(rng, fault, lambda: good(rng, version, dtypes, index_dtypes, negatives=version == 8))
+    return finished(rng, draft, fault.name, seed)
 
 
-seeds = st.integers(0, 2**63 - 1)
 evaluated_calls = seeds.map(evaluated_call)
 any_calls = seeds.map(any_call)

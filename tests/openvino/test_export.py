@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -15,18 +14,13 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
+from tests.dialects.binding import LEVELS, held, listed
+from tests.dialects.drafting import random_bits, seeds, sizes_within
 from tests.directml.pages import PAGES
 from tests.openvino import specification
-from tests.openvino.drafts import random_bits
 from tests.openvino.examples import EXAMPLES
 from tests.openvino.specification import INTEGERS, NAMES, Array, Call
 
-LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "6_4")]
-DEVICES = ("reference", "cpu")
-HELD = {"bool": "UINT8", "bfloat16": "UINT16", "float8_e4m3fn": "UINT8", "float8_e5m2": "UINT8", "float8_e8m0fnu": "UINT8"}
-"""The types that DirectML does not have: DirectML's type of the same bits."""
-
-seeds = st.integers(0, 2**63 - 1)
 levels = st.sampled_from(LEVELS)
 
 
@@ -34,10 +28,10 @@ def drawn(seed: int) -> Call:
     """The call of a seed, of up to ten dimensions, with indices in range."""
     rng = random.Random(seed)
     version = rng.choice((1, 7, 8, 8))
-    sizes = _sizes(rng, rng.choice((1, 2, 3, 3, 4, 4, 5, 7, 10)), 64)
+    sizes = sizes_within(rng, rng.choice((1, 2, 3, 3, 4, 4, 5, 7, 10)), 64)
     axis = rng.randrange(len(sizes))
     batch = rng.randint(0, axis) if version > 1 else 0
-    moved = _sizes(rng, rng.choice((0, 1, 1, 2, 3, 6)), 12) if sizes[axis] else [0]
+    moved = sizes_within(rng, rng.choice((0, 1, 1, 2, 3, 6)), 12) if sizes[axis] else [0]
     index_dtype = np.dtype(rng.choice(INTEGERS))
     lowest = -sizes[axis] if version == 8 and index_dtype.kind == "i" else 0
     shape = (*sizes[:batch], *moved)
@@ -45,15 +39,6 @@ def drawn(seed: int) -> Call:
     data = random_bits(rng, np.dtype(rng.choice(list(NAMES))), tuple(sizes))
     shown = rng.choice((batch, batch - len(shape))) if version > 1 and shape else batch
     return Call(version, data, np.array(values, index_dtype).reshape(shape), axis, shown, seed=seed)
-
-
-def _sizes(rng: random.Random, rank: int, room: int) -> list[int]:
-    found = [1] * rank
-    for at in rng.sample(range(rank), rank):
-        found[at] = rng.choice([size for size in (1, 2, 2, 3, 4, 5) if size * prod(found) <= room])
-    if found and rng.random() < 0.03:
-        found[rng.randrange(rank)] = 0
-    return found
 
 
 def counted(call: Call) -> tuple[int, int]:
@@ -76,8 +61,7 @@ def refusal(call: Call, level: FeatureLevel) -> str | None:
     name = operator(call, level)
     if name != "GATHER" and level < FeatureLevel.LEVEL_2_1:
         return "EXP106"
-    held = HELD.get(call.data.dtype.name, call.data.dtype.name.upper())
-    return None if held in PAGES[name].at(level).data else "DML201"
+    return None if held(call.data.dtype)[0] in PAGES[name].at(level).data else "DML201"
 
 
 def described(call: Call, level: FeatureLevel | str) -> Any:
@@ -85,11 +69,15 @@ def described(call: Call, level: FeatureLevel | str) -> Any:
     return dg.openvino.to_directml(data, indices, call.axis, call.batch_dims, level, version=call.version)
 
 
-def run(call: Call, descs: Sequence[dg.OperatorDesc], level: FeatureLevel, device: str, expected: Array) -> bytes:
-    size = np.array(call.data.shape[call.axis], np.int64)
-    buffer = binding.run(descs, data=call.data, indices=call.indices, sizes=size, level=level, device=device)
-    assert len(buffer) - expected.nbytes in range(4)
-    return buffer[: expected.nbytes].tobytes()
+def bound(call: Call) -> dict[str, Any]:
+    """What descriptors of a call are bound to."""
+    return {"data": call.data, "indices": call.indices, "sizes": np.array(call.data.shape[call.axis], np.int64)}
+
+
+def run(call: Call, expected: Array) -> Array:
+    """What a call's descriptor gives at the newest level, in the place of that result."""
+    buffer = binding.run(listed(described(call, "6_4")), **bound(call), level=LEVELS[-1], device="cpu")
+    return buffer[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
 
 
 @pytest.mark.slow
@@ -104,11 +92,8 @@ def test_what_is_returned_validates_and_gives_the_bits_of_the_page(seed: int, le
         assert (found.level, found.subject.startswith(("OpenVINO Gather-", "DML_OPERATOR_"))) == (level, True)
         return
     assert isinstance(found, dg.OperatorDesc), str(found)
-    assert dg.validate(found, level).ok
     assert found.operator.name == operator(call, level)
-    expected = specification.expected(call)
-    for device in DEVICES:
-        assert run(call, [found], level, device, expected) == expected.tobytes(), (call, device, found)
+    binding.check(found, level, specification.expected(call), **bound(call))
 
 
 @pytest.mark.parametrize("example", EXAMPLES[:-1], ids=lambda one: one.name)
@@ -116,8 +101,7 @@ def test_what_is_returned_validates_and_gives_the_bits_of_the_page(seed: int, le
 def test_the_worked_examples_of_the_page(example: Any, level: FeatureLevel) -> None:
     data, indices, output = example.arrays()
     call = Call(8, data, indices, example.axis, example.batch_dims)
-    for device in DEVICES:
-        assert run(call, [described(call, level)], level, device, output) == output.tobytes()
+    binding.check(described(call, level), level, output, **bound(call))
 
 
 def test_seven_examples_are_six_and_one_that_differs() -> None:
@@ -125,7 +109,7 @@ def test_seven_examples_are_six_and_one_that_differs() -> None:
     example = EXAMPLES[-1]
     data, indices, output = example.arrays()
     call = Call(8, data, indices, example.axis, example.batch_dims)
-    found = np.frombuffer(run(call, [described(call, "6_4")], LEVELS[-1], "cpu", output), np.int32)
+    found = run(call, output)
     (finding,) = dg.openvino.differences(data, indices, 0)
     assert finding.code == "EXP201"
     assert finding.expected == "indices from -5 to 4"
@@ -152,14 +136,12 @@ def test_masking_what_differences_says_gives_the_bits_of_the_page(seed: int) -> 
     findings = dg.openvino.differences(call.data, indices, call.axis, call.batch_dims, version=call.version)
     first, last = (int(word) for word in findings[0].expected.removeprefix("indices from ").split(" to "))
     expected = specification.expected(call)
-    descs, wide = [found], indices.astype(np.int64)
-    got = np.frombuffer(run(call, descs, LEVELS[-1], "cpu", expected), call.data.dtype).reshape(expected.shape)
+    got, wide = run(call, expected), indices.astype(np.int64)
     axis, batch = counted(call)
     lead, trail = (1,) * (axis - batch), (1,) * (call.data.ndim - axis - 1)
     mask = ((wide < first) | (wide > last)).reshape((*indices.shape[:batch], *lead, *indices.shape[batch:], *trail))
-    masked = got.copy()
-    masked[np.broadcast_to(mask, masked.shape)] = np.zeros((), masked.dtype)
-    assert masked.tobytes() == expected.tobytes()
+    got[np.broadcast_to(mask, got.shape)] = np.zeros((), got.dtype)
+    assert got.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dmlgather as dg
-from tests.dialects.outcomes import content, outcome
+from tests.dialects.drafting import seeds
+from tests.dialects.outcomes import Refusal, check_broken, check_good, content, outcome
 from tests.gpus import NUMBERS, placed
 from tests.openvino.family_drafts import FAULTS, FamilyFault, broken_call, gathers_of_one_kind, good_call
 from tests.openvino.family_judge import PLUGIN_DATA, can_be_asked, judge, signature
 from tests.openvino.family_specification import FamilyCall, expected
-from tests.openvino.judge import Refusal
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import NAMES, Array
 from tests.peers.faults import PeerFault, leaves_out_at_most, leaving_out_at_most
@@ -28,7 +27,6 @@ FUNCTIONS: dict[str, Any] = {
     "StridedSlice": dg.openvino.strided_slice,
 }
 GATHERS, SLICES = ("GatherElements", "GatherND"), ("Slice", "StridedSlice")
-seeds = st.integers(0, 2**63 - 1)
 
 
 def is_judged(call: FamilyCall) -> bool:
@@ -39,13 +37,6 @@ def is_judged(call: FamilyCall) -> bool:
 def ours(call: FamilyCall, **more: Any) -> Array | type[Exception]:
     """What the function under test does."""
     return outcome(FUNCTIONS[call.operation], *call.arrays, **call.named, **more)
-
-
-def check_good(call: FamilyCall, right: Array) -> None:
-    """The CPU and the reference give that result, bit for bit."""
-    results = {"cpu": ours(call), "reference": ours(call, device="reference")}
-    for device, found in results.items():
-        assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
 
 
 def judged(call: FamilyCall) -> None:
@@ -81,7 +72,7 @@ def test_every_device_does_what_the_page_says_in_every_type(seed: int) -> None:
     right = expected(call)
     if is_judged(call) or call.operation in GATHERS:
         assert signature(call) == (NAMES[right.dtype], right.shape), f"the specification of {call}"
-    check_good(call, right)
+    check_good(call, right, ours)
 
 
 @pytest.mark.gpu
@@ -99,13 +90,7 @@ def test_a_gpu_does_what_the_page_says(seed: int) -> None:
 @given(seed=seeds)
 def test_every_fault(fault: FamilyFault, seed: int) -> None:
     call = broken_call(seed, fault)
-    found = ours(call)
-    assert outcome(expected, call) is fault.raises, f"the specification of {call}"
-    assert found is fault.raises, f"{call}: got {found!r}"
-    if is_judged(call):
-        verdict = judge(call)
-        assert isinstance(verdict, Refusal), f"OpenVINO takes {call}"
-        assert verdict.kind is fault.raises, f"{call}: OpenVINO says {verdict.message}"
+    check_broken(call, fault.raises, ours(call), outcome(expected, call), judge(call) if is_judged(call) else None)
 
 
 def test_most_broken_calls_are_judged() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 from typing import Any
 
 import ml_dtypes
@@ -11,28 +10,20 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from tests import seeds
+from tests import seeds, tensorlib
 from tests.gpus import SECOND, placed
 from tests.no_telemetry import TELEMETRY
 from tests.openvino.examples import EXAMPLES, Example
 from tests.openvino.judge import judge
-from tests.openvino.specification import INTEGERS, Array, Call, gather
-from tests.test_devices_agree import EXECUTIONS
+from tests.openvino.specification import INTEGERS, Call, gather
+from tests.tensorlib import Tensor
+from tests.test_devices_agree import EDGES, EXECUTIONS, executed
 
 GATHER = dg.openvino.gather
 DEVICES = ("cpu", "reference", SECOND)
 PAIRS = [pytest.param(example, version, id=f"{example.name}-v{version}") for example in EXAMPLES for version in example.versions]
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
 BAD = np.array([[0, 2], [3, -4]])
-
-
-def executed(execution: str, data: Array, indices: Array, *rest: Any, **named: Any) -> bytes:
-    """The bytes that one backend writes over poison for the plan of a call on packed arrays."""
-    plan = GATHER.plan(data, indices, *rest, **named)
-    out = np.full(plan.out_extent * data.itemsize, 0xA5, np.uint8)
-    width = f"V{data.itemsize}"
-    assert EXECUTIONS[execution](plan, data.reshape(-1).view(width), indices.reshape(-1), out.view(width)) is None
-    return out.tobytes()
 
 
 @pytest.mark.parametrize(("example", "version"), PAIRS)
@@ -47,7 +38,8 @@ def test_examples_are_written_here_as_openvino_evaluates_them(example: Example, 
 @pytest.mark.parametrize(("example", "version"), PAIRS)
 def test_examples_in_every_backend(example: Example, version: int, execution: str) -> None:
     data, indices, output = example.arrays()
-    assert executed(execution, data, indices, example.axis, example.batch_dims, version=version) == output.tobytes()
+    plan = GATHER.plan(data, indices, example.axis, example.batch_dims, version=version)
+    assert executed(execution, plan, data, indices) == output.tobytes()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -65,14 +57,14 @@ def test_examples_on_every_device_in_every_index_type(example: Example, version:
 @pytest.mark.parametrize("version", [1, 7, 8])
 @pytest.mark.parametrize("size", [0, 1, 5, 128, 300])
 def test_indices_are_compared_in_their_full_width(size: int, version: int, execution: str) -> None:
-    edges = {sign * 2**power + step for power in (7, 8, 16, 31, 32, 63, 64) for sign in (1, -1) for step in (-1, 0, 1, 2)}
     data = seeds.numpy_rng().random(size)
     for kind in INTEGERS:
         info = np.iinfo(kind)
-        values = sorted(value for value in {*edges, -size - 1, -size, -1, 0, 1, size - 1, size} if info.min <= value <= info.max)
+        values = sorted(value for value in {*EDGES, -size - 1, -size, -1, 0, 1, size - 1, size} if info.min <= value <= info.max)
         wrapped = [value + size if value < 0 and version == 8 else value for value in values]
         right = np.array([data[value] if 0 <= value < size else 0.0 for value in wrapped])
-        assert executed(execution, data, np.array(values, kind), 0, version=version) == right.tobytes(), kind
+        indices = np.array(values, kind)
+        assert executed(execution, GATHER.plan(data, indices, 0, version=version), data, indices) == right.tobytes(), kind
 
 
 def test_versions_are_not_taken_for_one_another() -> None:
@@ -178,24 +170,8 @@ def test_the_axis_may_be_an_array_of_one_integer(kind: Any) -> None:
         assert GATHER(TABLE, indices, np.array([-1], kind)).tobytes() == right
 
 
-class Tensor:
-    """Another library's array on the host: DLPack only."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        return self.array.__dlpack__(**arguments)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-
 def test_other_libraries_get_their_own_kind_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = types.ModuleType("tensorlib")
-    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
-    monkeypatch.setattr(Tensor, "__module__", "tensorlib")
-    monkeypatch.setitem(sys.modules, "tensorlib", library)
+    tensorlib.install(monkeypatch)
     indices = np.array([1, -1])
     for given in (indices, Tensor(indices)):
         found = GATHER(Tensor(TABLE), given, Tensor(np.array([1])))

@@ -9,22 +9,21 @@ import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
-from tests.dialects.outcomes import content, outcome
+from tests.dialects.drafting import EXTREMES, seeds
+from tests.dialects.outcomes import Refusal, check_broken, check_good, content, outcome
 from tests.gpus import NUMBERS, placed
-from tests.openvino.drafts import EXTREMES
 from tests.openvino.faults import FAULTS, Fault
 from tests.openvino.judge import (
     EVALUATED_DATA,
     EVALUATED_INDICES,
     NotCoveredError,
-    Refusal,
     can_be_asked,
     judge,
     signature,
 )
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import INTEGERS, NAMES, Array, Call, expected, whole_byte_types
-from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls, seeds
+from tests.openvino.strategies import any_call, any_calls, broken_call, evaluated_call, evaluated_calls
 from tests.peers.faults import PeerFault
 from tests.peers.openvino import EVALUATE
 
@@ -39,13 +38,6 @@ def ours(call: Call, **more: Any) -> Array | type[Exception]:
     return outcome(dg.openvino.gather, *call.arguments, version=call.version, **more)
 
 
-def check_good(call: Call, right: Array) -> None:
-    """The CPU and the reference give that result, bit for bit."""
-    results = {"cpu": ours(call), "reference": ours(call, device="reference")}
-    for device, found in results.items():
-        assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
-
-
 @pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(evaluated_calls)
@@ -54,7 +46,7 @@ def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
     verdict = judge(call)
     assert not isinstance(verdict, Refusal), f"{call}: {verdict.message}"
     assert content(expected(call)) == content(verdict), f"the specification of {call}"
-    check_good(call, verdict)
+    check_good(call, verdict, ours)
 
 
 @pytest.mark.slow
@@ -63,7 +55,7 @@ def test_every_device_does_what_openvino_evaluates(call: Call) -> None:
 def test_every_device_does_what_the_page_says_in_every_type(call: Call) -> None:
     right = expected(call)
     assert signature(call) == (NAMES[right.dtype], right.shape), f"the specification of {call}"
-    check_good(call, right)
+    check_good(call, right, ours)
 
 
 @pytest.mark.gpu
@@ -83,13 +75,7 @@ def test_a_gpu_does_what_the_page_says(call: Call) -> None:
 @given(seed=seeds)
 def test_every_fault_in_every_version_that_can_have_it(version: int, fault: Fault, seed: int) -> None:
     call = broken_call(seed, version, fault)
-    found = ours(call)
-    assert outcome(expected, call) is fault.raises, f"the specification of {call}"
-    assert found is fault.raises, f"{call}: got {found!r}"
-    if is_judged(call):
-        verdict = judge(call)
-        assert isinstance(verdict, Refusal), f"OpenVINO takes {call}"
-        assert verdict.kind is fault.raises, f"{call}: OpenVINO says {verdict.message}"
+    check_broken(call, fault.raises, ours(call), outcome(expected, call), judge(call) if is_judged(call) else None)
 
 
 def test_openvino_judges_every_fault_that_it_can_be_asked_about() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from tests.lax.calling import content
+from tests.dialects.outcomes import content
 from tests.lax.judge import ONE_NAN, judge
 from tests.lax.specification import Call, expected
 from tests.peers.faults import Peer, PeerFault

@@ -16,7 +16,8 @@ from tests.peers.nans import SIGNALLING
 
 
 def _answers(call: Call) -> tuple[object, object]:
-    from tests.onnx.judge import Refusal, judge  # which need onnxruntime; generators that ask for faults do without
+    from tests.dialects.outcomes import Refusal
+    from tests.onnx.judge import judge  # which need onnxruntime; generators that ask for faults do without
 
     verdict = judge(call)
     theirs = verdict.kind if isinstance(verdict, Refusal) else verdict

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.dialects.outcomes import content, outcome
+from tests.dialects.outcomes import Refusal, content, outcome
 from tests.openvino import family_judge, family_specification, judge, specification
 from tests.openvino.family_judge import PLUGIN_DATA
 from tests.openvino.family_specification import FamilyCall
-from tests.openvino.judge import NotCoveredError, Refusal, is_evaluated, is_integer
+from tests.openvino.judge import NotCoveredError, is_evaluated, is_integer
 from tests.openvino.runtime import openvino
 from tests.openvino.specification import Array, Call
 from tests.peers.faults import Peer, PeerFault

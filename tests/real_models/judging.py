@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dmlgather.directml import FeatureLevel
 from dmlgather.directml.findings import LocatedFinding
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor, Verdict
-from tests.onnx import described
+from tests.dialects import binding
 from tests.real_models.expressions import evaluate
 from tests.real_models.observing import ModelRuns, NodeRun, SeenTensor
 from tests.real_models.stepping import Activation
@@ -121,7 +121,7 @@ class _Judge:
             self.wrong(
                 node.place, f"it is said to be taken from {node.lowest.level} on; DirectML's documents do not take it there"
             )
-        below = [level for level in described.LEVELS if level < node.lowest.level]
+        below = [level for level in binding.LEVELS if level < node.lowest.level]
         if known and below and not run.refused[below[-1]]:
             self.wrong(
                 node.place, f"it is said to be taken from {node.lowest.level} on; DirectML's documents take it at {below[-1]}"

@@ -16,6 +16,7 @@ from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, problem_of
+from tests.dialects import binding
 from tests.onnx import described
 from tests.onnx.calling import FUNCTIONS
 from tests.real_models.stepping import Activation, SeenNode, Stepper, Value
@@ -100,7 +101,7 @@ class ModelRuns:
             (seen.graph, seen.index),
             seen.activation,
             {role: SeenTensor.of(type_name(_dtype(each)), each) for role, each in roles if each is not None},
-            {level: described.refusals(call, level) for level in described.LEVELS},
+            {level: described.refusals(call, level) for level in binding.LEVELS},
             forms,
             (*faults, *self._computed(call)),
         )

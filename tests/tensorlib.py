@@ -1,0 +1,31 @@
+"""A library on the host whose arrays exchange memory by DLPack and by nothing else."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+class Tensor:
+    """One of its arrays."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()  # type: ignore[no-any-return]
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the library be imported, and take others' arrays as its own. Before, it exports and takes none."""
+    library = types.ModuleType("tensorlib")
+    library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
+    monkeypatch.setattr(Tensor, "__module__", "tensorlib")
+    monkeypatch.setitem(sys.modules, "tensorlib", library)
