@@ -47,7 +47,7 @@ TITLED = re.compile(r'\w+ title="(?P<title>[^"]+)"$\n', re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `ci/test` asks for."""
+    """Declare the options of `ci/test`."""
     parser.addoption("--quick", action="store_true", help="leave out tests that are marked slow")
 
 
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU with a driver, without CuPy's wheel, whatever this machine has."""
+    """Simulate a GPU with a driver, without CuPy, on any machine."""
     from dmlgather.backends.cuda import driver, nvidia_driver  # noqa: PLC0415 - only its tests load it
 
     monkeypatch.setitem(sys.modules, "cupy", None)
@@ -79,7 +79,7 @@ def cupy() -> Any:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A test that is marked gpu, or gpu(devices=2), is skipped where there are fewer."""
+    """Skip a test that is marked gpu, or gpu(devices=2), if there are fewer GPUs."""
     marker = item.get_closest_marker("gpu")
     if marker is not None:
         from dmlgather.backends.cuda import DeviceError, require  # noqa: PLC0415 - only such tests load it
@@ -127,7 +127,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failure says how to repeat it."""
+    """Add to a failure the command that repeats it."""
     report: pytest.TestReport = yield  # type: ignore[assignment] # what pluggy sends
     if report.failed:
         report.sections.append((REPEATED, seeds.repeating(item.nodeid)))
@@ -136,7 +136,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The commands of all failures once more, at the end."""
+    """Print the commands of all failures once more, at the end."""
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):
             terminalreporter.write_line("".join(f"repeat: {text}" for name, text in report.sections if name == REPEATED))
@@ -153,7 +153,7 @@ def folder_of(example: Example) -> Path:
 
 
 def parse_files(document: Document) -> Iterator[Region]:
-    """The blocks with a title."""
+    """Return the blocks with a title."""
     for region in RawFencedCodeBlockLexer(TITLED)(document):
         region.parsed, region.evaluator = (region.lexemes["title"], str(region.lexemes["source"])), write_file
         yield region
