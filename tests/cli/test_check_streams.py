@@ -69,6 +69,11 @@ NAMES: dict[str, tuple[str, str | None]] = {
     "no line": ("rows.cpp", None),
     "line 0": ("rows.cpp:0", None),
     "no file": ("rows of the table:12", None),
+    "a label with a dot": ("net.weight:12", None),
+    "a label of a result": ("Conv.out:12", None),
+    "an address": ("https://example.com/rows.cpp:12", None),
+    "in capitals": ("SRC/ROWS.CPP:12", "SRC/ROWS.CPP"),
+    "of Objective-C++": ("src/rows.mm:12", "src/rows.mm"),
     "no number": ("rows.cpp:twelve", None),
     "a number of no line": (f"rows.cpp:{'1' * 5000}", None),
 }
