@@ -57,7 +57,7 @@ _PROGRAM_LINE = re.compile(
     r":([0-9]{1,9})",
     re.IGNORECASE,
 )
-"""A source file and a line. The extensions are those of C, C++, Objective-C, CUDA and HIP, and of languages that call DirectML."""
+"""A source file and a line. Extensions: C, C++, Objective-C, CUDA, HIP, C#, Rust and Python."""
 
 
 def program_line(name: str) -> tuple[str, int] | None:

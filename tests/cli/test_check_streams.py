@@ -132,6 +132,10 @@ def test_a_problem_with_a_dumped_line_is_shown_next_to_the_program(folder: Path,
     (invocation,) = sarif_log(command("check", "--output-format", "sarif", file).out)["invocations"]
     (told,) = invocation["toolExecutionNotifications"]
     assert told["locations"][0]["physicalLocation"]["region"] == {"startLine": 12}
+    for output_format in ("text", "concise"):
+        problem = command("check", "--output-format", output_format, file).err.splitlines()[0]
+        assert problem.startswith("src/rows.cpp:12: desc.InputTensor: must not be null")
+        assert " (dumped at a.jsonl:1:" in problem
 
 
 def test_the_report_says_how_many_lines_a_finding_has(command: Command, given: Any) -> None:
