@@ -90,6 +90,10 @@ def test_the_line_of_the_program_is_named_first(
     written = {name: command("check", "--output-format", name, file).out for name in FORMATS}
     (found,) = json.loads(written["json"])["files"][0]["findings"]
     assert found.get("created") == (source and {"file": source, "line": 12})
+    if source:
+        assert found["subject"] == f"{source}:12"
+        assert f"title=DML206 {source}%3A12" in written["github"]
+        assert f'"fullyQualifiedName": "{source}:12.Axis"' in written["sarif"]
     column = found["column"]
     expected = ("a.jsonl", 1, column) if source is None else (source, 12, None)
     for output_format in ("text", "concise"):
