@@ -182,3 +182,24 @@ def test_a_setup_with_more_extras_is_not_made_again(tmp_path: Path) -> None:
         given = {"extras": extras, "wanted": extras + variables}
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=given, check=False)
         assert (done.returncode == 0) == enough, (extras, variables, lines)
+
+
+def _lint(environment: Path) -> tuple[int, str]:
+    """The exit code and the last line of ci/lint in an environment."""
+    done = subprocess.run(
+        [ROOT / "ci" / "lint", "--quick"],
+        env={**os.environ, "VENV": str(environment)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def test_lint_says_what_to_run(tmp_path: Path) -> None:
+    ruff = tmp_path / "bin" / "ruff"
+    assert _lint(tmp_path) == (2, f"ci/lint: there is no {ruff}: run ci/setup test dev examples")
+    ruff.parent.mkdir()
+    ruff.write_text("#!/bin/sh\nexit 1\n")
+    ruff.chmod(0o755)
+    assert _lint(tmp_path) == (1, f"ci/lint: to format these files, run {ruff} format .")

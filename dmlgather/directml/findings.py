@@ -195,5 +195,10 @@ class FileProblem(Record):
     """The number of problems that this entry stands for. It is more than 1 only in the last entry of a file with too many
     problems to list."""
 
+    @property
+    def place(self) -> str:
+        """Return FILE:LINE:COLUMN, as far as it is known."""
+        return _location(self.file, self.line, self.column)
+
     def __str__(self) -> str:
-        return ": ".join(filter(None, (_location(self.file, self.line, self.column), self.subject, self.path, self.message)))
+        return ": ".join(filter(None, (self.place, self.subject, self.path, self.message)))

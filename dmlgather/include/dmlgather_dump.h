@@ -3,11 +3,12 @@
 //     #include <DirectML.h>
 //     #include <dmlgather_dump.h>
 //
-//     dmlgather::dump(desc, stream, "rows of the table");               // in a unit test: to a stream, or to the end of a file
+//     dmlgather::dump(desc, stream, DMLGATHER_PLACE);                   // in a unit test: to a stream, or to the end of a file
 //     DMLGATHER_CREATE_OPERATOR(device, &desc, IID_PPV_ARGS(&created))  // in the program: calls device->CreateOperator
 //
 // The macro first appends the descriptor, with the file and the line of the call, to the file that the environment variable
-// DMLGATHER_DUMP names. Where the variable is not set, it only calls CreateOperator.
+// DMLGATHER_DUMP names. Where the variable is not set, it only calls CreateOperator. DMLGATHER_PLACE is the file and the line
+// where it is written: "src/rows.cpp:12".
 //
 // Needs C++17 and no other file. Pointers may be null and values invalid: they are written unchanged, and `dmlgather check`
 // reports them. Of an operator that dmlgather does not support, only the name or number is written. All functions are
@@ -16,6 +17,9 @@
 #ifndef DMLGATHER_DUMP_H
 #define DMLGATHER_DUMP_H
 
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 201703L : __cplusplus < 201703L
+#error "dmlgather_dump.h needs C++17: compile with -std=c++17 (MSVC: /std:c++17)"
+#endif
 #if !defined(DIRECTML_H) && __has_include(<DirectML.h>)
 #include <DirectML.h>
 #endif
@@ -390,7 +394,7 @@ inline void trace(const DML_OPERATOR_DESC* desc, std::string_view name = {}) {
 // Traces the descriptor, then calls device->CreateOperator(desc, out…). `device`: any pointer to an IDMLDevice.
 template <typename Device, typename... Out>
 auto create_operator(const char* name, Device&& device, const DML_OPERATOR_DESC* desc, Out&&... out) {
-    trace(desc, name);
+    trace(desc, name == nullptr ? "" : name);
     return device->CreateOperator(desc, std::forward<Out>(out)...);
 }
 
@@ -398,7 +402,7 @@ auto create_operator(const char* name, Device&& device, const DML_OPERATOR_DESC*
 
 #define DMLGATHER_QUOTED_AGAIN(text) #text
 #define DMLGATHER_QUOTED(text) DMLGATHER_QUOTED_AGAIN(text)
-#define DMLGATHER_CREATE_OPERATOR(device, ...) \
-    ::dmlgather::create_operator(__FILE__ ":" DMLGATHER_QUOTED(__LINE__), (device), __VA_ARGS__)
+#define DMLGATHER_PLACE __FILE__ ":" DMLGATHER_QUOTED(__LINE__)
+#define DMLGATHER_CREATE_OPERATOR(device, ...) ::dmlgather::create_operator(DMLGATHER_PLACE, (device), __VA_ARGS__)
 
 #endif  // DMLGATHER_DUMP_H

@@ -125,9 +125,13 @@ def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
     """Return the findings with status OPEN. `named`: subjects are descriptors' names, which may be lines of a program."""
     reported = map(ReportedFinding.of_located, findings)
-    if not named:
-        return tuple(reported)
-    return tuple(finding.model_copy(update={"created": ProgramLine.of(finding.subject)}) for finding in reported)
+    return tuple(map(_with_program_line, reported) if named else reported)
+
+
+def _with_program_line(finding: ReportedFinding) -> ReportedFinding:
+    """Return a finding with the line of the program, if its subject is one. Then the subject is relative, too."""
+    created = ProgramLine.of(finding.subject)
+    return finding if created is None else finding.model_copy(update={"created": created, "subject": str(created)})
 
 
 def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:

@@ -52,11 +52,19 @@ def absolute_uri(file: str) -> str:
     return "file://" + quote(os.fsencode(path if path.startswith("/") else f"/{path}"), safe="/:")
 
 
-_PROGRAM_LINE = re.compile(r"(.+\.[A-Za-z+]+):([0-9]{1,9})")
+_PROGRAM_LINE = re.compile(
+    r"((?!\w\w+://).+\.(?:c|cc|cp|cpp|cxx|c\+\+|cppm|ixx|h|hh|hpp|hxx|h\+\+|inc|inl|ipp|tcc|tpp|txx|cu|cuh|hip|m|mm|cs|rs|py))"
+    r":([0-9]{1,9})",
+    re.IGNORECASE,
+)
+"""A source file and a line. Extensions: C, C++, Objective-C, CUDA, HIP, C#, Rust and Python."""
 
 
 def program_line(name: str) -> tuple[str, int] | None:
-    """Split a name that dmlgather_dump.h wrote, such as "src/rows.cpp:12", into file and line. Returns None for other names."""
+    """Split a name that dmlgather_dump.h wrote, such as "src/rows.cpp:12", into file and line. Returns None for other names.
+
+    A label such as "net.weight:7" is another name: it has no extension of a source file.
+    """
     match = _PROGRAM_LINE.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dmlgather.directml.findings import FileProblem
 from dmlgather.files import FileError, read_text
-from dmlgather.report.finding_status import FindingStatus, ReportedFinding
+from dmlgather.report.finding_status import FindingStatus, ProgramLine, ReportedFinding
 from dmlgather.wording import printable
 
 TAB = " " * 4
@@ -139,9 +139,17 @@ def block(
         yield from labelled(label, [text], width)
 
 
+def problem_line(problem: FileProblem) -> str:
+    """Return a problem as one line. For a dumped descriptor, the line of the program comes first."""
+    created = ProgramLine.of(problem.subject)
+    if created is None:
+        return str(problem)
+    return ": ".join(filter(None, (str(created), problem.path, f"{problem.message} (dumped at {problem.place})")))
+
+
 def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iterator[str]:
     """Yield a problem in one line, and the source line with a caret."""
-    yield str(problem)
+    yield problem_line(problem)
     yield from source.excerpt(problem.line, problem.column, width)
 
 

@@ -376,7 +376,7 @@ def problem_lines(report: CheckReport, width: int, *, brief: bool = False) -> It
     for file in report.files:
         source = file.source()
         for problem in file.problems:
-            yield from [str(problem)] if brief else snippets.problem_block(problem, source, width)
+            yield from [snippets.problem_line(problem)] if brief else snippets.problem_block(problem, source, width)
 
 
 def _blocks(file: FileReport, width: int) -> Iterator[str]:

@@ -69,6 +69,11 @@ NAMES: dict[str, tuple[str, str | None]] = {
     "no line": ("rows.cpp", None),
     "line 0": ("rows.cpp:0", None),
     "no file": ("rows of the table:12", None),
+    "a label with a dot": ("net.weight:12", None),
+    "a label of a result": ("Conv.out:12", None),
+    "an address": ("https://example.com/rows.cpp:12", None),
+    "in capitals": ("SRC/ROWS.CPP:12", "SRC/ROWS.CPP"),
+    "of Objective-C++": ("src/rows.mm:12", "src/rows.mm"),
     "no number": ("rows.cpp:twelve", None),
     "a number of no line": (f"rows.cpp:{'1' * 5000}", None),
 }
@@ -85,6 +90,10 @@ def test_the_line_of_the_program_is_named_first(
     written = {name: command("check", "--output-format", name, file).out for name in FORMATS}
     (found,) = json.loads(written["json"])["files"][0]["findings"]
     assert found.get("created") == (source and {"file": source, "line": 12})
+    if source:
+        assert found["subject"] == f"{source}:12"
+        assert f"title=DML206 {source}%3A12" in written["github"]
+        assert f'"fullyQualifiedName": "{source}:12.Axis"' in written["sarif"]
     column = found["column"]
     expected = ("a.jsonl", 1, column) if source is None else (source, 12, None)
     for output_format in ("text", "concise"):
@@ -127,6 +136,10 @@ def test_a_problem_with_a_dumped_line_is_shown_next_to_the_program(folder: Path,
     (invocation,) = sarif_log(command("check", "--output-format", "sarif", file).out)["invocations"]
     (told,) = invocation["toolExecutionNotifications"]
     assert told["locations"][0]["physicalLocation"]["region"] == {"startLine": 12}
+    for output_format in ("text", "concise"):
+        problem = command("check", "--output-format", output_format, file).err.splitlines()[0]
+        assert problem.startswith("src/rows.cpp:12: desc.InputTensor: must not be null")
+        assert " (dumped at a.jsonl:1:" in problem
 
 
 def test_the_report_says_how_many_lines_a_finding_has(command: Command, given: Any) -> None:

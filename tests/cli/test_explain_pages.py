@@ -41,7 +41,7 @@ def test_a_committed_picture_is_what_its_command_draws(
 def test_the_support_page_is_what_the_command_prints(command: Command) -> None:
     printed = command("levels", "--markdown")
     assert printed.code == 0
-    assert printed.out == (DOCS / "support.md").read_text(encoding="utf-8"), "run python -m ci.pages"
+    assert printed.out == (DOCS / "support.md").read_text(encoding="utf-8"), "run .venv/bin/python -m ci.pages"
 
 
 def matrix(page: str, heading: str) -> dict[tuple[str, str], str]:

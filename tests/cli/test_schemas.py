@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
 @pytest.mark.parametrize("name", list(Schema))
 def test_the_published_schema_is_the_one_that_the_command_prints(command: Command, name: Schema) -> None:
     printed = command("schema", name).out
-    assert (FOLDER / f"{name}.json").read_text() == printed, "run python -m ci.pages"
+    assert (FOLDER / f"{name}.json").read_text() == printed, "run .venv/bin/python -m ci.pages"
     jsonschema.Draft202012Validator.check_schema(json.loads(printed))
 
 

@@ -1,4 +1,4 @@
-// Reads descriptors as words and writes them with dmlgather_dump.h: program (stream | file NAME | threads NAME | create) < WORDS
+// Reads descriptors as words and writes them with dmlgather_dump.h: program (stream | place | file NAME | threads NAME | create | unnamed) < WORDS
 //
 // A descriptor: number of DML_OPERATOR_TYPE, name in hexadecimal ("-" for none), "null" or "desc" and the fields of its structure.
 // A tensor: "null", or its type and "null", or its type and its fields. An array: "null", or its length and its entries.
@@ -129,6 +129,8 @@ int main(int count, char** arguments) {
         if (word() != "null") desc.Desc = structure(static_cast<unsigned>(std::stoul(type)));
         if (mode == "stream") {
             dmlgather::dump(desc, std::cout, name);
+        } else if (mode == "place") {
+            dmlgather::dump(desc, std::cout, DMLGATHER_PLACE);
         } else if (mode == "file") {
             if (!dmlgather::dump(desc, std::string(arguments[2]), name)) return 1;
         } else if (mode == "threads") {
@@ -139,6 +141,7 @@ int main(int count, char** arguments) {
             for (std::thread& thread : threads) thread.join();
         } else {
             void* created = nullptr;
+            if (mode == "unnamed") return dmlgather::create_operator(nullptr, &device, &desc, 7, &created);
             if (DMLGATHER_CREATE_OPERATOR(&device, &desc, 7, &created) != 0 || created != &device) return 1;
         }
     }

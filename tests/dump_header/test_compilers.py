@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dmlgather.cli.header import FOLDER
-from tests.dump_header.building import HERE, clang, compiled, gcc
+from tests.dump_header.building import HERE, LAYOUT, clang, compiled, gcc
 
 VERSIONS = (0x1000, 0x2100, 0x3000, 0x6400)
 USE = """
@@ -93,3 +93,12 @@ def test_without_directml_it_says_what_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode
     assert "dmlgather_dump.h needs DirectML.h: include it before" in done.stderr
+
+
+def test_an_older_standard_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "use.cpp"
+    source.write_text(USE)
+    command = [*gcc(), "-std=c++14", f"-I{FOLDER}", f"-I{LAYOUT}", "-fsyntax-only", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "dmlgather_dump.h needs C++17: compile with -std=c++17" in done.stderr

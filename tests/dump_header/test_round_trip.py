@@ -188,6 +188,17 @@ def test_the_macro_calls_create_operator_and_names_the_place(tmp_path: Path) -> 
     assert not file.exists()
 
 
+def test_a_place_is_a_macro() -> None:
+    (line,) = written("44 - null", "place").splitlines()
+    assert "DMLGATHER_PLACE" in _line_at(json.loads(line)["name"])
+
+
+def test_create_operator_takes_a_null_name(tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl"
+    assert written("44 - null", "unnamed", DMLGATHER_DUMP=str(file)) == b""
+    assert json.loads(file.read_text()) == {"type": "DML_OPERATOR_ACTIVATION_RELU"}
+
+
 def _line_at(place: str) -> str:
     name, _, number = place.rpartition(":")
     return Path(name).read_text().splitlines()[int(number) - 1]

@@ -13,7 +13,7 @@ PAGE = "above\n<!-- words: ci/pages writes it -->\n\nstale\n\n<!-- end of words 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_file_is_what_the_code_writes(name: str) -> None:
-    assert (ROOT / name).read_text(encoding="utf-8") == WRITTEN[name], "run python -m ci.pages"
+    assert (ROOT / name).read_text(encoding="utf-8") == WRITTEN[name], "run .venv/bin/python -m ci.pages"
 
 
 def test_no_page_has_a_block_that_nothing_writes() -> None:
