@@ -232,7 +232,7 @@ class _Task:
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
-        from dmlgather.directml.dxdispatch.writing import write_single
+        from dmlgather.directml.dxdispatch.writing import NAME, model_path, write_single
 
         try:
             files = named_files(self.checked, options)
@@ -245,7 +245,8 @@ class _Task:
         desc = self.checked.dispatchables[""].desc
         check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
         with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
-            case = write_single(desc, descriptor_buffers(desc, inputs), Path(scratch))
+            place = Path(scratch) / (NAME if self.save is None else model_path(self.save).name)
+            case = write_single(desc, descriptor_buffers(desc, inputs), place)
             return replace(task, checked=check_file(case)).of_model()
 
     def _made_from(self, external: Mapping[int, Sequence[StoredTensor]] | None = None) -> list[Path]:

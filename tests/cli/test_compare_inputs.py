@@ -198,3 +198,23 @@ def _read(leader: int) -> bytes:
         return os.read(leader, 65536)
     except OSError:  # Linux, at the end
         return b""
+
+
+def test_cases_with_given_inputs_replay_into_one_folder(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cases.md: the case `rows.json` of a single descriptor writes `rows.replayed.npy`."""
+    write(folder, GATHER)
+    monkeypatch.chdir(folder)
+    table = np.load("table.npy")
+    for name, ids in (("one", [[0, 1, 2, 0]]), ("other", [[2, 2, 1, 0]])):
+        np.save("ids.npy", np.array(ids, np.uint32))
+        saved = command(
+            "compare", "--devices", "cpu", "model.json", "--inputs", "table.npy", "ids.npy", "--save", f"two/{name}.json"
+        )
+        assert saved.code == 0, saved.err
+        assert command("run", f"two/{name}.json", "--device", "cpu", "--output-dir", "back").code == 0
+        assert np.load(f"back/{name}.replayed.npy").tobytes() == table[ids[0]].tobytes()
+    assert sorted(os.listdir("back")) == ["one.replayed.npy", "other.replayed.npy"]
+    ended = command("compare", "two/one.json", "--devices", "cpu", "--against", "back/one.replayed.npy")
+    assert ended.code == 0, ended.out
