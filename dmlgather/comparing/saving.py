@@ -171,7 +171,7 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
 
 
 def _check_no_other_case(target: Path) -> None:
-    """Raise FileError if another model beside `target` is a case whose files have the same names: `run 1.json` and `run_1.json`."""
+    """Raise FileError if another model beside `target` is a case whose files have the same names: `a b.json`, `a_b.json`."""
     if target.stem.lower().endswith(".report"):
         raise FileError(f"{target} has the name of a case's report: name the case without .report")
     prefix = beside(target, "")
