@@ -105,6 +105,16 @@ REFUSED: dict[str, tuple[Any, list[str], str]] = {
     "type": (
         GATHER,
         ["ids.npy", "table.npy"],
+        "the files do not fit in this order, but in another one: --inputs InputTensor=table.npy IndicesTensor=ids.npy",
+    ),
+    "order": (
+        MODEL,
+        ["rows=table.npy", "table=ids.npy"],
+        "the files do not fit in this order, but in another one: --inputs rows=ids.npy table=table.npy",
+    ),
+    "only type": (
+        GATHER,
+        ["ids.npy", "ids.npy"],
         "ids.npy holds UINT32, but InputTensor's DataType is FLOAT32: save it in that type",
     ),
     "shape": (GATHER, ["turned.npy", "ids.npy"], "turned.npy has the shape [2, 3]: expected InputTensor's Sizes [3, 2], or one"),
@@ -200,9 +210,7 @@ def _read(leader: int) -> bytes:
         return b""
 
 
-def test_cases_with_given_inputs_replay_into_one_folder(
-    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cases_with_given_inputs_replay_into_one_folder(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """cases.md: the case `rows.json` of a single descriptor writes `rows.replayed.npy`."""
     write(folder, GATHER)
     monkeypatch.chdir(folder)
@@ -215,6 +223,6 @@ def test_cases_with_given_inputs_replay_into_one_folder(
         assert saved.code == 0, saved.err
         assert command("run", f"two/{name}.json", "--device", "cpu", "--output-dir", "back").code == 0
         assert np.load(f"back/{name}.replayed.npy").tobytes() == table[ids[0]].tobytes()
-    assert sorted(os.listdir("back")) == ["one.replayed.npy", "other.replayed.npy"]
+    assert sorted(path.name for path in Path("back").iterdir()) == ["one.replayed.npy", "other.replayed.npy"]
     ended = command("compare", "two/one.json", "--devices", "cpu", "--against", "back/one.replayed.npy")
     assert ended.code == 0, ended.out
