@@ -226,3 +226,41 @@ def test_cases_with_given_inputs_replay_into_one_folder(folder: Path, command: C
     assert sorted(path.name for path in Path("back").iterdir()) == ["one.replayed.npy", "other.replayed.npy"]
     ended = command("compare", "two/one.json", "--devices", "cpu", "--against", "back/one.replayed.npy")
     assert ended.code == 0, ended.out
+
+
+MISPLACED: dict[str, tuple[list[str], str]] = {
+    "blank": (
+        ["model.json", "--devices", "cpu", "reference"],
+        "names with commas between them: --devices cpu,reference",
+    ),
+    "comma and blank": (["model.json", "--devices", "cpu,", "reference"], "between them: --devices cpu,reference"),
+    "gpu": (["--devices", "cpu", "cuda:1", "model.json"], "between them: --devices cpu,cuda:1"),
+    "inputs": (["model.json", "table.npy", "ids.npy"], "inputs follow --inputs, and an output to compare with follows --against"),
+    "outputs": (["gpu.npy", "gpu.npy"], "an output to compare with follows --against"),
+    "suffix": (
+        ["model.json", "--inputs", "table.npy", "ids.txt"],
+        "got model.json, ids.txt; --inputs takes files that end in .npy, .bin, .dat, not ids.txt",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "says"), MISPLACED.values(), ids=MISPLACED)
+def test_the_option_that_was_meant(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], says: str
+) -> None:
+    write(folder, GATHER)
+    monkeypatch.chdir(folder)
+    ended = command("compare", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert says in " ".join(ended.err.split()), ended.err
+
+
+@pytest.mark.parametrize("subcommand", [["compare", "--devices", "cpu,reference"], ["run", "--device", "cpu"], ["explain"]])
+def test_the_folder_of_a_case_names_its_model(folder: Path, command: Command, subcommand: list[str]) -> None:
+    case = folder / "case"
+    assert command("compare", "--devices", "cpu,reference", write(folder, GATHER), "--save", case).code == 0
+    ended = command(*subcommand, case)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{case} is a folder: name {case / 'case.json'}" in ended.err
+    (case / "case.json").unlink()
+    assert "is a folder, not a regular file" in command(*subcommand, case).err
