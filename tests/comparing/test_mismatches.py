@@ -131,6 +131,7 @@ def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
         "  worst: OutputTensor[2, 1], which should come from InputTensor[4, 1] = 9 (0x41100000), by IndicesTensor[0, 2] = 7, "
         "which means 4 along dimension 0, is 9 (0x41100000) on cpu and -9 (0xc1100000) on reference; "
         "difference 18, 1 differing bit\n"
+        "  more places: `stretches` in --json or --output FILE\n"
         "  cause: none of the known faults (outputs that were made from other inputs look like this, too)"
     )
     assert not found
@@ -191,8 +192,46 @@ def test_kinds_that_hardly_differ_are_counted_apart() -> None:
     other.view(np.uint32)[2] ^= 5
     found = dg.compare(desc, data, devices=("cpu",), against=other.reshape(desc.output_tensor.sizes))
     assert str(found).splitlines()[0] == (
-        "4 of 5 elements differ between cpu and against, 1 only in a NaN's payload, 1 only in a zero's sign"
+        "4 of 5 elements differ between cpu and against, 1 only in a NaN's sign or payload, 1 only in a zero's sign"
     )
+
+
+@pytest.mark.parametrize(
+    ("right", "flips", "kinds"),
+    [
+        (0x7FC01234, 0x80000000, ", 1 only in a NaN's sign or payload"),
+        (0x7F801234, 0x00400000, ", 1 only in a NaN's sign or payload"),  # a signalling NaN made quiet
+        (0x80000000, 0x80000000, ", 1 only in a zero's sign"),
+    ],
+)
+def test_a_line_says_that_no_number_differs(right: int, flips: int, kinds: str) -> None:
+    table, ids = TABLE.copy(), np.array([[0, 1, 2, 4]])
+    table.view(np.uint32)[2, 1] = right
+    other = table[ids[0]]
+    other.view(np.uint32)[2, 1] ^= flips
+    text = str(dg.compare(GATHER, table, ids, devices=("cpu",), against=other))
+    assert text.startswith(f"1 of 8 elements differ between cpu and against{kinds}\n")
+    assert text.endswith("none of the known faults; only NaNs and signs of zeros differ, as after arithmetic")
+    other[0, 0] += 1
+    assert "only NaNs" not in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=other))
+
+
+def test_the_difference_of_a_nan() -> None:
+    """compare.md: a NaN and a number differ infinitely; for two NaNs, the number of differing bits decides."""
+    table, ids = TABLE.copy(), np.array([[0, 1, 2, 4]])
+    table[2, 1] = np.nan
+    number, payload = table[ids[0]], table[ids[0]]
+    number[2, 1] = 5
+    payload.view(np.uint32)[2, 1] ^= 3
+    assert "  worst: the first; difference infinite, " in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=number))
+    assert "  worst: the first; 2 differing bits\n" in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=payload))
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 8])
+def test_where_more_places_are_listed_is_told(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
+    spoil(monkeypatch, dict.fromkeys(range(places), 1))
+    text = str(dg.compare(GATHER, TABLE, np.array([[0, 1, 2, 4]]), devices=("cpu", "reference")))
+    assert ("  more places: `stretches` in --json or --output FILE\n" in text) == (places > 2)
 
 
 def test_where_a_wrong_value_comes_from_is_told_where_one_place_has_it() -> None:
