@@ -19,6 +19,7 @@ from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.chunks import CHUNK
 from dmlgather.comparing.comparison import default_devices
 from dmlgather.comparing.mismatches import Mismatch
+from tests.cli.command import process
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import logical
 from tests.strategies import Problem, problems
@@ -285,11 +286,34 @@ def test_a_device_that_raises_differs_from_an_output() -> None:
     assert str(found).endswith("; against: no error")
 
 
+@pytest.mark.parametrize("strides", [None, (1, 4), (3, 1)])
+def test_an_output_from_elsewhere_as_a_buffer(tmp_path: Path, strides: tuple[int, ...] | None) -> None:
+    """It is read through the described strides, in Python as from a file of the command."""
+    output = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(4, 2), strides=strides)
+    desc, ids = GATHER.model_copy(update={"output_tensor": output}), np.array([[0, 1, 2, 4]])
+    buffer = np.full(output.total_bytes // 4, 77, np.float32)
+    bytes_apart = tuple(4 * stride for stride in output.element_strides)
+    np.lib.stride_tricks.as_strided(buffer, (4, 2), bytes_apart)[...] = TABLE[ids[0]]
+    whole = np.repeat(buffer, 2)[::2]
+    assert dg.compare(desc, TABLE, ids, devices=("cpu",), against=whole)
+    case = dg.compare(desc, TABLE, ids, devices=("cpu", "reference")).save(tmp_path)
+    np.save(tmp_path / "gpu.npy", whole)
+    assert process("compare", "--devices", "cpu", "--against", tmp_path / "gpu.npy", case).code == 0
+    at = output.element_strides[0]  # of element [1, 0]
+    whole[at] += 1
+    found = dg.compare(desc, TABLE, ids, devices=("cpu",), against=whole)
+    assert found.first is not None
+    assert (found.differing, found.first.output) == (1, (1, 0))
+
+
 def test_outputs_from_elsewhere_that_do_not_fit() -> None:
     with pytest.raises(TypeError, match=r"against is int32, but OutputTensor's DataType is INT64"):
         dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros((1, 4), np.int32))
-    with pytest.raises(ValueError, match=r"against has the shape \[4\], but OutputTensor's Sizes are \[1, 4\]"):
-        dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros(4, np.int64))
+    with pytest.raises(ValueError, match=r"against has the shape \[2, 2\], but OutputTensor's Sizes are \[1, 4\]"):
+        dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros((2, 2), np.int64))
+    for count in (3, 5):
+        with pytest.raises(ValueError, match=rf"against holds {8 * count} bytes: expected 32 for OutputTensor; pass the whole"):
+            dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros(count, np.int64))
     with pytest.raises(ValueError, match="at least one device, got none"):
         dg.compare(LOOKUP, DATA, PLACES, devices=(), against=np.zeros((1, 4), np.int64))
 
