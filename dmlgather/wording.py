@@ -128,14 +128,17 @@ MOST_NAMES = 250
 """`closest` compares a name with at most this many others."""
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar to `word`; None if none is similar. Only the first MOST_NAMES are compared."""
+def closest(word: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
+    """Return the known word that is most similar to `word`; None if none is similar. Only the first MOST_NAMES are compared.
+
+    `cutoff`: the least similarity, of at most 1.
+    """
     import difflib
 
     if len(word) > LONGEST_NAME:
         return None
     candidates = {_normalised(name): name for name in islice(known, MOST_NAMES) if len(name) <= LONGEST_NAME}
-    matches = difflib.get_close_matches(_normalised(word), list(candidates), n=1, cutoff=0.8)
+    matches = difflib.get_close_matches(_normalised(word), list(candidates), n=1, cutoff=cutoff)
     return candidates[matches[0]] if matches else None
 
 

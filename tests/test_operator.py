@@ -174,6 +174,29 @@ def test_wrong_arrays_are_refused_by_name(table: Any, ids: Any, change: Any, err
         dg.compile(gather())(x, i, out=out)
 
 
+@pytest.mark.parametrize("wanted", ["INT32", "INT64", "UINT32", "UINT64"])
+@pytest.mark.parametrize("given", ["i4", "i8", "u4", "u8"])
+def test_the_advice_for_indices_of_another_type_keeps_their_values(table: Any, wanted: str, given: str) -> None:
+    op, ids = dg.compile(gather(index_type=wanted)), np.arange(COUNT, dtype=given)[None]
+    if (expected := np.dtype(wanted.lower())) != ids.dtype:
+        with pytest.raises(TypeError, match=rf"got {ids.dtype}; convert with \.astype\('{expected}'\)$"):
+            op(table, ids)
+    assert op(table, ids.astype(expected)).tobytes() == table[ids[0]].tobytes()
+
+
+def test_the_advice_for_data_and_output_of_another_type(table: Any, ids: Any) -> None:
+    op, out = dg.compile(gather()), np.empty((COUNT, WIDTH), np.float64)
+    with pytest.raises(TypeError, match=r"got float64; allocate an array of float32$"):
+        op(table, ids, out=out)
+    with pytest.raises(TypeError, match=r"got float64; convert with \.astype\('float32'\)$"):
+        op(table.astype(np.float64), ids)
+    with pytest.raises(
+        TypeError, match=r"got int32; convert with \.astype\('float32'\), or keep the bits with \.view\('float32'\)$"
+    ):
+        op(table.view(np.int32), ids)
+    assert op(table.view(np.int32).view("float32"), ids).tobytes() == table[ids[0]].tobytes()
+
+
 def test_the_number_of_arrays_and_streams_are_checked(table: Any, ids: Any) -> None:
     op = dg.compile(gather())
     with pytest.raises(TypeError, match=r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), got 1"):

@@ -142,9 +142,15 @@ class DescribedTensors:
         if actual != dtype and str(actual) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
             raise TypeError(
                 f"{shown}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {actual}; "
-                f"{conversion(actual, dtype)}"
+                f"{self._remedy(name, actual)}"
             )
         return logical(shown, (actual, tensor.sizes, (0,) * (tensor.rank - len(shape)) + strides, where))
+
+    def _remedy(self, name: str, actual: np.dtype[Any]) -> str:
+        dtype = self._types[name].dtype
+        if name not in self.inputs:
+            return f"allocate an array of {dtype}"
+        return conversion(actual, dtype, indices=name != self.inputs[0])
 
     def _as_buffer(self, name: str, signature: Signature) -> Footprint:
         tensor, dtype, (actual, shape, strides, *_) = self.tensors[name], self._types[name].dtype, signature

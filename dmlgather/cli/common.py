@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -99,6 +100,7 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
     Ends the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
+    from dmlgather.directml.dxdispatch.writing import NAME
     from dmlgather.files import STREAMS
 
     if path.suffix.lower() in STREAMS:
@@ -106,6 +108,9 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
             f"{path}: only check, translate and compare --against MODEL.onnx take a stream of descriptors; write the line of one "
             "of them to a .json file"
         )
+        raise typer.Exit(2)
+    if os.path.isfile(path / NAME):  # noqa: PTH113 # unlike Path.is_file, it never raises
+        say(f"{path} is a folder: name {path / NAME}")
         raise typer.Exit(2)
     checked = check_file(path, allow_outside=allow_outside)
     refusals = checked.refusals if executes or checked.kind == "descriptor" else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -120,7 +121,7 @@ def compare(
         )
     against = paths[0] if paths else None
     with_model = against is not None and against.suffix.lower() == ".onnx"
-    file, input_options = _split_arguments(files, inputs or [])
+    file, input_options = _split_arguments(files, inputs or [], devices)
     data_files = (*_files(against), *(Path(item.partition("=")[2] or item) for item in input_options))
     made_from = InputFiles((file, *_files(against))) if with_model else InputFiles((file,), data_files)
     written = JsonOutput(as_json, output, made_from, (save and model_path(save),))
@@ -156,7 +157,7 @@ def compare(
     return report.exit_code
 
 
-def _split_arguments(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path, list[str]]:
+def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> tuple[Path, list[str]]:
     """Return the file to compare and the inputs. In `--inputs A B`, Typer reads only A as an input and B as an argument."""
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
@@ -164,13 +165,33 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str]) -> tuple[Path
     compared = [file for file in files if file not in further]
     if len(compared) != 1:
         names = ", ".join(printable(str(file)) for file in compared) or "none"
-        raise typer.BadParameter(f"expected one model or descriptor, got {names}", param_hint="'FILE'")
+        hints = "".join(f"; {hint}" for hint in _hints(compared, inputs, devices))
+        raise typer.BadParameter(f"expected one model or descriptor, got {names}{hints}", param_hint="'FILE'")
     if len(inputs) > 1 and any("=" not in str(file) for file in further):
         raise typer.BadParameter(
             "the order of the files is not clear: name all of them behind one --inputs, each behind its own, or as NAME=FILE",
             param_hint="'--inputs'",
         )
     return compared[0], [*inputs, *map(str, further)]
+
+
+def _hints(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> Iterator[str]:
+    """Yield the option that each file that is no model was probably meant for."""
+    from dmlgather.backends.devices import Device
+    from dmlgather.directml.dxdispatch.model_file import SUFFIXES
+
+    names = []
+    for file in files:
+        with suppress(ValueError):
+            names.append(str(Device.parse(str(file))))
+    if names:
+        given = [name for name in (devices or "").split(",") if name]
+        yield f"--devices takes names with commas between them: --devices {printable(','.join([*given, *names]))}"
+    if any(file.suffix.lower() in SUFFIXES for file in files):
+        yield "inputs follow --inputs, and an output to compare with follows --against"
+    unlike = [file for file in files if file.suffix.lower() not in (".json", *SUFFIXES) and str(file) not in names]
+    if inputs and unlike:
+        yield f"--inputs takes files that end in {', '.join(SUFFIXES)}, not {', '.join(printable(str(file)) for file in unlike)}"
 
 
 def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written: JsonOutput) -> int:
@@ -232,7 +253,7 @@ class _Task:
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
-        from dmlgather.directml.dxdispatch.writing import write_single
+        from dmlgather.directml.dxdispatch.writing import NAME, model_path, write_single
 
         try:
             files = named_files(self.checked, options)
@@ -245,7 +266,8 @@ class _Task:
         desc = self.checked.dispatchables[""].desc
         check_descriptor_memory(str(self.file), desc, self.devices, self.memory_limit)
         with tempfile.TemporaryDirectory(prefix="dmlgather-") as scratch:
-            case = write_single(desc, descriptor_buffers(desc, inputs), Path(scratch))
+            place = Path(scratch) / (NAME if self.save is None else model_path(self.save).name)
+            case = write_single(desc, descriptor_buffers(desc, inputs), place)
             return replace(task, checked=check_file(case)).of_model()
 
     def _made_from(self, external: Mapping[int, Sequence[StoredTensor]] | None = None) -> list[Path]:

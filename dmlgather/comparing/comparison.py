@@ -24,6 +24,7 @@ from dmlgather.comparing.hypotheses import POISON
 from dmlgather.comparing.mismatches import Difference, Mismatch
 from dmlgather.directml import BufferTensorDesc, FeatureLevel, OperatorDesc
 from dmlgather.directml.elements import dtype_of, elements
+from dmlgather.files import FileError
 from dmlgather.model_formats import ONNX, recognised
 from dmlgather.wording import counted
 
@@ -191,8 +192,8 @@ def compare(
     `inputs`: the inputs of a compiled operator. `devices`: names out of "cpu", "cuda", "cuda:N" and "reference". Default:
     "cuda" if a GPU can be used, "cpu" and "reference". `buffers`: inputs and output are one-dimensional buffers of the
     described type or uint8, accessed through the described strides as in `CompiledOperator.run_buffers`. `against`: an output
-    from elsewhere, of OutputTensor's Sizes and type. It counts as a device called "against", so that one further device is
-    enough.
+    from elsewhere, of OutputTensor's Sizes, or a one-dimensional buffer of its type. It counts as a device called "against", so
+    that one further device is enough.
 
     An IndexError under "raise" is compared like a result; other errors of `compile` and of the call are raised. Raises
     DeviceError for a device that cannot be used, ValueError for fewer than two different devices, and TypeError or ValueError
@@ -300,9 +301,17 @@ def _external_output(desc: OperatorDesc, against: Any) -> NDArray[Any]:
     output, array = desc.tensor(desc.operator.output), _on_host(against)
     if array.dtype != np.dtype(output.data_type.name.lower()):
         raise TypeError(f"against is {array.dtype}, but OutputTensor's DataType is {output.data_type}")
-    if array.shape != output.sizes:
-        raise ValueError(f"against has the shape {list(array.shape)}, but OutputTensor's Sizes are {list(output.sizes)}")
-    return array
+    if output.is_logical(array.shape):
+        return array.reshape(output.sizes)
+    if array.ndim == 1:
+        from dmlgather.comparing.tensor_files import FileTensor
+
+        try:
+            FileTensor("OutputTensor", output, "pass the whole output").start(array.nbytes)
+        except FileError as error:
+            raise ValueError(f"against {error}") from None
+        return elements(np.ascontiguousarray(array).view(np.uint8), output)
+    raise ValueError(f"against has the shape {list(array.shape)}, but OutputTensor's Sizes are {list(output.sizes)}")
 
 
 def _on_host(array: Any) -> NDArray[Any]:

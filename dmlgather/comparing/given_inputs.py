@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,9 @@ from dmlgather.files import FileError
 from dmlgather.wording import alternatives, counted, printable
 
 REMEDY = "save the whole tensor"
+
+MOST_REORDERED = 4
+"""Maximum number of files that do not fit of which other orders are tried."""
 
 
 def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
@@ -84,7 +89,24 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
 def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, StoredTensor]:
     """Return the inputs in files, by name. Raises FileError, with the file, for one that does not fit its tensor."""
     tensors = inputs_of(model)
-    return {name: _stored(tensors[name], file) for name, file in files.items()}
+    try:
+        return {name: _stored(tensors[name], file) for name, file in files.items()}
+    except FileError:
+        if order := _fitting_order(tensors, files):
+            named = " ".join(f"{name}={file}" for name, file in order.items())
+            raise FileError(f"the files do not fit in this order, but in another one: --inputs {named}") from None
+        raise
+
+
+def _fitting_order(tensors: Mapping[str, FileTensor], files: Mapping[str, Path]) -> dict[str, Path] | None:
+    """Return the files in an order in which each fits its tensor; None if there is none, or if too many orders are possible."""
+    for order in permutations(files.values()) if len(files) <= MOST_REORDERED else ():
+        with suppress(FileError):
+            found = dict(zip(files, order, strict=True))
+            for name, file in found.items():
+                _stored(tensors[name], file)
+            return found
+    return None
 
 
 def _stored(tensor: FileTensor, file: Path) -> StoredTensor:

@@ -8,6 +8,9 @@ from typing import Literal
 from dmlgather.record import Record
 from dmlgather.wording import counted
 
+SHOWN = 2
+"""Number of differing elements that the text of a difference shows."""
+
 Number = int | float | Literal["nan", "inf", "-inf"]
 """A number for JSON. For floating types, the shortest decimal that gives back the same bits."""
 
@@ -176,21 +179,29 @@ class Difference(Record):
     """Number of stretches that are not in `stretches`."""
 
     def __str__(self) -> str:
-        only = ((self.nan_payloads, "a NaN's payload"), (self.zero_signs, "a zero's sign"))
+        only = ((self.nan_payloads, "a NaN's sign or payload"), (self.zero_signs, "a zero's sign"))
         kinds = "".join(f", {count} only in {part}" for count, part in only if count)
         head = f"{self.differing} of {counted(self.elements, 'element')} differ between {' and '.join(self.devices)}{kinds}"
         worst = "the first" if self.worst == self.first else str(self.worst)
-        return "\n".join([head, f"  first: {self.first}", f"  worst: {worst}{self._size}", *self._faults])
+        more = ["  more places: `stretches` in --json or --output FILE"] if self.differing > SHOWN else []
+        return "\n".join([head, f"  first: {self.first}", f"  worst: {worst}{self._size}", *more, *self._faults])
 
     @property
     def _faults(self) -> Iterator[str]:
         for number, fault in enumerate(self.faults):
             yield f"  {'or' if number else 'cause'}: {fault}"
-        if not self.faults and self.differing > self.nan_payloads + self.zero_signs:
+        if self.faults:
+            return
+        if self.differing > self.nan_payloads + self.zero_signs:
             yield "  cause: none of the known faults (outputs that were made from other inputs look like this, too)"
+        else:
+            yield "  cause: none of the known faults; only NaNs and signs of zeros differ, as after arithmetic"
 
     @property
     def _size(self) -> str:
         distance = self.worst.difference
-        number = "NaN" if distance is None else f"{distance:.6g}" if isinstance(distance, float) else str(distance)
-        return f"; difference {number}, {counted(self.worst.differing_bits, 'differing bit')}"
+        if distance is None:
+            number = "" if all(found.value == "nan" for found in self.worst.found) else "difference infinite, "
+        else:
+            number = f"difference {f'{distance:.6g}' if isinstance(distance, float) else distance}, "
+        return f"; {number}{counted(self.worst.differing_bits, 'differing bit')}"

@@ -19,7 +19,7 @@ from dmlgather.directml import BufferTensorDesc, OperatorDesc
 from dmlgather.directml.dxdispatch.writing import beside, count, model_path, plain, save
 from dmlgather.directml.elements import dtype_of, elements
 from dmlgather.directml.fields import wire_name
-from dmlgather.files import FileError, check_spared, described, staged, writing
+from dmlgather.files import FileError, check_spared, described, read_text, staged, writing
 from dmlgather.host import cpus
 from dmlgather.record import Record
 from dmlgather.wording import counted
@@ -154,6 +154,7 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
     `external`: the number of outputs from elsewhere, which are also replaced.
     """
     target = model_path(case)
+    _check_no_other_case(target)
     endings = [*map(_ending, devices), *(f"against{number}" for number in range(external))]
     output = re.compile(re.escape(beside(target, "")) + r"(replayed|out\d+_.+)\.(npy|bin|dat)")
     replaced = re.compile(rf".+\.({'|'.join(endings)})\.npy")
@@ -167,6 +168,29 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
             "another place"
         )
     check_spared([target.parent / name for name in outputs], made_from)
+
+
+def _check_no_other_case(target: Path) -> None:
+    """Raise FileError if another model beside `target` is a case whose files have the same names: `a b.json`, `a_b.json`."""
+    if target.stem.lower().endswith(".report"):
+        raise FileError(f"{target} has the name of a case's report: name the case without .report")
+    prefix = beside(target, "")
+    with described():
+        names = sorted(path.name for path in target.parent.iterdir()) if target.parent.is_dir() else []
+    for other in (target.parent / name for name in names if name not in (target.name, f"{prefix}report.json")):
+        if other.suffix.lower() == ".json" and beside(other, "") == prefix and _names_files(other, prefix):
+            raise FileError(
+                f"{other} is a case whose files are called {prefix}…, too, and would be replaced: name another place, or a case "
+                "whose name differs in letters, digits, _ or - (40 at most)"
+            )
+
+
+def _names_files(model: Path, prefix: str) -> bool:
+    """Return True if a readable text has a string that starts with `prefix`."""
+    try:
+        return f'"{prefix}' in read_text(model)
+    except FileError:
+        return False
 
 
 def _ending(device: str) -> str:

@@ -71,8 +71,12 @@ class ElementTypes:
             raise TypeError(f"{name} has type {dtype.str!r} with the other byte order; convert with .astype({dtype.name!r})")
 
 
-def conversion(actual: np.dtype[Any], expected: np.dtype[Any]) -> str:
-    """Return advice on converting an array of type `actual` to type `expected`, for messages."""
+def conversion(actual: np.dtype[Any], expected: np.dtype[Any], *, indices: bool = False) -> str:
+    """Return advice on converting an input of type `actual` to type `expected`, for messages.
+
+    `indices`: its elements are numbers. Those of data are bits that are moved, and can be kept in a type of the same width.
+    """
     if not actual.isnative and actual.newbyteorder("=") == expected:
         return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'
-    return f"convert with .astype or reinterpret with .view('{expected}')"
+    bits = "" if indices or actual.itemsize != expected.itemsize else f", or keep the bits with .view('{expected}')"
+    return f"convert with .astype('{expected}'){bits}"

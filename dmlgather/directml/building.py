@@ -6,13 +6,14 @@ They raise an error only if nothing can be inferred.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import DataType, DepthSpaceOrder, type_name
-from dmlgather.wording import braces, counted
+from dmlgather.wording import braces, closest, counted
 
 if TYPE_CHECKING:
     from dmlgather.directml.descriptors import OperatorDesc
@@ -101,6 +102,27 @@ def integers(name: str, values: Any, limits: tuple[int, int], reason: str) -> tu
     except TypeError:
         raise TypeError(f"{name} is of type {type(values).__name__}, expected a list of integers") from None
     return tuple(integer(f"{name}[{number}]", value, limits, reason) for number, value in enumerate(entries))
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def suggesting(of: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a method `of`, so that the TypeError for an unknown keyword names the argument that was probably meant."""
+    code = of.__code__
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+
+    @functools.wraps(of)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for word in kwargs:
+            if word not in names:
+                similar = closest(word, names, 0.75) or next((name for name in names if name.endswith(f"_{word}")), None)
+                remedy = f"did you mean {similar}?" if similar else f"the arguments are {', '.join(names)}"
+                raise TypeError(f"{word} is no argument of {of.__qualname__}; {remedy}")
+        return of(*args, **kwargs)
+
+    return checked
 
 
 D = TypeVar("D", bound="OperatorDesc")

@@ -116,9 +116,10 @@ def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> 
         row = row_at("GATHER", tensor, max(FeatureLevel))
         assert row is not None
         if not dtype.isnative or dtype.name.upper() not in {data_type.name for data_type in row.data_types}:
+            bits = " or .view" if tensor == "InputTensor" and dtype.isnative else ""
             raise TypeError(
                 f"{tensor} has type {dtype.name if dtype.isnative else dtype.str}, but dialect 'directml' takes "
-                f"{alternatives(row.data_types)}: convert with .astype or .view{_other_dialects(table, indices, axis)}"
+                f"{alternatives(row.data_types)}: convert with .astype{bits}{_other_dialects(table, indices, axis)}"
             )
 
 

@@ -114,7 +114,7 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
     if array.dtype != dtype:
         raise TypeError(
             f"{name}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {array.dtype}; "
-            f"{conversion(array.dtype, dtype)}"
+            f"{conversion(array.dtype, dtype, indices=name == 'indices')}"
         )
     return array
 

@@ -105,6 +105,16 @@ REFUSED: dict[str, tuple[Any, list[str], str]] = {
     "type": (
         GATHER,
         ["ids.npy", "table.npy"],
+        "the files do not fit in this order, but in another one: --inputs InputTensor=table.npy IndicesTensor=ids.npy",
+    ),
+    "order": (
+        MODEL,
+        ["rows=table.npy", "table=ids.npy"],
+        "the files do not fit in this order, but in another one: --inputs rows=ids.npy table=table.npy",
+    ),
+    "only type": (
+        GATHER,
+        ["ids.npy", "ids.npy"],
         "ids.npy holds UINT32, but InputTensor's DataType is FLOAT32: save it in that type",
     ),
     "shape": (GATHER, ["turned.npy", "ids.npy"], "turned.npy has the shape [2, 3]: expected InputTensor's Sizes [3, 2], or one"),
@@ -198,3 +208,59 @@ def _read(leader: int) -> bytes:
         return os.read(leader, 65536)
     except OSError:  # Linux, at the end
         return b""
+
+
+def test_cases_with_given_inputs_replay_into_one_folder(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cases.md: the case `rows.json` of a single descriptor writes `rows.replayed.npy`."""
+    write(folder, GATHER)
+    monkeypatch.chdir(folder)
+    table = np.load("table.npy")
+    for name, ids in (("one", [[0, 1, 2, 0]]), ("other", [[2, 2, 1, 0]])):
+        np.save("ids.npy", np.array(ids, np.uint32))
+        saved = command(
+            "compare", "--devices", "cpu", "model.json", "--inputs", "table.npy", "ids.npy", "--save", f"two/{name}.json"
+        )
+        assert saved.code == 0, saved.err
+        assert command("run", f"two/{name}.json", "--device", "cpu", "--output-dir", "back").code == 0
+        assert np.load(f"back/{name}.replayed.npy").tobytes() == table[ids[0]].tobytes()
+    assert sorted(path.name for path in Path("back").iterdir()) == ["one.replayed.npy", "other.replayed.npy"]
+    ended = command("compare", "two/one.json", "--devices", "cpu", "--against", "back/one.replayed.npy")
+    assert ended.code == 0, ended.out
+
+
+MISPLACED: dict[str, tuple[list[str], str]] = {
+    "blank": (
+        ["model.json", "--devices", "cpu", "reference"],
+        "names with commas between them: --devices cpu,reference",
+    ),
+    "comma and blank": (["model.json", "--devices", "cpu,", "reference"], "between them: --devices cpu,reference"),
+    "gpu": (["--devices", "cpu", "cuda:1", "model.json"], "between them: --devices cpu,cuda:1"),
+    "inputs": (["model.json", "table.npy", "ids.npy"], "inputs follow --inputs, and an output to compare with follows --against"),
+    "outputs": (["gpu.npy", "gpu.npy"], "an output to compare with follows --against"),
+    "suffix": (
+        ["model.json", "--inputs", "table.npy", "ids.txt"],
+        "got model.json, ids.txt; --inputs takes files that end in .npy, .bin, .dat, not ids.txt",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "says"), MISPLACED.values(), ids=MISPLACED)
+def test_the_option_that_was_meant(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], says: str
+) -> None:
+    write(folder, GATHER)
+    monkeypatch.chdir(folder)
+    ended = command("compare", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert says in " ".join(ended.err.split()), ended.err
+
+
+@pytest.mark.parametrize("subcommand", [["compare", "--devices", "cpu,reference"], ["run", "--device", "cpu"], ["explain"]])
+def test_the_folder_of_a_case_names_its_model(folder: Path, command: Command, subcommand: list[str]) -> None:
+    case = folder / "case"
+    assert command("compare", "--devices", "cpu,reference", write(folder, GATHER), "--save", case).code == 0
+    ended = command(*subcommand, case)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{case} is a folder: name {case / 'case.json'}" in ended.err
+    (case / "case.json").unlink()
+    assert "is a folder, not a regular file" in command(*subcommand, case).err

@@ -19,6 +19,7 @@ from dmlgather.backends.cuda.driver import DeviceError
 from dmlgather.chunks import CHUNK
 from dmlgather.comparing.comparison import default_devices
 from dmlgather.comparing.mismatches import Mismatch
+from tests.cli.command import process
 from tests.comparing.wrong import spoil
 from tests.directml.buffers import logical
 from tests.strategies import Problem, problems
@@ -122,7 +123,7 @@ def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, {2: 0x00800000, 5: 0x80000000, 7: 0x7F800000})
     found = dg.compare(GATHER, TABLE, np.array([[0, -1, 7, 4]]), devices=("cpu", "reference"))
     assert str(dg.compare(GATHER, TABLE, np.repeat([0, -1, 7, 4], 2)[::2], devices=("cpu", "reference"))) == str(found)
-    with pytest.raises(TypeError, match="takes the input arrays"):
+    with pytest.raises(TypeError, match="takes 2 input arrays"):
         dg.compare(GATHER, TABLE, np.array([0]), np.array([0]), devices=("cpu", "reference"))
     assert str(found) == (
         "3 of 8 elements differ between cpu and reference\n"
@@ -131,6 +132,7 @@ def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
         "  worst: OutputTensor[2, 1], which should come from InputTensor[4, 1] = 9 (0x41100000), by IndicesTensor[0, 2] = 7, "
         "which means 4 along dimension 0, is 9 (0x41100000) on cpu and -9 (0xc1100000) on reference; "
         "difference 18, 1 differing bit\n"
+        "  more places: `stretches` in --json or --output FILE\n"
         "  cause: none of the known faults (outputs that were made from other inputs look like this, too)"
     )
     assert not found
@@ -191,8 +193,46 @@ def test_kinds_that_hardly_differ_are_counted_apart() -> None:
     other.view(np.uint32)[2] ^= 5
     found = dg.compare(desc, data, devices=("cpu",), against=other.reshape(desc.output_tensor.sizes))
     assert str(found).splitlines()[0] == (
-        "4 of 5 elements differ between cpu and against, 1 only in a NaN's payload, 1 only in a zero's sign"
+        "4 of 5 elements differ between cpu and against, 1 only in a NaN's sign or payload, 1 only in a zero's sign"
     )
+
+
+@pytest.mark.parametrize(
+    ("right", "flips", "kinds"),
+    [
+        (0x7FC01234, 0x80000000, ", 1 only in a NaN's sign or payload"),
+        (0x7F801234, 0x00400000, ", 1 only in a NaN's sign or payload"),  # a signalling NaN made quiet
+        (0x80000000, 0x80000000, ", 1 only in a zero's sign"),
+    ],
+)
+def test_a_line_says_that_no_number_differs(right: int, flips: int, kinds: str) -> None:
+    table, ids = TABLE.copy(), np.array([[0, 1, 2, 4]])
+    table.view(np.uint32)[2, 1] = right
+    other = table[ids[0]]
+    other.view(np.uint32)[2, 1] ^= flips
+    text = str(dg.compare(GATHER, table, ids, devices=("cpu",), against=other))
+    assert text.startswith(f"1 of 8 elements differ between cpu and against{kinds}\n")
+    assert text.endswith("none of the known faults; only NaNs and signs of zeros differ, as after arithmetic")
+    other[0, 0] += 1
+    assert "only NaNs" not in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=other))
+
+
+def test_the_difference_of_a_nan() -> None:
+    """compare.md: a NaN and a number differ infinitely; for two NaNs, the number of differing bits decides."""
+    table, ids = TABLE.copy(), np.array([[0, 1, 2, 4]])
+    table[2, 1] = np.nan
+    number, payload = table[ids[0]], table[ids[0]]
+    number[2, 1] = 5
+    payload.view(np.uint32)[2, 1] ^= 3
+    assert "  worst: the first; difference infinite, " in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=number))
+    assert "  worst: the first; 2 differing bits\n" in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=payload))
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 8])
+def test_where_more_places_are_listed_is_told(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
+    spoil(monkeypatch, dict.fromkeys(range(places), 1))
+    text = str(dg.compare(GATHER, TABLE, np.array([[0, 1, 2, 4]]), devices=("cpu", "reference")))
+    assert ("  more places: `stretches` in --json or --output FILE\n" in text) == (places > 2)
 
 
 def test_where_a_wrong_value_comes_from_is_told_where_one_place_has_it() -> None:
@@ -246,11 +286,34 @@ def test_a_device_that_raises_differs_from_an_output() -> None:
     assert str(found).endswith("; against: no error")
 
 
+@pytest.mark.parametrize("strides", [None, (1, 4), (3, 1)])
+def test_an_output_from_elsewhere_as_a_buffer(tmp_path: Path, strides: tuple[int, ...] | None) -> None:
+    """It is read through the described strides, in Python as from a file of the command."""
+    output = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(4, 2), strides=strides)
+    desc, ids = GATHER.model_copy(update={"output_tensor": output}), np.array([[0, 1, 2, 4]])
+    buffer = np.full(output.total_bytes // 4, 77, np.float32)
+    bytes_apart = tuple(4 * stride for stride in output.element_strides)
+    np.lib.stride_tricks.as_strided(buffer, (4, 2), bytes_apart)[...] = TABLE[ids[0]]
+    whole = np.repeat(buffer, 2)[::2]
+    assert dg.compare(desc, TABLE, ids, devices=("cpu",), against=whole)
+    case = dg.compare(desc, TABLE, ids, devices=("cpu", "reference")).save(tmp_path)
+    np.save(tmp_path / "gpu.npy", whole)
+    assert process("compare", "--devices", "cpu", "--against", tmp_path / "gpu.npy", case).code == 0
+    at = output.element_strides[0]  # of element [1, 0]
+    whole[at] += 1
+    found = dg.compare(desc, TABLE, ids, devices=("cpu",), against=whole)
+    assert found.first is not None
+    assert (found.differing, found.first.output) == (1, (1, 0))
+
+
 def test_outputs_from_elsewhere_that_do_not_fit() -> None:
     with pytest.raises(TypeError, match=r"against is int32, but OutputTensor's DataType is INT64"):
         dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros((1, 4), np.int32))
-    with pytest.raises(ValueError, match=r"against has the shape \[4\], but OutputTensor's Sizes are \[1, 4\]"):
-        dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros(4, np.int64))
+    with pytest.raises(ValueError, match=r"against has the shape \[2, 2\], but OutputTensor's Sizes are \[1, 4\]"):
+        dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros((2, 2), np.int64))
+    for count in (3, 5):
+        with pytest.raises(ValueError, match=rf"against holds {8 * count} bytes: expected 32 for OutputTensor; pass the whole"):
+            dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros(count, np.int64))
     with pytest.raises(ValueError, match="at least one device, got none"):
         dg.compare(LOOKUP, DATA, PLACES, devices=(), against=np.zeros((1, 4), np.int64))
 

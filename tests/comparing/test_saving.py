@@ -302,3 +302,39 @@ def test_running_a_saved_descriptor_writes_its_output(tmp_path: Path, capfd: pyt
     list(runner.run())
     saved = dxdispatch_reads(tmp_path / "case" / "case.out0_gather.cpu.npy")
     assert dxdispatch_reads(tmp_path / "case.replayed.npy").tobytes() == saved.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("run 1.json", "run_1.json"), ("è.json", "é.json"), ("x" * 40 + "a.json", "x" * 40 + "b.json")]
+)
+def test_files_of_a_case_with_another_name_are_not_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], first: str, second: str
+) -> None:
+    run, file = Command(capfd), write(tmp_path, GATHER)
+    assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / first).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "col").iterdir()}
+    ended = run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / second)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{tmp_path / 'col' / first} is a case whose files are called" in ended.err
+    found = dg.compare(dg.GatherOperatorDesc.of(np.eye(3), np.arange(3)), np.eye(3), np.arange(3), devices=("cpu", "reference"))
+    with pytest.raises(FileError, match="is a case whose files are called"):
+        found.save(tmp_path / "col" / second)
+    assert {path: path.read_bytes() for path in (tmp_path / "col").iterdir()} == before
+    assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / first).code == 0
+    assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / "third.json").code == 0
+
+
+def test_a_case_does_not_replace_a_report(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`a.report.json` is the report of `a.json`; the report is no case whose files `a_report.json` would replace."""
+    run, file = Command(capfd), write(tmp_path, GATHER)
+    for case in ("a.json", "a_report.json", "a_report.json", "a.json"):
+        assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / case).code == 0
+    report = (tmp_path / "a.report.json").read_bytes()
+    ended = run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "a.report.json")
+    assert (ended.code, "has the name of a case's report" in ended.err) == (2, True)
+    assert (tmp_path / "a.report.json").read_bytes() == report
+
+
+def test_a_file_that_is_no_case_is_in_nobodys_way(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, GATHER, "run 1.json")
+    assert Command(capfd)("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "run_1.json").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import jax.numpy as jnp
@@ -205,6 +206,24 @@ G, E, N, B, S, W, D = (
     dg.DepthToSpace1OperatorDesc.of,
 )
 IDS = np.array([[2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("of", "word", "meant"),
+    [
+        (S, "axes", "the arguments are data, offsets, sizes, strides, dimension_count, output"),
+        (S, "ofsets", "did you mean offsets?"),
+        (W, "offsets", "did you mean input_window_offsets?"),
+        (W, "strides", "did you mean input_window_strides?"),
+        (G, "axes", "did you mean axis?"),
+        (B, "batch_dimensions", "did you mean batch_dimension_count?"),
+        (D, "blocksize", "did you mean block_size?"),
+    ],
+)
+def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: str, meant: str) -> None:
+    inputs = (X,) if of in (S, W, D) else (X, IDS)
+    with pytest.raises(TypeError, match=rf"^{word} is no argument of \w+OperatorDesc\.of; {re.escape(meant)}$"):
+        of(*inputs, **{word: (0, 0, 0)})
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,8 @@ IDS = TensorType((4,), np.dtype("int64"))
 )
 def test_the_dialects_that_take_a_type_are_named(dtype: str, others: str) -> None:
     table = TensorType((3, 2), np.dtype(dtype))
-    with pytest.raises(TypeError, match=rf"but dialect 'directml' takes .* or \.view, or use {others}$"):
+    bits = r" or \.view" if table.dtype.isnative else ""
+    with pytest.raises(TypeError, match=rf"but dialect 'directml' takes .* with \.astype{bits}, or use {others}$"):
         axis_rule("directml", table, IDS, 0)
     for name in ("onnx", "openvino", "lax"):
         if name in others:
@@ -257,7 +258,7 @@ def test_the_dialects_that_take_a_type_are_named(dtype: str, others: str) -> Non
         else:
             with pytest.raises(TypeError):
                 axis_rule(name, table, IDS, 0)
-    with pytest.raises(TypeError, match=r"IndicesTensor has type float64, .* with \.astype or \.view$"):
+    with pytest.raises(TypeError, match=r"IndicesTensor has type float64, .* with \.astype$"):
         axis_rule("directml", PLAIN, TensorType((4,), np.dtype("float64")), 0)
 
 

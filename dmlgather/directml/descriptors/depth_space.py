@@ -34,6 +34,7 @@ class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
     """
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,
@@ -62,6 +63,7 @@ class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
     """
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,

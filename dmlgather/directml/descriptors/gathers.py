@@ -46,6 +46,7 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
     output has no dimension for it. Source: [G]; the half-open range there contradicts the examples there."""
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,
@@ -78,6 +79,7 @@ class GatherElementsOperatorDesc(_IndexedOperatorDesc):
     """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Source: [GE]."""
 
     @classmethod
+    @building.suggesting
     def of(cls, data: Any, indices: Any, axis: int = 0, *, dimension_count: int | None = None, output: Any = None) -> Self:
         """Return the descriptor of output[c] = data[c with indices[c] in place of c[axis]].
 
@@ -103,6 +105,7 @@ class GatherNDOperatorDesc(_IndexedOperatorDesc):
     along the last dimension. Source: [GN]."""
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,
@@ -136,6 +139,7 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
     is less than InputDimensionCount and IndicesDimensionCount. Source: [GN1]."""
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,

@@ -41,6 +41,7 @@ class SliceOperatorDesc(OperatorDesc):
         return self
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,
@@ -98,6 +99,7 @@ class Slice1OperatorDesc(OperatorDesc):
         return self
 
     @classmethod
+    @building.suggesting
     def of(
         cls,
         data: Any,
