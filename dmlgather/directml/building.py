@@ -27,15 +27,15 @@ INT = (-(2**31), 2**31 - 1)
 
 
 def packed(name: str, sizes: Sequence[int], data_type: DataType) -> BufferTensorDesc:
-    """Return a packed tensor. TypeError for sizes that are no integers, ValueError for sizes that do not fit a UINT."""
+    """Return a packed tensor. Raises TypeError for sizes that are not integers, ValueError for sizes that do not fit a UINT."""
     return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a tensor that is larger"))
 
 
 def tensor_of(name: str, given: Any) -> BufferTensorDesc:
     """Return the packed tensor descriptor of an array or of a pair (sizes, type); return a BufferTensorDesc unchanged.
 
-    An array has `shape` and `dtype`, or `__dlpack__`. TypeError for other objects and for types that DirectML lacks, ValueError
-    for sizes that do not fit a UINT.
+    An array has `shape` and `dtype`, or `__dlpack__`. Raises TypeError for other objects and for types that DirectML lacks,
+    ValueError for sizes that do not fit a UINT.
     """
     if isinstance(given, BufferTensorDesc):
         return given
@@ -71,14 +71,16 @@ def indices_of(given: Any) -> BufferTensorDesc:
     """Return `tensor_of("indices", given)`. TypeError also for types other than integers, and for bool."""
     tensor = tensor_of("indices", given)
     if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
-        raise TypeError("indices has type bool, expected integers: numpy.flatnonzero(mask) gives those of a mask")
+        raise TypeError("indices has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask")
     if tensor.data_type.index_type is None:
         raise TypeError(f"indices has data type {tensor.data_type}, expected integers: convert with .astype('int64')")
     return tensor
 
 
 def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str = "") -> int:
-    """Return `value` as a Python integer. TypeError if it is no integer, ValueError if it is outside `limits` (inclusive).
+    """Return `value` as a Python integer.
+
+    Raises TypeError if it is not an integer, ValueError if it is outside `limits` (inclusive).
 
     `reason`: the end of the ValueError's message.
     """
@@ -132,7 +134,7 @@ _FROM_THE_FRONT = "positions count from the front"
 
 
 def gather(kind: type[D], data: Any, indices: Any, *, axis: Any, index_dimensions: Any, **stated: Any) -> D:
-    """Return a GATHER descriptor. `stated`, in all functions: the arguments output and dimension_count of `of`."""
+    """Return a GATHER descriptor. `stated`, here and below: the arguments `output` and `dimension_count` of the method `of`."""
     source, ids = tensor_of("data", data), indices_of(indices)
     axis = _axis(axis, source)
     count = _count("index_dimensions", index_dimensions, ids.rank, "indices")
@@ -155,12 +157,15 @@ def gather_elements(kind: type[D], data: Any, indices: Any, *, axis: Any, **stat
 
 
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
-    """Return a GATHER_ND or GATHER_ND1 descriptor. `counts`: the fields …_dimension_count; None for all dimensions."""
+    """Return a GATHER_ND or GATHER_ND1 descriptor.
+
+    `counts`: the values of input_dimension_count and the like; None counts all dimensions.
+    """
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
         raise ValueError(
             f"data has sizes {braces(source.sizes)} and indices has {braces(ids.sizes)}: expected at least one dimension each; "
-            "index tuples lie along the last one of indices"
+            "the last dimension of indices holds the tuples"
         )
     input_count = _count("input_dimension_count", counts["input_dimension_count"], source.rank, "data", least=1)
     indices_count = _count("indices_dimension_count", counts["indices_dimension_count"], ids.rank, "indices", least=1)
@@ -237,7 +242,7 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
     if source.rank > _BLOCK_RANK:
         raise ValueError(
             f"data {braces(source.sizes)} has {source.rank} dimensions, expected {{batch, channels, height, width}}, or fewer, "
-            "in front of which 1s are put: reshape it"
+            "which get leading 1s: reshape it"
         )
     fields = {"block_size": integer("block_size", block_size, (1, 2**32 - 1)), "order": DepthSpaceOrder.parse(order)}
     return _padded_descriptor(
@@ -247,7 +252,7 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
 
 def _axis(axis: Any, data: BufferTensorDesc) -> int:
     if not data.rank:
-        raise ValueError("data has no dimensions, and so no axis that is indexed: reshape it to one dimension")
+        raise ValueError("data has no dimensions, so it has no axis to index: reshape it to one dimension")
     return integer("axis", axis, (-data.rank, data.rank - 1), f"data is {braces(data.sizes)}") % data.rank
 
 
@@ -264,7 +269,10 @@ def _entries(
     limits: tuple[int, int] = UINT,
     reason: str = "",
 ) -> tuple[int, ...]:
-    """Return one integer for each dimension of `data`; None stands for `default` in each. ValueError for another length."""
+    """Return one integer for each dimension of `data`. `given`: None for `default` in every dimension.
+
+    Raises ValueError for another length.
+    """
     if given is None:
         return (default,) * data.rank
     entries = integers(name, given, limits, reason)
@@ -277,7 +285,10 @@ def _entries(
 
 
 def _remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
-    """Return the number of elements in each dimension from its offset on. ValueError for an offset behind the last element."""
+    """Return the number of elements in each dimension from its offset on.
+
+    Raises ValueError for an offset after the last element.
+    """
     for axis, (offset, size) in enumerate(zip(offsets, data.sizes, strict=True)):
         integer(f"{name}[{axis}]", offset, (0, max(size - 1, 0)), f"dimension {axis} of data has size {size}")
     return tuple(size - offset for size, offset in zip(data.sizes, offsets, strict=True))
@@ -286,7 +297,7 @@ def _remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tup
 def _check_steps(name: str, steps: Sequence[int]) -> None:
     for axis, step in enumerate(steps):
         if step == 0:
-            raise ValueError(f"{name}[{axis}] is 0, from which no size of the output follows: use 1 to copy every element")
+            raise ValueError(f"{name}[{axis}] is 0, which defines no output size: use 1 to copy every element")
 
 
 def _padded_descriptor(
@@ -301,11 +312,12 @@ def _padded_descriptor(
 ) -> D:
     """Return a descriptor whose tensors are padded with leading sizes of 1 to the same rank.
 
-    `inputs`: tensors by field. `fields`: returns the other fields, from the number of 1s in front of InputTensor's sizes.
-    `rank`: of the output before padding. `output`: the caller's argument; None for a packed tensor. `dimension_count`: the rank
-    to pad to; None for the lowest possible. `smaller`: True if the output may be smaller than the inferred sizes.
+    `inputs`: tensors by field. `fields`: a function from the number of leading 1s added to InputTensor to the descriptor's
+    other fields. `rank`: the output's rank before padding. `output`: the caller's argument; None for a packed tensor.
+    `dimension_count`: the rank to pad to; None for the lowest possible. `smaller`: True if the output may be smaller than the
+    inferred sizes.
 
-    TypeError if the output has another data type, ValueError if it has other sizes or if dimension_count is too small.
+    Raises TypeError if the output has another data type, ValueError if it has other sizes or if dimension_count is too small.
     """
     data = inputs["input_tensor"]
     stated = None if output is None else tensor_of("output", output)
@@ -321,7 +333,9 @@ def _padded_descriptor(
         raise ValueError(f"dimension_count is {rank}, but the output has more dimensions: leave it out or raise it")
     target = packed("output", sizes, data.data_type) if stated is None else _padded(stated, rank)
     if target.data_type is not data.data_type:
-        raise TypeError(f"output has data type {target.data_type}, expected {data.data_type}, as data has: nothing is converted")
+        raise TypeError(
+            f"output has data type {target.data_type}, expected {data.data_type}, the type of data: elements are not converted"
+        )
     if not all(map(operator.le if smaller else operator.eq, target.sizes, sizes)):
         raise ValueError(
             f"output has sizes {braces(target.sizes)}, expected {braces(sizes)}{' or less' if smaller else ''}, which follows "

@@ -1,7 +1,7 @@
 """The registry of finding codes, each with a title, a severity and a source.
 
-A title is printed when the rule does not hold. So it says what "must" hold (an error or a note) or "should" (a warning), and is
-not worded as a fact.
+A title is printed when its rule is violated. So it states a requirement: with "must" for errors and notes, with "should" for
+warnings.
 
 Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and all tensors; DML3xx GATHER; DML4xx
 GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files; DML9xx DEPTH_TO_SPACE1
@@ -44,7 +44,7 @@ SOURCES = {
     "DXD": "DxDispatch, doc/Guide.md and models/_schema.json, https://github.com/microsoft/DirectML/tree/master/DxDispatch",
     "ISSUE-685": "https://github.com/microsoft/DirectML/issues/685",
 }
-"""The document for each key that sources have in brackets."""
+"""The documents that rules cite as their source, by key: "G" for "[G]"."""
 
 
 class Code(NamedTuple):
@@ -58,7 +58,7 @@ class Code(NamedTuple):
     def finding(
         self, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None, source: str | None = None
     ) -> Finding:
-        """Return a finding of this code, with long texts shortened. `source`: None for that of the code."""
+        """Return a finding of this code, with long texts shortened. `source`: None for the code's own source."""
         return Finding(
             code=self.code,
             severity=self.severity,

@@ -60,7 +60,7 @@ def wire_name(field: str) -> str:
 
 
 def _integer(value: object) -> int:
-    """Return a Python or NumPy integer as int. ValueError for other types, such as bool and float."""
+    """Return a Python or NumPy integer as int. Raises ValueError for other types, such as bool and float."""
     if type(value) is int:
         return value
     import numpy as np  # correct files never get here
@@ -74,7 +74,7 @@ def _integer(value: object) -> int:
 
 
 def _entries(value: object) -> tuple[Any, ...]:
-    """Return the entries of a sequence or one-dimensional NumPy array. ValueError for text and unordered collections."""
+    """Return the entries of a sequence or one-dimensional NumPy array. Raises ValueError for text and unordered collections."""
     if isinstance(value, list | tuple):
         return tuple(value)
     import numpy as np  # correct files never get here
@@ -96,10 +96,10 @@ Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), BeforeValidator(plainly
 """INT."""
 
 UInt32s = Annotated[tuple[UInt32, ...], BeforeValidator(plainly(_entries))]
-"""const UINT*, with its length."""
+"""An array of UINT."""
 
 Int32s = Annotated[tuple[Int32, ...], BeforeValidator(plainly(_entries))]
-"""const INT*, with its length."""
+"""An array of INT."""
 
 
 def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> Any:

@@ -1,6 +1,6 @@
 """Findings of rules, reports of findings, and problems of files.
 
-A finding has the field, the expected and the actual value and the remedy. In a file it also has a line and a column.
+A finding names a field, the expected value, the actual value and the remedy. In a file it also has a line and a column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Severity(enum.StrEnum):
 
 
 class Finding(Record):
-    """One place where a rule does not hold."""
+    """One violation of a rule."""
 
     code: str
     """Stable code of the rule, "DML302"; `docs/findings.md` has a section for each."""

@@ -58,7 +58,7 @@ class BufferTensorDesc(Structure):
     Source: [BTD]."""
 
     sizes: UInt32s
-    """Elements in each dimension, every one at least 1; no more than 2^32 - 1 elements in all. Source: [BTD]."""
+    """Elements in each dimension, at least 1. The tensor has at most 2^32 - 1 elements. Source: [BTD]."""
 
     strides: UInt32s | None = None
     """Elements from one position to the next along each dimension; 0 repeats one element. One entry per dimension. Default:
@@ -69,8 +69,8 @@ class BufferTensorDesc(Structure):
     Default: `minimum_bytes`. Source: [BTD], [HELP]."""
 
     guaranteed_base_offset_alignment: UInt32 = 0
-    """The caller guarantees that the binding's offset is a multiple of this many bytes. It is a power of two no smaller than
-    the element; or 0, for the 16 of every binding. Source: [BTD], [CONST]."""
+    """The caller guarantees that the binding's offset is a multiple of this many bytes. It is a power of two and at least the
+    element's bytes. 0 stands for 16, which every binding has. Source: [BTD], [CONST]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,7 +126,7 @@ class BufferTensorDesc(Structure):
     def minimum_bytes(self) -> int:
         """Return the smallest legal TotalTensorSizeInBytes: the bytes of `span`, rounded up to a multiple of 4.
 
-        It is DMLCalcBufferTensorSize without overflow at 32 bits. ValueError for UNKNOWN, UINT4 and INT4.
+        Unlike DMLCalcBufferTensorSize, it does not overflow at 32 bits. Raises ValueError for UNKNOWN, UINT4 and INT4.
         """
         return rounded_up(self.span * self.data_type.bytes)
 
@@ -136,7 +136,7 @@ class BufferTensorDesc(Structure):
         return self.minimum_bytes if self.total_tensor_size_in_bytes is None else self.total_tensor_size_in_bytes
 
     def layout(self) -> Layout:
-        """Return the layout of the tensor in a buffer of `total_bytes`. ValueError for UNKNOWN, UINT4 and INT4."""
+        """Return the layout of the tensor in a buffer of `total_bytes`. Raises ValueError for UNKNOWN, UINT4 and INT4."""
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
 
     def is_logical(self, shape: tuple[int, ...]) -> bool:

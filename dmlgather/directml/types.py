@@ -50,7 +50,7 @@ RELEASES = (
     Release("1.13", "6_2", "Windows 11 24H2 (build 26100)", True, "[VER]; [REL] for the Windows, which ships 1.13.1"),
     Release("1.15", "6_4", "", True, "[VER]"),
 )
-"""The widely released minor versions, oldest first. 1.2, 1.3 and 1.14 were not."""
+"""The widely released minor versions, oldest first. Versions 1.2, 1.3 and 1.14 were not widely released."""
 
 
 def type_name(value: object) -> str | None:
@@ -110,8 +110,8 @@ class DataType(enum.IntEnum):
         """Return the data type that `value` stands for in DirectML or in an array library.
 
         `value`: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
-        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. ValueError for a type
-        that DirectML lacks, and for Python's int and float, which have no fixed size.
+        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. Raises ValueError for a
+        type that DirectML lacks, and for Python's int and float, which have no fixed size.
 
         >>> dg.DataType.parse(np.float32).name, dg.DataType.parse("int64").name
         ('FLOAT32', 'INT64')
@@ -137,7 +137,10 @@ class DataType(enum.IntEnum):
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of one element. ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes."""
+        """Return the bytes of one element.
+
+        Raises ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes.
+        """
         if not self.whole_bytes:
             raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
         return _BYTES[self]
@@ -184,7 +187,7 @@ class DepthSpaceOrder(enum.IntEnum):
     def parse(cls, value: object) -> DepthSpaceOrder:
         """Return the order that `value` stands for: a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number.
 
-        ValueError for other values.
+        Raises ValueError for other values.
 
         >>> dg.DepthSpaceOrder.parse("COLUMN_ROW_DEPTH").value
         1
@@ -225,7 +228,7 @@ class FeatureLevel(enum.IntEnum):
         """Return the feature level that `value` stands for.
 
         `value`: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100"; or a release, "DirectML 1.5"
-        or "DirectML 1.5.1", for its highest level. "1.5" alone is a level, not a release. ValueError for other values.
+        or "DirectML 1.5.1", for its highest level. "1.5" alone is a level, not a release. Raises ValueError for other values.
 
         >>> dg.FeatureLevel.parse("3.1").name, dg.FeatureLevel.parse("DirectML 1.8").name
         ('LEVEL_3_1', 'LEVEL_5_0')
@@ -274,7 +277,7 @@ Member = TypeVar("Member", bound=enum.Enum)
 def member(kind: type[Member], prefix: str, value: object) -> Member:
     """Return the member of `kind` that `value` stands for: a member, a name with or without `prefix`, or a number.
 
-    ValueError for other values, also for bool and float.
+    Raises ValueError for other values, also for bool and float.
     """
     if isinstance(value, kind):
         return value

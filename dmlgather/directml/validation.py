@@ -33,7 +33,7 @@ def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_
     A rule that depends on a failed one is skipped: if Axis is out of range, sizes are not compared. So correcting an error may
     bring up another.
 
-    ValueError for an unknown level, TypeError for anything but an operator descriptor.
+    Raises ValueError for an unknown level, TypeError for anything but an operator descriptor.
 
     >>> data, output = ({"data_type": "FLOAT32", "sizes": [rows, 3]} for rows in (5, 4))
     >>> indices = {"data_type": "UINT32", "sizes": [1, 2]}
@@ -52,7 +52,7 @@ def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_
 def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
     """Return the lowest feature level at which `desc` has no ERROR; None if no level accepts it.
 
-    TypeError for anything but an operator descriptor.
+    Raises TypeError for anything but an operator descriptor.
 
     >>> tensor = {"data_type": "INT8", "sizes": [1, 1, 2, 3]}
     >>> desc = dg.GatherElementsOperatorDesc(
@@ -115,8 +115,8 @@ def _fixing_values(
     """Return a text with values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output
     {3,2}".
 
-    If no value makes the whole descriptor valid, values that remove this fault and add no other are named.
-    `failed_tensor_rules`: codes of failed rules of single tensors. `other_errors`: codes of the other errors of the operator.
+    If no value makes the whole descriptor valid, it has values that remove this fault and add no other. `failed_tensor_rules`:
+    codes of failed rules of single tensors. `other_errors`: codes of the other errors of the operator.
     """
     output = case.desc.tensor(case.desc.operator.output)
     valid, partial = [], []
@@ -139,8 +139,8 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     `obj`: a dictionary, or JSON as text or bytes. It has the form of DxDispatch, {"type": "DML_OPERATOR_GATHER", "desc": {...}}
     (or "Desc"), or of `model_dump_json`, {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}.
 
-    ValueError for invalid JSON, an unknown operator or a missing key; pydantic.ValidationError (a ValueError) for a field that
-    is missing, unknown, or of the wrong type.
+    Raises ValueError for invalid JSON, an unknown operator or a missing key; pydantic.ValidationError (a ValueError) for a
+    field that is missing, unknown, or of the wrong type.
 
     >>> tensor = {"DataType": "FLOAT16", "Sizes": [8]}
     >>> desc = dg.parse_descriptor({"type": "DML_OPERATOR_SLICE", "desc": {
@@ -171,8 +171,8 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
 def support(name: str) -> dict[str, Any]:
     """Return the support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as JSON-compatible data.
 
-    Each level lists, per tensor, the data types and dimension counts accepted from that level on. ValueError for an unknown
-    name.
+    Each level lists, per tensor, the data types and dimension counts accepted from that level on. Raises ValueError for an
+    unknown name.
 
     >>> [row["level"] for row in dg.support("GATHER")["levels"]]
     ['1_0', '2_1', '3_0', '4_1']
@@ -209,9 +209,9 @@ def lower(
 ) -> IndexPlan:
     """Return the plan of a descriptor, which has no ERROR findings.
 
-    `layouts`: by field ("indices_tensor"), with the descriptor's sizes; for other tensors the descriptor's layout is used.
-    `out_of_bounds`: the policy; DirectML's is CLAMP. `fill`: the bytes of one element, for FILL only. ValueError for a field
-    that is no tensor of the operator, and for a layout with other sizes.
+    `layouts`: layouts by field ("indices_tensor"), with the descriptor's sizes. Tensors without an entry have the descriptor's
+    own layout. `out_of_bounds`: the policy; DirectML's is CLAMP. `fill`: the bytes of one element, for FILL only. Raises
+    ValueError for a field that is not a tensor of the operator, and for a layout with other sizes.
     """
     operator = desc.operator
     stated = dict(layouts or {})

@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "same size": ("x.npy", RIGHT.view(np.uint32), "x.npy holds UINT32, but OutputTensor's DataType is FLOAT32"),
     "too few": ("x.npy", RIGHT.reshape(8)[:7], "x.npy holds 28 bytes: expected 32 for OutputTensor; run this model there again"),
     "too many": ("x.bin", np.arange(9, dtype=np.float32), "x.bin holds 36 bytes: expected 32 for OutputTensor"),
-    "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, which is no whole number of FLOAT32"),
+    "half an element": ("x.bin", np.arange(30, dtype=np.uint8), "x.bin has 30 bytes, not a whole number of FLOAT32"),
     "nothing": ("x.bin", np.empty(0, np.uint8), "x.bin is empty: expected at least one FLOAT32 element of 4 bytes"),
     "text": ("x.txt", RIGHT, "x.txt cannot hold OutputTensor: expected a file that ends in .npy, .bin, .dat"),
     "archive": ("x.npz", RIGHT, "x.npz cannot hold OutputTensor: expected a file that ends in .npy, .bin, .dat"),

@@ -160,7 +160,7 @@ def test_thirty_megabytes_of_brackets(tmp_path: Path) -> None:
         ended = process(subcommand, file)
         assert ended.code == 2
         assert ended.err.splitlines()[0] == (
-            f"{file}:1:101: arrays and objects are nested more than 100 deep; no model or descriptor is"
+            f"{file}:1:101: arrays and objects are nested more than 100 deep, deeper than in any model or descriptor"
         )
 
 

@@ -67,8 +67,8 @@ def test_files_outside_are_refused(
     line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "sourcePath" in text)
     assert said.startswith(f"{file}:{line}:")
     assert said.partition(" ")[2] == (
-        f"resources.table.initialValues.sourcePath: {name} lies outside of the model's folder ({model}) and of the current one "
-        f"({model.parent / 'elsewhere'}), and a model may only read files there: copy it there, or allow it with --allow-outside"
+        f"resources.table.initialValues.sourcePath: {name} lies outside the model's folder ({model}) and the current folder "
+        f"({model.parent / 'elsewhere'}), the only ones that a model may read: copy it there, or allow it with --allow-outside"
     )
 
 

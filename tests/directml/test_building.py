@@ -233,7 +233,7 @@ def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: st
         (lambda: G(X, 3), TypeError, "indices is of type int, expected an array"),
         (lambda: G(X, IDS / 2), TypeError, r"indices has data type FLOAT64, expected integers: convert with .astype\('int64'\)"),
         (lambda: G(np.array([["ab"]]), IDS), TypeError, r"^data: str64 is no data type of DirectML; DirectML's types are"),
-        (lambda: G(X, X[:, 0, 0] > 3), TypeError, r"^indices has type bool, .* numpy.flatnonzero\(mask\) gives those"),
+        (lambda: G(X, X[:, 0, 0] > 3), TypeError, r"^indices has type bool, .* numpy.flatnonzero\(mask\) gives the indices"),
         (lambda: G(X, ((3,), "bool")), TypeError, "^indices has type bool"),
         (lambda: G(X, jnp.array([True])), TypeError, "^indices has type bool"),
         (lambda: G(np.ma.masked_array(X), IDS), TypeError, r"^data is a masked array, .*: pass data.filled\(value\)$"),
@@ -276,7 +276,7 @@ def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: st
             ValueError,
             r"output has sizes \{3,4,4\}, expected \{3,4,5\}, which follows",
         ),
-        (lambda: S(X, output=((3, 4, 5), "int32")), TypeError, "output has data type INT32, expected FLOAT32, as data has"),
+        (lambda: S(X, output=((3, 4, 5), "int32")), TypeError, "output has data type INT32, expected FLOAT32, the type of data"),
         (lambda: W(X, input_window_strides=(1, 1, 0)), ValueError, r"input_window_strides\[2\] is 0"),
         (lambda: W(X, output=((3, 4, 6), "float32")), ValueError, r"expected \{3,4,5\} or less"),
         (

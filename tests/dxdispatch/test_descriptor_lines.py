@@ -114,7 +114,7 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: py
     file.write_bytes(lines(GATHER)[0] + b'{"name": "' + b"x" * 5000 + b'"}\n' + lines(WRONG)[0])
     found = check_lines_file(file, LEVEL)
     (problem,) = found.problems
-    assert (problem.line, problem.message) == (2, "the line is longer than 1000 bytes; no descriptor is")
+    assert (problem.line, problem.message) == (2, "the line is longer than 1000 bytes, the limit for a descriptor")
     assert [error.line for error in found.findings] == [3]
 
 

@@ -170,7 +170,7 @@ def _loop(path: Path) -> None:
         (lambda path: path.mkdir(), "is a folder"),
         (os.mkfifo, "is a pipe"),
         (_loop, "Too many levels of symbolic links"),
-        (lambda path: path.symlink_to("/dev/zero"), "lies outside of the model's folder"),
+        (lambda path: path.symlink_to("/dev/zero"), "lies outside the model's folder"),
         (lambda path: path.symlink_to("gone"), "does not exist"),
     ],
 )

@@ -16,14 +16,15 @@ class _BlockOperatorDesc(OperatorDesc):
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The text on the page of
-    SPACE_TO_DEPTH1 has the sizes of the inverse operator; the examples there are right. Source: [DS1], [SD1]."""
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The page of
+    SPACE_TO_DEPTH1 wrongly states the inverse operator's sizes in its text; its examples are right. Source: [DS1], [SD1]."""
 
     block_size: UInt32
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """Order of channel, row in the block and column in the block in the channels that hold blocks. Source: [DSO]."""
+    """How channels hold blocks: the order of channel, row in the block and column in the block, outermost first. Source:
+    [DSO]."""
 
 
 class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
@@ -47,7 +48,7 @@ class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [n, c, h, w]; leading sizes of 1 may be left out.
+        `data`: shape [n, c, h, w]; leading sizes of 1 may be left out.
 
         >>> dg.DepthToSpace1OperatorDesc.of(((1, 8, 2, 3), "float32"), block_size=2).output_tensor.sizes
         (1, 2, 4, 6)
@@ -76,7 +77,7 @@ class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [n, c, h, w]; leading sizes of 1 may be left out.
+        `data`: shape [n, c, h, w]; leading sizes of 1 may be left out.
 
         >>> dg.SpaceToDepth1OperatorDesc.of(((1, 2, 4, 6), "float32"), block_size=2).output_tensor.sizes
         (1, 8, 2, 3)

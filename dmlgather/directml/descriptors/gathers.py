@@ -42,8 +42,8 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
     """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1; leading 1s count. Source: [G]."""
 
     index_dimensions: UInt32
-    """Number of trailing dimensions of IndicesTensor that hold indices, 0 to DimensionCount; with 0 there is one index, and the
-    output has no dimension for it. Source: [G]; the half-open range there contradicts the examples there."""
+    """Number of trailing dimensions of IndicesTensor that hold indices, 0 to DimensionCount; 0 means a single index, for which
+    the output has no dimension. Source: [G], whose half-open range contradicts its own examples."""
 
     @classmethod
     @building.suggesting
@@ -61,8 +61,9 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [lead…, axis, trail…]. `indices`: integers [i…]. `axis`: dimension of data as passed; may be negative.
-        `index_dimensions`: None for all dimensions of indices. The output has sizes [lead…, i…, trail…], with leading 1s.
+        `data`: shape [lead…, n, trail…]. `indices`: integers of shape [i…]. `axis`: the dimension n of data, counted before
+        leading 1s are added; negative values count from the end. `index_dimensions`: None for all dimensions of indices. The
+        output has sizes [lead…, i…, trail…], after leading 1s.
 
         >>> desc = dg.GatherOperatorDesc.of(np.zeros((1000, 384), np.float32), np.array([7, 7, -1]))
         >>> desc.indices_tensor.sizes, desc.index_dimensions, desc.output_tensor.sizes
@@ -85,8 +86,8 @@ class GatherElementsOperatorDesc(_IndexedOperatorDesc):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [n…]. `indices`: integers, with the sizes of data in all dimensions but `axis`. `axis`: dimension of data as
-        passed; may be negative. The output has the sizes of indices.
+        `data`: shape [n…]. `indices`: integers, with the sizes of data in all dimensions but `axis`. `axis`: a dimension of
+        data, counted before leading 1s are added; negative values count from the end. The output has the sizes of indices.
 
         >>> dg.GatherElementsOperatorDesc.of(((5, 3), "float16"), ((5, 7), "int64"), axis=-1).output_tensor.sizes
         (5, 7)
@@ -101,8 +102,8 @@ class GatherNDOperatorDesc(_IndexedOperatorDesc):
     """Number of trailing dimensions of InputTensor that are used, 1 to DimensionCount; the others are 1. Source: [GN]."""
 
     indices_dimension_count: UInt32
-    """Number of trailing dimensions of IndicesTensor that are used, 1 to DimensionCount; the others are 1. Index tuples lie
-    along the last dimension. Source: [GN]."""
+    """Number of trailing dimensions of IndicesTensor that are used, 1 to DimensionCount; the others are 1. The last dimension
+    holds the components of an index tuple. Source: [GN]."""
 
     @classmethod
     @building.suggesting
@@ -120,8 +121,9 @@ class GatherNDOperatorDesc(_IndexedOperatorDesc):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [n…, trail…]. `indices`: integers [i…, t], tuples of t positions in n…. `input_dimension_count`,
-        `indices_dimension_count`: None for all dimensions. The output has sizes [i…, trail…], with leading 1s.
+        `data`: shape [n…, trail…]. `indices`: integers of shape [i…, t], tuples of t positions in the dimensions n….
+        `input_dimension_count`, `indices_dimension_count`: None for all dimensions. The output has sizes [i…, trail…], with
+        leading 1s.
 
         >>> desc = dg.GatherNDOperatorDesc.of(((4, 5, 6), "float32"), ((7, 2), "int64"))
         >>> desc.input_dimension_count, desc.indices_tensor.sizes, desc.output_tensor.sizes
@@ -155,9 +157,9 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
 
         Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
 
-        `data`: [b…, n…, trail…]. `indices`: integers [b…, i…, t], tuples of t positions in n…. `batch_dimension_count`: the
-        number of dimensions b…. `input_dimension_count`, `indices_dimension_count`: None for all dimensions. The output has
-        sizes [b…, i…, trail…], with leading 1s.
+        `data`: shape [b…, n…, trail…]. `indices`: integers of shape [b…, i…, t], tuples of t positions in the dimensions n….
+        `batch_dimension_count`: the number of dimensions b…. `input_dimension_count`, `indices_dimension_count`: None for all
+        dimensions. The output has sizes [b…, i…, trail…], with leading 1s.
 
         >>> desc = dg.GatherND1OperatorDesc.of(((4, 5, 6), "float32"), ((4, 1), "int64"), batch_dimension_count=1)
         >>> desc.indices_tensor.sizes, desc.output_tensor.sizes

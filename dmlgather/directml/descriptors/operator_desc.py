@@ -21,20 +21,20 @@ COUNTED = {
     "input_dimension_count": "input_tensor",
     "indices_dimension_count": "indices_tensor",
 }
-"""The tensor of each field that counts used trailing dimensions."""
+"""The tensor whose used trailing dimensions a field counts, by field."""
 
 
 class OperatorDesc(Structure):
     """The base class of the operator descriptors. The constructor does not check DirectML's rules: `validate` does.
 
-    The class method `of` of each descriptor makes one from its inputs: arrays (with `shape` and `dtype`, or with
-    `__dlpack__`), BufferTensorDescs, or pairs (sizes, type). It infers OutputTensor and the counts of dimensions. Arrays
-    become packed tensors, whatever their strides. Tensors with fewer dimensions than others get leading sizes of 1; with
-    `dimension_count`, all tensors get them. `output` states an output that is not packed.
+    The class method `of` of each descriptor makes one from its inputs: arrays (with `shape` and `dtype`, or with `__dlpack__`),
+    BufferTensorDescs, or pairs (sizes, type). It infers OutputTensor and the counts of dimensions. Arrays become packed
+    tensors, whatever their strides. Tensors with fewer dimensions than others get leading sizes of 1; with `dimension_count`,
+    all tensors get them. `output` describes an output that is not packed.
 
-    `of` does not check DirectML's rules either. It raises TypeError for an argument that is no tensor, a type that DirectML
-    lacks, indices that are no integers, and an output of another type; ValueError if nothing can be inferred, as from an axis
-    out of range, and for an output of other sizes.
+    `of` does not check DirectML's rules either. It raises TypeError for an argument that is not a tensor, a type that DirectML
+    lacks, indices that are not integers, and an `output` of another type than the data. It raises ValueError for an `output` of
+    other sizes than inferred, and if nothing can be inferred, for example from an axis out of range.
     """
 
     operator: ClassVar[Operator]

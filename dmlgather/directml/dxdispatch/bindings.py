@@ -23,7 +23,7 @@ SHOWN = 20
 
 
 class BufferBinding(NamedTuple):
-    """The bytes of a resource that a tensor is bound to: `size` bytes at `offset`. `path`: of the binding in the file."""
+    """The bytes of a resource to which a tensor is bound: `size` bytes at `offset`. `path`: the binding's path in the file."""
 
     tensor: str
     resource: str
@@ -33,7 +33,7 @@ class BufferBinding(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset behind the last byte."""
+        """Return the offset after the last byte."""
         return self.offset + self.size
 
 
@@ -51,11 +51,11 @@ def buffer_bindings(
 
 
 class BindingSet(NamedTuple):
-    """One `bindings` object: of a dispatch or, for the OWNED_BY_DML inputs, of a dispatchable.
+    """The `bindings` object of a dispatch, or of a dispatchable, which binds its OWNED_BY_DML inputs.
 
-    `path`: of the object. `resources`: the readable resources. `declared`: the names of all resources. `tensors`: the
-    operator's tensors, by DirectML's names. `bound`: the bytes of each tensor that breaks no rule of DML1xx and is bound to
-    one readable resource.
+    `path`: the object's path in the file. `resources`: the readable resources. `declared`: the names of all resources.
+    `tensors`: the operator's tensors, by DirectML's names. `bound`: the bytes of each tensor that breaks no rule of DML1xx and
+    is bound to one readable resource.
     """
 
     dispatchable: Dispatchable
@@ -72,7 +72,7 @@ class BindingSet(NamedTuple):
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
     def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
-        """Yield each tensor that ends behind its resource's last byte, with the texts for "expected" and "got"."""
+        """Yield each tensor that ends after its resource's last byte, with the texts for "expected" and "got"."""
         for bound in self.bound.values():
             resource = self.resources[bound.resource]
             if bound.end > resource.size:
@@ -198,7 +198,10 @@ def check_dispatch(reading: Reading, bindings: BindingSet) -> None:
 
 
 def check_foreign_dispatch(reading: Reading, bindings: Iterable[FieldBinding], declared: Collection[str]) -> None:
-    """Report undeclared resources in the dispatch of a ForeignPart. `declared`: the names of all resources."""
+    """Report undeclared resources in a dispatch of an unsupported dispatchable (a ForeignPart).
+
+    `declared`: the names of all resources.
+    """
     _report(reading, "DML704", _undeclared(bindings, declared))
 
 

@@ -26,7 +26,7 @@ class BindingSource(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """The resources in a `bindings` object for one field; a valid model has one. `path`: of the field."""
+    """The resources that a `bindings` object states for one field; a valid model states one. `path`: the field's path."""
 
     field: str
     sources: tuple[BindingSource, ...]

@@ -1,4 +1,4 @@
-"""Streams of descriptors, with one descriptor on each line, as dmlgather_dump.h writes them; and input from standard input."""
+"""Checking of streams (files with one descriptor per line, written by dmlgather_dump.h) and of standard input."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
 LONGEST = 2**20
-"""The longest line, in bytes, that is read as a descriptor."""
+"""Limit of a line with a descriptor, in bytes."""
 
 SHOWN = 100
 """At most this many different lines with problems are reported."""
 
 SAMPLE = 2**16
-"""Bytes at the start of a file, or of standard input, that decide what it holds."""
+"""The kind of a file, or of standard input, is decided from this many bytes at its start."""
 
 FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 
@@ -48,7 +48,7 @@ FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None) -> CheckedFile:
     """Check the descriptor on each line of a file.
 
-    `legal`: receives the descriptors without errors, by the number of the first line that has them.
+    `legal`: a dictionary to fill with the descriptors without errors, by line number. Equal lines share the first one's entry.
     """
     file = str(path)
     try:
@@ -99,7 +99,7 @@ def _is_descriptor(line: bytes) -> bool:
 
 
 def _is_unrelated(lines: Iterator[bytes]) -> bool:
-    """Return True if no line is or names an operator, and the first line is JSON: a damaged first line may be a descriptor."""
+    """Return True if the first line is JSON and no line has a descriptor or an operator's name."""
     first = next((line for line in lines if line.strip()), b"")
     if PREFIX.encode() in first or _is_descriptor(first):
         return False
@@ -111,7 +111,7 @@ def _is_unrelated(lines: Iterator[bytes]) -> bool:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a stream, the first LONGEST + 1 bytes of each."""
+    """Yield the lines of a stream, each cut after LONGEST + 1 bytes."""
     while line := stream.readline(LONGEST + 1):
         rest = line
         while len(rest) > LONGEST and not rest.endswith(b"\n"):
@@ -124,7 +124,7 @@ def check_lines(
 ) -> CheckedFile:
     """Check the descriptor on each line. Equal lines are checked once.
 
-    `legal`: as in `check_lines_file`. FileError if the different lines do not fit into memory.
+    `legal`: as in `check_lines_file`. Raises FileError if the different lines do not fit into memory.
     """
     seen: dict[bytes, tuple[int, int]] = {}  # the first line number and the number of equal lines
     kept, free = 0, available_memory()
@@ -167,7 +167,7 @@ class _LinesCheck:
         """Check a line that occurs `count` times, for the first time as line `number`."""
         try:
             if len(raw) > LONGEST:
-                raise FileError(f"is longer than {LONGEST} bytes; no descriptor is")
+                raise FileError(f"is longer than {LONGEST} bytes, the limit for a descriptor")
             reading = Reading(self.file, Document(decoded(raw), lines_before=number - 1))
         except FileError as error:
             column = error.position.column if error.position else None
@@ -184,7 +184,7 @@ class _LinesCheck:
         self.add_problems(reading.problems)
 
     def descriptor(self, reading: Reading, number: int, count: int) -> None:
-        """Check the descriptor on line `number`. EnoughError if there is too much to report."""
+        """Check the descriptor on line `number`. Raises EnoughError if there is too much to report."""
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
         if isinstance(part, ForeignPart):
@@ -208,7 +208,7 @@ class _LinesCheck:
         self.problems.append(FileProblem(file=self.file, line=number, message=message))
 
     def add_problems(self, problems: Sequence[FileProblem]) -> None:
-        """Add the problems of a line, but count those of further lines once SHOWN lines have problems."""
+        """Add the problems of a line. After SHOWN lines with problems, only count them."""
         if problems:
             self.broken += 1
             if self.broken <= SHOWN:
@@ -232,7 +232,7 @@ class _LinesCheck:
 
 
 def _numbered(value: object) -> ForeignPart | None:
-    """Return an operator that dmlgather_dump.h wrote with its number, because it had no name for it."""
+    """Return a descriptor whose operator dmlgather_dump.h could only write as a number; None for others."""
     number = value.get("type") if isinstance(value, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number in {0, *NUMBERS.values()}:
         return None

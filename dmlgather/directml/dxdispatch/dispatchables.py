@@ -31,8 +31,8 @@ LABEL = "name"
 class Dispatchable(NamedTuple):
     """An operator in a file.
 
-    `name`: empty for a single descriptor, which may have a label instead. `outer_path`: of the dispatchable. `type_path`,
-    `path`: of its operator's name and structure.
+    `name`: empty for a single descriptor, which may have a label instead. `outer_path`: path of the dispatchable. `type_path`:
+    path of the operator's name. `path`: path of the operator's structure.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Dispatchable(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Return the part of the file that the paths of its findings start at."""
+        """Return the part of the file at which the paths of its findings start."""
         return f"dispatchables.{self.name}" if self.name else self.label
 
 
@@ -119,7 +119,7 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
 
 
 def _known_keys(operator: Operator, *keys: str | None) -> list[str]:
-    """Return the keys of a dispatchable that are not the envelope's: `keys` and, if "desc" is not one, the structure's fields."""
+    """Return a dispatchable's keys beside those of Envelope: `keys`, and the structure's fields unless `keys` has "desc"."""
     known = [key for key in keys if key is not None]
     return known if "desc" in map(str.lower, known) else [*known, *wire.names(operator.desc)]
 

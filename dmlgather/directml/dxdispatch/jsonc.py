@@ -77,7 +77,7 @@ class _Array(list[Any]):
 class Document:
     """A parsed text: its value, and the position of each part.
 
-    `lines_before`: number of lines of the file in front of the text. JsonError, with the position, if the text is not JSON.
+    `lines_before`: number of lines of the file before the text. Raises JsonError, with the position, if the text is not JSON.
     """
 
     def __init__(self, text: str, lines_before: int = 0) -> None:
@@ -116,7 +116,7 @@ class Document:
 
 
 def _plain(text: str) -> Any:
-    """Return the value of plain JSON. ValueError for any text that `_Reader` refuses or reads differently."""
+    """Return the value of plain JSON. Raises ValueError for any text that `_Reader` refuses or reads differently."""
     if "\\u" in text or _LONG_NUMBER.search(text):
         raise ValueError
     value = _PLAIN.decode(text)
@@ -133,7 +133,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
-    """Return a number. ValueError for NaN, Infinity and -Infinity, which Python's parser accepts."""
+    """Return a number. Raises ValueError for NaN, Infinity and -Infinity, which Python's parser accepts."""
     value = float(text)
     if not isfinite(value):
         raise ValueError
@@ -195,7 +195,9 @@ class _Reader:
     def nested(self, read: Any) -> Any:
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
-            raise self.error(f"arrays and objects are nested more than {DEPTH_LIMIT} deep; no model or descriptor is")
+            raise self.error(
+                f"arrays and objects are nested more than {DEPTH_LIMIT} deep, deeper than in any model or descriptor"
+            )
         self.at += 1
         value = read()
         self.at += 1
@@ -260,7 +262,7 @@ class _Reader:
         text, fraction = match.groups()
         if not fraction:
             if len(text) > DIGITS_LIMIT:
-                raise self.error(f"a whole number of {len(text)} digits; no data type holds one of more than 309", start)
+                raise self.error(f"an integer of {len(text)} digits is too large: data types hold at most 309 digits", start)
             return int(text)
         value = float(text)
         if not isfinite(value):
@@ -278,7 +280,7 @@ class _Reader:
         if spelled.strip("+-").lower() in ("nan", "inf", "infinity"):
             raise self.error(f'{spelled} is not JSON; write "nan", "inf" or "-inf" in double quotes')
         if spelled and (first in "+-." or first.isdigit()):
-            raise self.error(f"{spelled[:40]} is not how JSON spells a number")
+            raise self.error(f"{spelled[:40]} is not a number in JSON")
         raise self.unexpected("a value")
 
     def bad_string(self) -> JsonError:

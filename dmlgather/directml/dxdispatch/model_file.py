@@ -35,11 +35,11 @@ Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 class CheckedFile:
     """The content of a file, with its problems and findings. A file with problems or ERROR findings cannot be run.
 
-    `kind`: "descriptors" is a stream of descriptors, of which only the number is kept; "foreign" is any other JSON, a text
-    without names of DirectML, or a model of another format; "unreadable" is no text. `resources`, `dispatchables`, `commands`:
-    the readable ones; a single descriptor is a dispatchable with an empty name. `refusals`: reasons why a command cannot be
-    executed, because it uses a ForeignPart. `left_out`: number of lines of a stream without a legal descriptor. `lines`: lines
-    with findings by their number from 1, for standard input and streams.
+    `kind`: "descriptors" for a stream, of which only the number of descriptors is kept; "foreign" for other JSON, text without
+    names of DirectML, and models of other formats; "unreadable" for anything but text. `resources`, `dispatchables`,
+    `commands`: the readable parts; a single descriptor is a dispatchable with an empty name. `refusals`: reasons why a command
+    cannot be executed, because it uses a ForeignPart. `left_out`: number of lines of a stream without a legal descriptor.
+    `lines`: for standard input and streams, the text of lines with findings, by line number from 1.
     """
 
     file: str
@@ -75,7 +75,7 @@ class CheckedFile:
 
 
 def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside: bool = False) -> CheckedFile:
-    """Read a file and check all of it at a feature level. ValueError for an unknown level.
+    """Read a file and check all of it at a feature level. Raises ValueError for an unknown level.
 
     `allow_outside`: True if initial values may come from files outside the model's folder and the current folder.
     """
@@ -175,7 +175,7 @@ class _ModelCheck:
         )
 
     def check(self) -> None:
-        """Read and check all sections. EnoughError if there is too much to report."""
+        """Read and check all sections. Raises EnoughError if there is too much to report."""
         for key in self.root:
             if key not in SECTIONS:
                 self.reading.report_unknown_key((key,), SECTIONS)
@@ -275,8 +275,8 @@ SUFFIXES = (".npy", ".bin", ".dat")
 class DispatchOutput(NamedTuple):
     """The output of one dispatch command.
 
-    `writes`: writeFile commands of the output's resource before another dispatch overwrites the resource. `replaced_by`: the
-    number of the command that overwrites it; None if none does.
+    `writes`: the writeFile commands that write the output's resource before another dispatch overwrites it. `replaced_by`: the
+    number of the overwriting command, or None.
     """
 
     command: Dispatch

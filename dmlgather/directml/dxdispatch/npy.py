@@ -31,8 +31,8 @@ _TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if it
 class StoredValues(Values):
     """Values in a file, which `write` reads.
 
-    `stored`: the type in the file, which may be big-endian. `shape`: of a .npy, else [count]. `offset`: of the data in the
-    file, in bytes.
+    `stored`: the type in the file, which may be big-endian. `shape`: the shape of a .npy file; [count] for raw bytes. `offset`:
+    the first byte of the data in the file.
     """
 
     data_type: DataType
@@ -49,7 +49,7 @@ class StoredValues(Values):
         return self.bytes if self.fortran_order else 0
 
     def write(self, out: NDArray[Any]) -> None:
-        """Read the file into `out`, shape [count]. FileError if it has become shorter since it was checked."""
+        """Read the file into `out`, shape [count]. Raises FileError if it has become shorter since it was checked."""
         import numpy as np
 
         with open_regular(self.path) as (file, _):
@@ -66,7 +66,7 @@ class StoredValues(Values):
 def read_npy(path: Path) -> StoredValues:
     """Return the values of a .npy file, of which only the header is read.
 
-    FileError if it is no .npy file, or if its size contradicts its header.
+    Raises FileError if it is not a .npy file, or if its size contradicts its header.
     """
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
@@ -89,14 +89,17 @@ def read_npy(path: Path) -> StoredValues:
 
 
 def read_raw(path: Path, data_type: DataType) -> StoredValues:
-    """Return the values of a file of packed little-endian elements. FileError if it is empty or ends inside an element."""
+    """Return the values of a file of packed little-endian elements.
+
+    Raises FileError if it is empty or ends inside an element.
+    """
     with open_regular(path) as (_, size):
         pass
     if size == 0:
         raise FileError(f"is empty: expected at least one {data_type.name} element of {counted(data_type.bytes, 'byte')}")
     if size % data_type.bytes:
         raise FileError(
-            f"has {counted(size, 'byte')}, which is no whole number of {data_type.name} elements of {data_type.bytes}"
+            f"has {counted(size, 'byte')}, not a whole number of {data_type.name} elements of {data_type.bytes} bytes"
         )
     count = size // data_type.bytes
     return StoredValues(data_type, count, path, 0, dtype_of(data_type), (count,))
@@ -116,7 +119,7 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read the header of a .npy file: return its shape, True for Fortran order, and its type.
 
-    `file` is then at the first element. FileError if it is no .npy file, or of a version that cannot be read.
+    `file` is then at the first element. Raises FileError if it is not a .npy file, or of a version that cannot be read.
     """
     from numpy.lib import format as npy_format
 
@@ -164,7 +167,7 @@ _NO_VALUES = {
 class SourceFiles:
     """Access to a model's files of initial values.
 
-    `folder`: of the model file. `allow_outside`: True if files in all folders may be read.
+    `folder`: the model file's folder. `allow_outside`: True if files in all folders may be read.
     """
 
     folder: Path
@@ -173,19 +176,19 @@ class SourceFiles:
     def resolve(self, source: str) -> Path:
         """Return the path of a file in the model's folder, else in the current folder.
 
-        FileError if the path, with links resolved, is in neither of them and `allow_outside` is False.
+        Raises FileError if `allow_outside` is False and the path, with links resolved, is in neither folder.
         """
         beside = self.folder / source
         file = beside if os.path.lexists(beside) else Path(source)
         if not self.allow_outside and leads_outside(file, (self.folder, Path())):
             raise FileError(
-                f"lies outside of the model's folder ({self.folder.absolute()}) and of the current one ({Path.cwd()}), and a "
-                "model may only read files there: copy it there, or allow it with --allow-outside"
+                f"lies outside the model's folder ({self.folder.absolute()}) and the current folder ({Path.cwd()}), the only "
+                "ones that a model may read: copy it there, or allow it with --allow-outside"
             )
         return file
 
     def values(self, source: str, data_type: DataType) -> Values:
-        """Return the values in a file. FileError if they cannot be read.
+        """Return the values in a file. Raises FileError if they cannot be read.
 
         `data_type`: the type of raw elements; UNKNOWN if the model states none.
         """

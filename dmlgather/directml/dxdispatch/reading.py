@@ -30,7 +30,7 @@ MOST_COUNTED = 10_000
 """After this many problems or findings, reading of a file stops."""
 
 MOST_ENTRIES = 1_000
-"""The longest array or object in a command or an operator that is read; valid ones have at most eight entries."""
+"""Longer arrays and objects in a command or an operator are refused; valid ones have at most eight entries."""
 
 
 class EnoughError(Exception):
@@ -220,7 +220,7 @@ def _within(step: Any, value: list[Any]) -> bool:
 
 
 DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializedGraph": "a serialized DirectML graph"}
-"""The types of dispatchables that are no operators of DirectML, in words."""
+"""The types of dispatchables that are not DirectML operators, in words."""
 
 CONSTANTS = "a list of typed constants for HLSL shaders"
 """A kind of resource that dmlgather leaves out, in words."""
@@ -232,7 +232,7 @@ OTHER = "DML804"
 class ForeignPart(NamedTuple):
     """A dispatchable, descriptor or resource that dmlgather does not support and leaves out.
 
-    `what`: "DML_OPERATOR_GEMM", or words for other kinds of parts. `path`: of the value in the file that names the kind.
+    `what`: "DML_OPERATOR_GEMM", or words for other kinds of parts. `path`: path of the value that names the kind.
     """
 
     what: str
@@ -249,6 +249,6 @@ class ForeignPart(NamedTuple):
         reading.report_finding(finding, self.path, subject, lines=lines)
 
     def refusal(self, name: str) -> str:
-        """Return the reason why a command that uses the part cannot be executed. `name`: of the part in the file."""
+        """Return the reason why a command that uses the part cannot be executed. `name`: the part's name."""
         known = alternatives(operator.name for operator in OPERATORS.values())
         return f"cannot be executed: {name} is {self.what}, and dmlgather executes only {known}"

@@ -42,7 +42,7 @@ class Resource(NamedTuple):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes of temporary memory that `buffer` needs, as far as they grow with the number of values."""
+        """Return the bytes of temporary memory that `buffer` needs. Constant amounts are not counted."""
         return self.values.scratch_bytes + (0 if self._aligned else self.values.bytes)
 
     @property
@@ -50,7 +50,10 @@ class Resource(NamedTuple):
         return self.offset % self.data_type.bytes == 0
 
     def buffer(self) -> NDArray[np.uint8]:
-        """Return a new buffer with the initial contents, shape [size]. FileError if the file of the values cannot be read."""
+        """Return a new buffer with the initial contents, shape [size].
+
+        Raises FileError if the file of the values cannot be read.
+        """
         import numpy as np
 
         buffer = np.zeros(self.size, np.uint8)

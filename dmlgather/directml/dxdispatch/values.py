@@ -40,7 +40,7 @@ _LETTERS = {
 
 
 class ValueFitError(ValueError):
-    """A value does not fit the resource's type. `index`: of the value in a list; None for a single value."""
+    """A value does not fit the resource's type. `index`: the value's index in a list; None for a single value."""
 
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class Values(ABC):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes of temporary memory that `write` needs, as far as they grow with the number of values."""
+        """Return the bytes of temporary memory that `write` needs. Constant amounts are not counted."""
         return 0
 
     @abstractmethod
@@ -126,7 +126,7 @@ class Progression(Values):
 
 
 def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
-    """Return a list of JSON values in a data type. ValueFitError for the first value that does not fit."""
+    """Return a list of JSON values in a data type. Raises ValueFitError for the first value that does not fit."""
     integral = data_type.index_type is not None
     if set(map(type, entries)) <= ({int} if integral else {int, float}):
         try:
@@ -144,12 +144,12 @@ def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
 
 
 def _packed(data_type: DataType, numbers: Sequence[float]) -> bytes:
-    """Return the little-endian bytes of numbers. struct.error or OverflowError if one does not fit."""
+    """Return the little-endian bytes of numbers. Raises struct.error or OverflowError if one does not fit."""
     return struct.pack(f"<{len(numbers)}{_LETTERS[data_type]}", *numbers)
 
 
 def scalar(data_type: DataType, entry: Any) -> Any:
-    """Return a JSON value as an int, or as a float rounded to the data type. ValueFitError if it does not fit."""
+    """Return a JSON value as an int, or as a float rounded to the data type. Raises ValueFitError if it does not fit."""
     is_word = isinstance(entry, str) and entry.lower() in _NAMED
     if isinstance(entry, bool) or not (isinstance(entry, int | float) or is_word):
         hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(entry, str) else ""
@@ -183,7 +183,7 @@ def _limits(data_type: DataType) -> tuple[int, int]:
 
 
 def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Progression:
-    """Return the sequence start, start + delta, …. ValueFitError if it leaves the type's range.
+    """Return the sequence start, start + delta, …. Raises ValueFitError if it leaves the type's range.
 
     Example: UINT8, start 250, delta 4. 250 and 254 fit; value (255 - 250) div 4 + 1 = 2 would be 258.
     """

@@ -39,12 +39,12 @@ MOST_OUTSIDE = 2
 
 
 def model_path(case: Path) -> Path:
-    """Return the model file of a case that is named by its file or its folder."""
+    """Return the model file of a case. `case`: the model file itself, or the case's folder."""
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
 def beside(target: Path, name: str) -> str:
-    """Return the name of another file of the case whose model is `target`."""
+    """Return the file name of `name` beside the model `target`: "case.NAME"."""
     return f"{plain(target.stem)}.{name}"
 
 
@@ -57,8 +57,8 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
     """Write `model` and the initial values of its resources; return the path of the model file.
 
     Each ForeignPart is left out. For each output that no command of the model writes to a file, a writeFile command is added at
-    the end, except for `lost_outputs`. FileError if a file cannot be written, or would replace a file of the model or one of
-    `made_from`; then nothing is written.
+    the end, except for `lost_outputs`. Raises FileError if a file cannot be written, or would replace a file of the model or
+    one of `made_from`; then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
@@ -96,7 +96,7 @@ def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
 def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
     """Write a model that dispatches `desc` once and writes the output to a .npy file; return the path of the model file.
 
-    `inputs`: one buffer per input tensor, shape [count]. FileError if a file cannot be written or would replace one of
+    `inputs`: one buffer per input tensor, shape [count]. Raises FileError if a file cannot be written or would replace one of
     `made_from`; then nothing is written.
     """
     target = model_path(case)
@@ -117,7 +117,8 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
 def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
     """Write the model `file`, which dispatches `desc` once and writes the output's resource to the path `written`.
 
-    `resources`: of the model. `bound`: the resource of each tensor, by DirectML's names. FileError if it cannot be written.
+    `resources`: the model's resources. `bound`: the resource of each tensor, by DirectML's names. Raises FileError if it cannot
+    be written.
     """
     owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
@@ -137,7 +138,10 @@ def sources(model: CheckedFile) -> list[Path]:
 
 
 def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
-    """Return the initial values of a resource of `model`, shape [count]. FileError, with both files, if they cannot be read."""
+    """Return the initial values of a resource of `model`, shape [count].
+
+    Raises FileError, which names the model and the file of the values, if these cannot be read.
+    """
     values = np.empty(resource.values.count, dtype_of(resource.data_type))
     try:
         resource.values.write(values)
@@ -152,7 +156,7 @@ def count(tensor: BufferTensorDesc) -> int:
 
 
 def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
-    """Return a buffer per input tensor, shape [count]: random bits for data, and indices of which some are out of range."""
+    """Return a buffer per input tensor, shape [count]: random bits for data, and indices, some of them out of range."""
     random = np.random.default_rng(seed)
     limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
     inputs = []
@@ -213,7 +217,7 @@ def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str
 
 
 def save(array: NDArray[Any], file: Path) -> None:
-    """Write a .npy file with `write_npy`. FileError if it cannot be written."""
+    """Write a .npy file with `write_npy`. Raises FileError if it cannot be written."""
     with writing(file, ()) as stream:
         write_npy(array, stream)
 

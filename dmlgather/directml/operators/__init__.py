@@ -18,7 +18,7 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType({operator.type: operator fo
 
 
 def operator_named(name: object) -> Operator:
-    """Return the operator called "GATHER" or "DML_OPERATOR_GATHER". ValueError for an unknown name."""
+    """Return the operator called "GATHER" or "DML_OPERATOR_GATHER". Raises ValueError for an unknown name."""
     full = name if isinstance(name, str) and name.startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
     operator = OPERATORS.get(full)
     if operator is None:

@@ -68,7 +68,7 @@ def position(value: Any, size: int) -> int:
 
 
 def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
-    """Return the indexed dimensions of an operator without lookups: none."""
+    """Return (): an operator without lookups has no indexed dimensions."""
     return ()
 
 
@@ -95,17 +95,18 @@ class Operator:
     """Rules of the operator, in addition to those of every tensor and of every operator."""
 
     output_sizes: Callable[[Any], tuple[int, ...] | None]
-    """Returns the output sizes that follow from a descriptor's other fields (for SLICE1 the largest); None if they are more
-    than its DimensionCount. The descriptor breaks no rule, except for that on output sizes."""
+    """A function from a descriptor to the output sizes that follow from its other fields; for SLICE1, the largest allowed
+    sizes. It returns None for more than DimensionCount sizes. The descriptor may break the rule on output sizes, but no
+    other."""
 
     lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
-    """Returns the plan of a valid descriptor over layouts of its tensors, with the policy CLAMP."""
+    """A function from a valid descriptor and its tensors' layouts to the plan, with the policy CLAMP."""
 
     reference: Callable[..., NDArray[Any]]
     """The documented pseudocode: (descriptor, *input arrays of shape Sizes) -> array of shape OutputTensor.Sizes."""
 
     lookup_axes: Callable[[Any], tuple[int, ...]] = no_lookup_axes
-    """Returns the dimension of InputTensor that each lookup of the plan indexes, in the plan's order."""
+    """A function from a descriptor to the dimension of InputTensor that each lookup indexes, in the plan's order."""
 
     output: str = "output_tensor"
     """Field of its output tensor."""

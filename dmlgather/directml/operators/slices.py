@@ -92,7 +92,7 @@ def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
 
 
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
-    """Return the remedy with values that keep a slice inside a dimension of size `limit`; first those that keep Sizes.
+    """Return the remedy: values that keep a slice inside a dimension of size `limit`. Values that keep Sizes come first.
 
     `step`: the number of elements inside. `entry`: offset, size and stride. Example: (offset, size, stride) = (2, 4, 3) in size
     10 ends at 2 + 3·3 = 11. A stride of (9 - 2) div 3 = 2 ends at 8; an offset of 9 - 3·3 = 0 ends at 9.

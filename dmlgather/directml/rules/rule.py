@@ -58,7 +58,7 @@ class TensorCase(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One place where a rule does not hold. The rule's code adds message, severity and, if it is None here, source."""
+    """One violation of a rule. The rule's code adds the message, the severity and, if `source` is None, the source."""
 
     path: str
     expected: str
@@ -115,8 +115,8 @@ def run(
 ) -> Iterator[tuple[Rule, Finding]]:
     """Run `rules` in order; yield each rule with each of its findings.
 
-    A rule is skipped if a rule that it needs is in `failed`. Codes of rules that were skipped or found an ERROR are added
-    there.
+    A rule is skipped if a rule that it needs is in `failed`. Codes of rules that were skipped or found an ERROR are added to
+    `failed`.
     """
     for rule in rules:
         if failed and not failed.isdisjoint(rule.needs):

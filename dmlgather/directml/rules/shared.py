@@ -40,7 +40,7 @@ def _lowest_level(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
 
 
 def _older_operator(name: str, level: FeatureLevel) -> str:
-    """Return the advice to use SLICE for SLICE1, for example, if the level has it; else ""."""
+    """Return advice to use an older operator that the level has, such as SLICE for SLICE1; else ""."""
     older = name.removesuffix("1")
     if older == name or not any(row.level <= level for row in rows_of(older)):
         return ""
@@ -145,7 +145,7 @@ def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperator
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """Yield one fault if sizes differ, which lists the differing dimensions."""
+    """Yield one fault that lists the differing dimensions; nothing if the sizes are equal."""
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
         differences = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
