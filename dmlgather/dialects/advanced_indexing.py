@@ -70,8 +70,8 @@ class AdvancedIndexing(Problem):
     dimension, with shape [i…, arrays]. `kept`: as for BasicIndexing, without the dimensions i…. `place`: the entry of `kept` in
     front of which the dimensions i… are inserted.
 
-    Negative indices count from the end of their dimension. Without axes, one of the sizes i… is 0: x[False] adds a dimension of
-    size 0, and looks up nothing.
+    Negative indices count from the end of their dimension. Without axes, one of the sizes i… is 0. For example, x[False] adds a
+    dimension of size 0, and reads no data.
     """
 
     data: TensorType
@@ -130,8 +130,9 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
     """Return the problem of data[entries]: a BasicIndexing, or an AdvancedIndexing if entries has index arrays.
 
     The output has a dimension for each slice, each new dimension and each dimension of data without an entry, in order. The
-    dimensions of index arrays stay at their place if these are adjacent; otherwise they come first. An ellipsis separates index
-    arrays even if it covers no dimension. `integers_advance`: integers count as index arrays here (NumPy), or do not (PyTorch).
+    dimensions of index arrays stay in place if the arrays are adjacent entries; otherwise they come first. An ellipsis
+    separates index arrays even if it covers no dimension. `integers_advance`: True if an integer counts as an index array when
+    these are placed (NumPy), False if it does not (PyTorch).
 
     Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask whose sizes differ from data's,
     and index arrays that cannot be broadcast; ValueError for a step of 0; TypeError for bounds that are not integers.
@@ -189,7 +190,7 @@ class _Parsed:
     kept: list[int | None] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
     place: int | None = None
-    beside: bool = False  # the entry before is an index array
+    beside: bool = False  # the previous entry is an index array
 
     def add(self, number: int, entry: Entry, sizes: Sequence[int]) -> None:
         """Add entry `number`. `sizes`: the sizes of data's next dimensions, which the entry indexes."""
@@ -209,7 +210,10 @@ class _Parsed:
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
-        """Count the entry as an index array. If it is not next to the others, their dimensions move to the front."""
+        """Count the entry as an index array.
+
+        If it is not adjacent to the other index arrays, their dimensions move to the front.
+        """
         if not self.beside:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True

@@ -1,4 +1,4 @@
-"""The contents of a buffer, parts of which several dispatches write, as values of an `IndexGraph`."""
+"""The contents of a buffer, which several dispatches may write in parts, as values of an `IndexGraph`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
 MOST_WITH_GAPS = 2**20
-"""Limit of elements from the first to the last of a write with gaps. The graph holds an index for each of them."""
+"""Most elements that a write with gaps may span. The graph holds an index for each of these elements."""
 
 BYTE = np.dtype(np.uint8)
 
@@ -46,7 +46,7 @@ class Write:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first byte, and the byte after the last."""
+        """Return the first byte, and the byte after the last one."""
         return _byte_span(self.layout, self.itemsize)
 
 
@@ -132,17 +132,17 @@ class BufferContents:
         return self._flattened[number]
 
     def _with_gaps_filled(self, name: str, write: Write, before: Sequence[BufferPart]) -> str:
-        """Return a value with the elements of a write with gaps, and the earlier contents of the gaps.
+        """Return a value with a write's elements, and the buffer's earlier contents in the gaps between them.
 
-        The written elements and the earlier contents are concatenated; a gather by constant positions merges them.
+        The graph concatenates the written elements and the earlier contents, then gathers from both at constant positions.
         """
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
         if count > MOST_WITH_GAPS:
             raise ValueError(
-                f"{self.name!r} is read after a dispatch wrote {written} of {count} elements there, with gaps, and a graph holds "
-                f"at most {MOST_WITH_GAPS} elements of such a part: bind an OutputTensor without gaps, or split the model in "
-                "front of what reads it"
+                f"{self.name!r} is read after a dispatch wrote {written} of {count} elements there, with gaps, but a graph holds "
+                f"at most {MOST_WITH_GAPS} elements of a write with gaps: bind an OutputTensor without gaps, or split the model "
+                "before the command that reads the buffer"
             )
         value, first = self._value_of_bytes(before, start, stop, dtype)
         old = self._view(f"{name}: before", value, Layout((count,), (1,), first, prod(graph.types[value].shape)))

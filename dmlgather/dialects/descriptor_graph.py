@@ -34,8 +34,9 @@ from dmlgather.wording import braces
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
     """Return the graph of a chain of descriptors: the InputTensor of each is the output of the one before.
 
-    The inputs are the first InputTensor, then every IndicesTensor in order. A tensor without strides is an array with its Sizes;
-    a tensor with strides is its whole buffer, as an array of one dimension. The output is the last OutputTensor, with its Sizes.
+    The inputs are the first InputTensor, then every IndicesTensor in order. A tensor without Strides becomes an array with its
+    Sizes. A tensor with Strides becomes its whole buffer, a one-dimensional array. The output is the last OutputTensor, with
+    its Sizes.
 
     Raises DescriptorError for a descriptor that feature level 6_4 does not take; ValueError for an empty sequence, and for a
     descriptor that reads more than the one before it writes.
@@ -70,20 +71,21 @@ def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
         has, needs = (f"{tensor.data_type.name} {braces(tensor.sizes)}" for tensor in (written, read))
         raise ValueError(
             f"descriptor {number} ({writer.operator.name}) writes OutputTensor {has}, but descriptor {number + 1} "
-            f"({reader.operator.name}) reads InputTensor {needs}, which is larger: each descriptor reads what the one before it "
-            "writes, so state the same sizes in both, or put another descriptor between them"
+            f"({reader.operator.name}) reads InputTensor {needs}, which is larger: state the same "
+            "sizes in both, or put another descriptor between them"
         )
 
 
 def model_graph(model: CheckedFile) -> IndexGraph:
     """Return the graph of a DxDispatch model.
 
-    Every dispatch is a problem on arrays with its tensors' Sizes; views before it read them from the contents of its resources.
+    Every dispatch becomes a problem (one operator call) on arrays with its tensors' Sizes. Views in front of it read these
+    arrays from the contents of its resources.
 
     The inputs are the resources whose initial values reach an output, in the model's order. An input has the Sizes of the first
-    tensor that reads it if this tensor is packed and covers all values; otherwise one dimension. The outputs are the values that
-    print and writeFile commands show of written resources, in order; then the final contents of written resources that no
-    later command reads or shows.
+    tensor that reads it if this tensor is packed and covers all values; otherwise it has one dimension. The outputs are the
+    values of written resources that print and writeFile commands show, in order; then the final contents of written resources
+    that no later command reads or shows.
 
     Inputs and outputs have their resources' names, also as labels. Further outputs of a resource get a number; an input whose
     resource is also an output is called "name (before)". Raises ValueError for a model with errors or refusals.

@@ -1,4 +1,7 @@
-"""Export of problems to DirectML: the parts that all dialects share. A dialect has one `Exporter`, with a form per problem."""
+"""Export of problems to DirectML: the parts that all dialects share.
+
+A dialect has one `Exporter`, with one form (a function that builds descriptors) per class of problems.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,10 @@ def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
 class IndexDifferences(NamedTuple):
     """Indices of a problem that give other results in DirectML than in its dialect; texts for findings.
 
-    `path`: the dialect's name for the indices. `outside`: the dialect's result for an index out of `bounds`; DirectML takes the
-    nearest element. `negative`: its result for a negative index; DirectML counts from the end. Both are None if DirectML gives
-    the same result. `remedy`, `negative_remedy`: advice on each. `noun`: the word for the indices, in the plural.
+    `path`: the dialect's name for the indices. `outside`: the dialect's result for an index out of `bounds`, where DirectML
+    takes the nearest element. `negative`: the dialect's result for a negative index, which DirectML counts from the end. Each
+    is None if DirectML gives the same result. `remedy`, `negative_remedy`: advice on `outside` and on `negative`. `noun`: the
+    word for the indices, in the plural.
     """
 
     path: str
@@ -52,11 +56,11 @@ class Exporter:
     """Export of a dialect's problems to descriptors. Compared by identity, and hashable.
 
     `forms`: a function per problem class, from a problem and a level to descriptors; it raises InexpressibleError if there are
-    none. Its problem has numeric tensors with elements. `title`: the problem's name in reports, such as "ONNX Gather-13".
-    `required`: the tensors that must have elements, by name. `names`: the dialect's names of inputs and attributes, if they
-    differ from the problem's: {"data": "operand"}. `index_differences`: from a problem and the indices' values, if known, to
-    the differences from DirectML; None for none. `empty_output_remedy`: from a problem and an axis of size 0 of the output to
-    advice; None for the usual advice.
+    none. It is called only if the data are numeric and the `required` tensors have elements. `title`: the problem's name in
+    reports, such as "ONNX Gather-13". `required`: the tensors that must have elements, by name. `names`: the dialect's names of
+    inputs and attributes, if they differ from the problem's: {"data": "operand"}. `index_differences`: a function from a
+    problem and the indices' values (None if unknown) to the differences from DirectML, or None. `empty_output_remedy`: a
+    function from a problem and an output axis of size 0 to advice; None for the usual advice.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -200,7 +204,7 @@ def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """Return `tensors_by_name`, but with index tuples counted as elements, so that empty tuples are allowed."""
+    """Return `tensors_by_name`, but with one element per index tuple, so that empty tuples are allowed."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -227,7 +231,7 @@ def _findings_at_every_level(
     required: Mapping[str, TensorType],
     empty_output_remedy: Callable[[Any, int], str | None] | None,
 ) -> Iterator[Finding]:
-    """Yield the reasons why no level takes a problem in any form: its data type, and tensors without elements."""
+    """Yield the findings that hold at every level: about the data type, and about tensors without elements."""
     dtype = problem.data.dtype
     if storage_type(dtype) is None:
         expected, got = "elements of whole bytes", dtype.name

@@ -17,7 +17,7 @@ class GatherElementsProblem(Problem):
 
     inputs = ("data", "indices")
     smaller_indices: ClassVar[bool]
-    """True if the sizes of indices may be smaller than data's, other than along the axis."""
+    """True if the sizes of indices may be smaller than data's along other axes than the indexed one."""
 
     def _check_elements(self, operator: object) -> None:
         """Raise ValueError unless ranks, axis and sizes fit. Normalise the axis."""
@@ -32,8 +32,8 @@ class GatherElementsProblem(Problem):
         for dimension, (size, data_size) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
             if dimension != axis and (size > data_size or (size < data_size and not self.smaller_indices)):
                 raise ValueError(
-                    f"indices has size {size} in dimension {dimension}, where data has {data_size}, but off the axis ({axis}) "
-                    f"{operator} takes {rule}: {remedy} indices to {data_size} there"
+                    f"indices has size {size} in dimension {dimension}, where data has {data_size}, but {operator} takes "
+                    f"{rule} except along the axis ({axis}): {remedy} indices to {data_size} there"
                 )
 
     @property
@@ -61,7 +61,7 @@ class GatherNDProblem(Problem):
     def _check_tuples(self, operator: object) -> None:
         """Raise ValueError unless ranks, batch dimensions and tuples fit. Convert `batch_dims` to int."""
         if not self.indices.rank:
-            raise ValueError(f"indices is a scalar, but {operator} takes indices of rank >= 1, the last one its tuples")
+            raise ValueError(f"indices is a scalar, but {operator} takes rank >= 1: the last dimension holds the index tuples")
         batch = whole("batch_dims", self.batch_dims)
         object.__setattr__(self, "batch_dims", batch)
         most = min(self.data.rank, self.indices.rank) - 1

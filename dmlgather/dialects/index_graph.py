@@ -31,7 +31,7 @@ ELEMENTWISE: Mapping[str, Any] = {
 class Elementwise:
     """Elementwise arithmetic on indices, with NumPy's broadcasting. Overflow wraps around.
 
-    `operator`: a key of ELEMENTWISE, or "cast". `dtype`: of the output, integer or bool; any type for "where".
+    `operator`: a key of ELEMENTWISE, or "cast". `dtype`: the output's type, integer or bool; any type for "where".
     """
 
     operator: str
@@ -84,9 +84,9 @@ class Step:
 class IndexGraph:
     """A graph of steps between named values with static shapes.
 
-    `inputs`, `outputs`: names of values, in order. An output may be an input or a constant, and may be listed twice. `steps`: in
-    topological order. `types`: of every value. `constants`: arrays of the constant values. `labels`: a value's name for users,
-    if it differs from the name.
+    `inputs`, `outputs`: names of values, in order. An output may be an input or a constant, and may be listed twice. `steps`:
+    in topological order. `types`: the type of every value. `constants`: arrays of the constant values. `labels`: a value's name
+    for users, if it differs from the name.
 
     Raises ValueError if a value is read before it is written, is written twice or has no type, and if a problem's tensors differ
     from the types of its values.

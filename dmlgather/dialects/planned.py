@@ -14,9 +14,9 @@ from dmlgather.plan.compose import compose, compose_indices
 class Planned(Problem):
     """A problem given by a plan over packed arrays.
 
-    `packed`: the plan. `indices`: None for a plan without lookups. `holds`: the names of the steps that were fused into the plan,
-    for messages; it plays no part in comparisons. `lower` raises CompositionError, a ValueError, if an array is not packed and
-    the plan cannot be composed with its layout.
+    `packed`: the plan. `indices`: None for a plan without lookups. `holds`: the names of the steps that were fused into the
+    plan, for messages; comparisons ignore it. `lower` raises CompositionError, a ValueError, if an array is not packed and the
+    plan cannot be composed with its layout.
     """
 
     data: TensorType
@@ -47,7 +47,7 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, the outermost axis of data whose stride is at most the lookup's."""
+        """For each lookup, the outermost axis of data whose stride is at most the lookup's stride."""
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups

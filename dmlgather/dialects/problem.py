@@ -190,9 +190,9 @@ def gathering(
 ) -> IndexPlan:
     """Return the plan of a gather with one lookup per entry of `problem.lookup_axes`.
 
-    `layouts`: of data, indices and output. `in_strides`, `index_strides`: strides of data and indices per output dimension.
-    `component_stride`: lookup k reads its index k · `component_stride` elements behind the first component. `in_offset`: offset
-    in data that is added to all addresses. All are in elements.
+    `layouts`: the layouts of data, indices and output. `in_strides`, `index_strides`: strides of data and indices per output
+    dimension. `component_stride`: lookup k reads its index k · `component_stride` elements after the first component.
+    `in_offset`: offset in data, added to all addresses. Strides and offsets are in elements.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
@@ -207,7 +207,7 @@ def gathering(
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
     """Return the plan of output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
 
-    `axis`: the indexed axis of data, behind b… and lead…. `batch_dims`: the number of dimensions b….
+    `axis`: the indexed axis of data, after b… and lead…. `batch_dims`: the number of dimensions b….
     """
     data, indices, _ = layouts
     lead, trail = data.strides[:axis], data.strides[axis + 1 :]

@@ -19,20 +19,20 @@ from dmlgather.plan import reach
 
 
 def reshape_form(problem: ReshapeView, level: FeatureLevel) -> Descriptors:
-    """Return a copy in which both tensors have data's dimensions."""
+    """Return descriptors of a copy in which both tensors have data's dimensions."""
     data, output = views(problem)
     return whole_copy(data, replace(output, dims=data.dims), level)
 
 
 def transpose_form(problem: TransposeView, level: FeatureLevel) -> Descriptors:
-    """Return a copy whose input has data's dimensions in the output's order."""
+    """Return descriptors of a copy whose input has data's dimensions in the output's order."""
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
     return whole_copy(replace(data, dims=(*(data.dims[axis] for axis in problem.order), *parts)), output, level)
 
 
 def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
-    """Return a copy whose input repeats data with strides of 0."""
+    """Return descriptors of a copy whose input repeats data with strides of 0."""
     data, output = views(problem)
     new = len(problem.shape) - problem.data.rank
     dims = [Dim(size, 0) for size in output.sizes[:new]]
@@ -42,10 +42,10 @@ def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
 
 
 def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
-    """Return a copy whose input is data's buffer with the view's strides.
+    """Return descriptors of a copy whose input is data's buffer with the view's strides.
 
-    DirectML's documents allow strides under which elements overlap only for a stride of 0. So overlapping windows need a first
-    copy, which repeats the elements read, once per window; then each window is read from its own repetition.
+    DirectML's documents allow overlapping elements only for a stride of 0. So overlapping windows take two copies. The first
+    repeats the elements, once per window; the second reads each window from its own repetition.
     """
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
@@ -134,7 +134,7 @@ def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
 def _windowed(problem: AdvancedIndexing, data: View, level: FeatureLevel) -> tuple[Descriptors, View]:
     """Return descriptors that copy the windows of data, if any are needed, and the view of the windows, of data's rank.
 
-    No copy is needed if all windows start at 0 and have positive steps: a View starts at element 0, with strides >= 0.
+    No copy is needed if all windows start at 0 with positive steps, because a View starts at element 0 and has strides >= 0.
     """
     parts = data.dims[problem.data.rank :]
     if all(window.start == 0 and window.step > 0 for window in problem.taken):

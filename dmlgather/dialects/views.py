@@ -48,7 +48,7 @@ class ReshapeView(ViewProblem):
         data, output = layouts
         source, target = common_split(data, output), common_split(output, data)
         if source is None or target is None:
-            raise ValueError(f"data of layout {data} has no strides under shape {list(self.shape)}: copy it first")
+            raise ValueError(f"data of layout {data} cannot be viewed in shape {list(self.shape)}: copy it first")
         return build(source, target, source.strides, self.data.dtype.itemsize)
 
 
@@ -111,7 +111,7 @@ class SliceView(WindowProblem):
         for axis, (size, window) in enumerate(zip(self.data.shape, self.taken, strict=True)):
             ends = (window.start, window.start + (window.count - 1) * window.step)
             if window.count < 0 or (window.count and (min(ends) < 0 or max(ends) >= size)):
-                raise ValueError(f"{window} of dimension {axis} leaves it: data is {self.data}")
+                raise ValueError(f"{window} is not inside dimension {axis}: data is {self.data}")
 
     @property
     def windows(self) -> tuple[Window, ...]:

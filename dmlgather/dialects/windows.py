@@ -56,7 +56,7 @@ def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**
 
 
 class WindowProblem(Problem):
-    """Slices: output[c] = data[start + step · c] in each dimension."""
+    """Base of the slices: output[c] = data[start + step · c] in each dimension."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds

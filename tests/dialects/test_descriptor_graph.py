@@ -116,8 +116,8 @@ def test_random_models_with_large_gaps(tmp_path: Path, monkeypatch: pytest.Monke
             refused.append(str(error))
     assert 5 < len(refused) < 20
     assert refused[0] == (
-        "'r1' is read after a dispatch wrote 576 of 1079 elements there, with gaps, and a graph holds at most 3 elements of such "
-        "a part: bind an OutputTensor without gaps, or split the model in front of what reads it"
+        "'r1' is read after a dispatch wrote 576 of 1079 elements there, with gaps, but a graph holds at most 3 elements of a "
+        "write with gaps: bind an OutputTensor without gaps, or split the model before the command that reads the buffer"
     )
 
 
@@ -254,7 +254,7 @@ def test_descriptors_that_read_what_none_wrote() -> None:
     first = dg.SliceOperatorDesc(input_tensor=row, output_tensor=half, offsets=[0], sizes=[4], strides=[2])
     words = (
         "descriptor 2 (SLICE) writes OutputTensor FLOAT32 {4}, but descriptor 3 (SLICE) reads InputTensor FLOAT32 {8}, which is "
-        "larger: each descriptor reads what the one before it writes"
+        "larger: state the same sizes in both"
     )
     whole = dg.SliceOperatorDesc(input_tensor=row, output_tensor=row, offsets=[0], sizes=[8], strides=[1])
     with pytest.raises(ValueError, match=re.escape(words)):

@@ -98,7 +98,7 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
 
 
 def _repeated(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return GATHER_ND with empty tuples: each tuple copies all of data behind the batch dimensions."""
+    """Return GATHER_ND with empty tuples: each tuple copies data's dimensions after the batch dimensions."""
     repeats = tuple(Dim(size, 0) for size in indices.sizes[batch:-1])
     view = replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:]))
     return whole_copy(view, output, level)
@@ -132,7 +132,7 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
             remedy="add the batch's coordinates to the tuples",
             newer=True,
         )
-    # GATHER_ELEMENTS needs its axis between b… and trail…: without dimensions i…, add one of size 1.
+    # The indexed axis lies between b… and trail…. If there are no dimensions i…, add a dimension of size 1 there.
     unit_dims = (Dim(1, 0),) * (1 - positions)
     trail = data.dims[batch + 1 :]
     return gather_elements(

@@ -17,7 +17,7 @@ from dmlgather.wording import braces
 class InexpressibleError(Exception):
     """Error: a problem has no DirectML descriptor at a feature level. `finding`: the reason; its remedy may be empty.
 
-    `newer`: a newer feature level may have one. The finding does not name the level: `Exporter` tries all levels.
+    `newer`: True if a newer feature level may have one. `Exporter` tries all levels and adds the level's name to the finding.
     """
 
     def __init__(self, finding: Finding, newer: bool = False) -> None:

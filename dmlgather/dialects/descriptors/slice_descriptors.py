@@ -60,7 +60,7 @@ _SliceArguments = tuple[View, View, Sequence[Window]]
 def _largest_slice(
     operator: Operator, arguments: _SliceArguments, axes: Sequence[int], level: FeatureLevel
 ) -> tuple[int, _SliceArguments]:
-    """Return how many of the first `axes` one descriptor can slice (at least one), and this descriptor's arguments."""
+    """Return the number of leading `axes` that one descriptor can slice (at least one), and the arguments of this slice."""
     data, output, windows = arguments
     for count in range(len(axes), -1, -1):
         sliced = axes[:count]
@@ -131,9 +131,9 @@ def separate_windows(
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
     """Return a copy of data in which windows do not overlap: its descriptors, its view, and the dimensions of the windows.
 
-    `sizes`: the number of elements of a window, by dimension of data. In the view, these dimensions are the starts p of windows.
-    The dimensions of the windows are the offsets j from the start, by dimension of data. A start and an offset together address
-    data's element p + j. Without windows there is no copy.
+    `sizes`: the number of elements of a window, by dimension of data. In the view, a dimension in `sizes` stands for the start
+    p of a window. The dimensions of the windows stand for the offset j in the window, by dimension of data. Start p and offset
+    j address data's element p + j. Without windows there is no copy.
 
     Neighbouring windows share elements, and DirectML's documents allow overlapping strides only for a stride of 0. So the copy
     repeats data, and offset j is read from repetition j; if there are fewer starts than offsets, start p from repetition p.
@@ -166,7 +166,7 @@ DEPTH_TO_SPACE1, SPACE_TO_DEPTH1 = map(operator_named, ("DEPTH_TO_SPACE1", "SPAC
 
 
 def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return depth-to-space as DEPTH_TO_SPACE1; or as a slice of permuted dimensions if data's type or rank requires it."""
+    """Return DEPTH_TO_SPACE1; for a type or rank that it lacks at the level, a copy with permuted dimensions (a slice)."""
     require(DEPTH_TO_SPACE1, level)
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
@@ -175,7 +175,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return space-to-depth as SPACE_TO_DEPTH1; or as a slice of permuted dimensions if data's type or rank requires it."""
+    """Return SPACE_TO_DEPTH1; for a type or rank that it lacks at the level, a copy with permuted dimensions (a slice)."""
     require(SPACE_TO_DEPTH1, level)
     if _takes(SPACE_TO_DEPTH1, data, level):
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
