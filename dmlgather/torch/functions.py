@@ -44,8 +44,9 @@ def index_select(
     `input`: shape [lead…, n, trail…], any type of PyTorch except complex32. `dim`: the dimension n. `index`: int32 or int64,
     shape [i] or []. Negative indices are out of range. The result has shape [lead…, i, trail…].
 
-    Raises like PyTorch: IndexError for an index out of range (RuntimeError for dim 1 of several, and for an input without
-    elements), for a dim out of range, and for an index of several dimensions; RuntimeError for an index of another type.
+    Raises like PyTorch: IndexError for an index out of range (RuntimeError if `input` has several dimensions, and `dim` is 1 or
+    `input` has no elements), for a dim out of range, and for an index of several dimensions; RuntimeError for an index of
+    another type.
 
     >>> dg.torch.index_select(np.array([[10, 20, 30], [40, 50, 60]]), 1, np.array([2, 0])).tolist()
     [[30, 10], [60, 40]]
@@ -66,8 +67,8 @@ def gather(
 ) -> TorchRequest:
     """Return torch.gather: output[c] = input[c with c[dim] replaced by index[c]].
 
-    `input`: shape [n…]. `index`: int32 or int64, of input's rank, and at most input's sizes along other dimensions than `dim`.
-    Negative indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
+    `input`: shape [n…]. `index`: int32 or int64, of input's rank; its sizes are at most input's, except along `dim`. Negative
+    indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
 
     Raises like PyTorch: RuntimeError for an index out of range or of another type, and for shapes that do not fit; IndexError
     for a dim out of range.
@@ -112,12 +113,13 @@ def take_along_dim(
 ) -> TorchRequest:
     """Return torch.take_along_dim: gather along `dim`, with input and indices broadcast along the other dimensions.
 
-    `input`, `indices`: of equal rank; sizes along other dimensions than `dim` are equal, or 1. `indices`: int64. As in PyTorch,
+    `input`, `indices`: tensors of equal rank; except along `dim`, their sizes are equal, or 1. `indices`: int64. As in PyTorch,
     indices are taken modulo the size of `dim`, so that none is out of range. With a policy in `out_of_bounds`, negative indices
     count from the end instead. `dim`: None for `gather` of the flattened input and indices; these may also be int32. The result
     has the broadcast shape.
 
-    Plans have no remainders: with `dim`, a call has a plan only with a policy, and never a descriptor.
+    A plan cannot compute remainders. So a call with `dim` has a plan only if `out_of_bounds` is a policy, and it never has a
+    descriptor.
 
     Raises like PyTorch: RuntimeError for shapes that do not fit and an index of another type, IndexError for a dim out of range.
 
@@ -163,7 +165,9 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
     [[[5, 6], [1, 2]]]
     """
     if max_norm is not None:
-        raise ValueError(f"max_norm is {max_norm}, which changes rows of weight before they are read: scale these first")
+        raise ValueError(
+            f"max_norm is {max_norm}, which would change rows of weight: scale the rows first, and leave max_norm out"
+        )
 
     def problem(data: TensorType, indices: TensorType) -> Problem:
         if padding_idx is not None:
@@ -179,7 +183,7 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
 
 
 LONGEST_SEQUENCE = 31
-"""Maximal length of lists that PyTorch treats like tuples if an entry is not a number."""
+"""PyTorch treats a list of at most this length like a tuple if an entry is not a number."""
 
 
 @TorchFunction
@@ -193,9 +197,9 @@ def index(
 ) -> TorchRequest:
     """Return x[indices] as a copy.
 
-    `indices`: an entry or a tuple of entries: integers, slices with steps of 1 or more, `...`, None, lists, index tensors of
-    int32 or int64, and masks of bool or uint8, whose values are read. `numpy.s_[:, ids]` makes such a tuple. For plans and
-    descriptors, a pair (shape, dtype) can replace an index tensor. Negative indices count from the end.
+    `indices`: an entry or a tuple of entries. Entries are integers, slices with steps of 1 or more, `...`, None, lists, index
+    tensors of int32 or int64, and masks of bool or uint8, whose values are read. `numpy.s_[:, ids]` makes such a tuple. For
+    plans and descriptors, a pair (shape, dtype) can replace an index tensor. Negative indices count from the end.
 
     Raises like PyTorch: IndexError for an index out of range, for a mask whose sizes differ, for index tensors that cannot be
     broadcast, and for other entries; ValueError for a step below 1; TypeError for bounds that are not integers.
@@ -217,7 +221,7 @@ def index(
 
 
 def has_lookups(entries: Sequence[Entry]) -> bool:
-    """Return True if an expression has an index tensor, or a mask other than True, which only adds a dimension."""
+    """Return True if an expression has an index tensor or a mask. The entry True does not count: it only adds a dimension."""
     masks = [entry for entry in entries if isinstance(entry, Mask)]
     tensors = any(isinstance(entry, TensorType) for entry in entries)
     return tensors or any(mask.shape or not mask.count for mask in masks)
@@ -240,7 +244,7 @@ def _is_placeholder(item: Any) -> bool:
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
-    """Return an entry and its index arrays; for a placeholder, its type in place of an array."""
+    """Return an entry and its index arrays. A placeholder (a pair (shape, dtype)) gives its type instead of an array."""
     if item is None or item is ...:
         return item, ()
     if isinstance(item, slice):

@@ -36,15 +36,16 @@ THEIRS: Mapping[str, Callable[..., Any]] = {
     "slice": torch.ops.aten.slice.Tensor,
     "take_along_dim": _take_along_dim,
 }
-"""PyTorch's functions by name, which infer the shapes of results. Names that are missing are methods of torch.Tensor."""
+"""PyTorch's functions that infer the shapes of results, by name. For other names, a method of torch.Tensor does."""
 
 RUN_BY_PYTORCH = ("as_strided", "index")
-"""Functions that PyTorch runs in a graph: there, storages are unknown, and no schema allows the entries of index."""
+"""Functions that PyTorch itself runs in a graph: as_strided, whose storage is unknown there, and index, whose entries fit no
+schema."""
 
 RULE = (
-    "a graph of torch.compile or torch.export takes calls of dg.torch on tensors of PyTorch whose gradients are not wanted, with "
-    "Python's numbers in the place of integers and in a Fill, without out=, and those of index and as_strided without "
-    "out_of_bounds= and device="
+    "a graph of torch.compile or torch.export takes calls of dg.torch on PyTorch tensors that need no gradient, with Python "
+    "numbers for integers and for the value of a Fill, and without out=; for index and as_strided, also without out_of_bounds= "
+    "and device="
 )
 
 TYPES = {
@@ -151,7 +152,7 @@ def _register(name: str, function: TorchFunction[Any]) -> None:
 
 
 def _packed(result: Any) -> Any:
-    """Return new contiguous tensors with the types and shapes of PyTorch's, which may be views."""
+    """Return new contiguous tensors with the types and shapes of PyTorch's results, which may be views."""
     if isinstance(result, torch.Tensor):
         return torch.empty_like(result, memory_format=torch.contiguous_format)
     return [_packed(tensor) for tensor in result]

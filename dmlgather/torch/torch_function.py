@@ -40,11 +40,11 @@ class TorchRequest(Request):
 
     @property
     def plannable(self) -> TorchRequest:
-        """The request itself. Raises ValueError for indices that are taken modulo a size, which its problem does not express."""
+        """The request itself. Raises ValueError if indices are taken modulo a size, which a problem cannot express."""
         if self.modulo:
             raise ValueError(
-                "take_along_dim takes indices modulo the size along dim, which no problem or plan says: "
-                "call gather with the remainders, or say with out_of_bounds= what an index out of range does"
+                "take_along_dim takes indices modulo the size along dim, which no plan can do: "
+                "call gather with the remainders, or state the rule for an index out of range with out_of_bounds="
             )
         return self
 
@@ -83,9 +83,9 @@ class TorchFunction(EagerFunction[P]):
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return the plan of the call over packed tensors.
 
-        Anything with `shape` and `dtype`, or a pair (shape, dtype), can replace a tensor. `device` and `out` have no effect. For
-        roll, returns a tuple of plans, each of which writes a part of the result. Raises ValueError for take_along_dim without a
-        policy: plans have no remainders.
+        Anything with `shape` and `dtype`, or a pair (shape, dtype), can replace a tensor. `device` and `out` have no effect.
+        For roll, returns a tuple of plans, each of which writes a part of the result. Raises ValueError for take_along_dim
+        without a policy, because a plan cannot compute remainders.
         """
         request = self._plannable_request(args, kwargs)
 
@@ -134,9 +134,10 @@ class TorchFunction(EagerFunction[P]):
         The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
         pair (shape, dtype), can replace a tensor. `level`: the feature level.
 
-        Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose
-        findings name a broken rule of the operator or a limit of the level. `docs/expressing.md` explains them, and how to bind
-        tensors. Raises ValueError for an unknown level; TypeError for an argument without shape and type.
+        Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none,
+        returns a Report, whose findings name a broken rule of the operator or a limit of the level. `docs/expressing.md`
+        explains them, and how to bind tensors. Raises ValueError for an unknown level; TypeError for an argument without shape
+        and type.
 
         >>> desc = dg.torch.index_select.to_directml(((4, 10), "float32"), 1, ((3,), "int64"))
         >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
@@ -250,7 +251,10 @@ class _TorchCall:
 
 
 def _bits(name: str, item: Any) -> Any:
-    """Return a tensor with materialised elements, and as integers if NumPy lacks its type. Return other objects unchanged."""
+    """Return a tensor without lazy conjugation or negation, as integers if NumPy lacks its type.
+
+    Return other objects unchanged.
+    """
     if not torch_tensors.is_torch(item):
         return item
     try:
@@ -269,7 +273,7 @@ def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
     devices = {item.device for item in tensors}
     if len(devices) > 1 and request.device is None:
         names = ", ".join(sorted(map(str, devices)))
-        raise RuntimeError(f"tensors lie on different devices ({names}); move them to one, or say device=")
+        raise RuntimeError(f"tensors lie on different devices ({names}); move them to one, or pass device=")
     return arrays.in_order([*request.arrays.values(), request.out])
 
 
@@ -283,7 +287,7 @@ def _raise(error: Exception) -> Any:
 
 
 def _problem_maker(request: Request) -> Callable[[], Any]:
-    """Return a function that makes the problems of a call, and raises for broken rules. Arrays without a type raise at once."""
+    """Return a function that makes the problems of a call, and raises for broken rules. Arrays without a type raise here."""
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)
 

@@ -276,8 +276,8 @@ def roll(
     """Return torch.roll: element i of a dimension is element (i - shift) modulo its size.
 
     `shifts`, `dims`: integers, or sequences of equal length. Without dims, a single shift rolls the flattened input. One plan
-    cannot express this: the result is written in two parts per rolled dimension, and `plan` returns a plan per part. Raises like
-    PyTorch: RuntimeError for unequal lengths, IndexError for a dimension out of range.
+    cannot express this. The result is written in two parts per rolled dimension, and `plan` returns a plan per part. Raises
+    like PyTorch: RuntimeError for unequal lengths, IndexError for a dimension out of range.
 
     >>> dg.torch.roll(np.array([[1, 2, 3], [4, 5, 6]]), 1, 1).tolist()
     [[3, 1, 2], [6, 4, 5]]

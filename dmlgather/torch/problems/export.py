@@ -113,13 +113,13 @@ EXPORTER = Exporter(
 
 
 def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
-    """Return the report that indices modulo a size have no descriptor."""
+    """Return the report that DirectML cannot take indices modulo a size."""
     size = problem.data.shape[problem.dim]
     finding = CODES["EXP106"].finding(
         "indices",
-        expected="indices that are looked up as they are, as GATHER_ELEMENTS does",
+        expected="indices that need no remainder, as in GATHER_ELEMENTS",
         got=f"indices that count modulo {size}",
-        remedy=f"take the remainders by {size} first, and describe gather of them, both tensors expanded to one shape off dim",
+        remedy=f"take the remainders by {size}, expand both tensors to one shape except along dim, and describe gather",
     )
     return Report(subject=f"PyTorch {problem.name}", level=level, findings=(finding,))
 

@@ -50,8 +50,8 @@ def at_least_1d(layout: Layout) -> Layout:
 class TorchIndexSelect(TorchGatherProblem):
     """output[lead…, i, trail…] = data[lead…, indices[i], trail…].
 
-    `data`: of any rank. For rank 0, there must be one index, and the output has rank 0. `indices`: of rank 0 or 1, int32 or
-    int64; negative indices are out of range. `dim`: stored as 0 or more.
+    `data`: any rank. If it is 0, there must be one index, and the output has rank 0. `indices`: rank 0 or 1, int32 or int64;
+    negative indices are out of range. `dim`: stored as 0 or more.
     """
 
     data: TensorType
@@ -100,8 +100,8 @@ class TorchIndexSelect(TorchGatherProblem):
 class TorchGather(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]].
 
-    `data`, `indices`: of equal rank; rank 0 counts as rank 1. `indices`: int32 or int64, with at most data's sizes along other
-    dimensions than dim; any shape if it has no elements; negative indices are out of range. `dim`: stored as 0 or more.
+    `data`, `indices`: equal ranks; rank 0 counts as rank 1. `indices`: int32 or int64; its sizes are at most data's, except
+    along dim; without elements, it may have any shape. Negative indices are out of range. `dim`: stored as 0 or more.
     """
 
     data: TensorType
@@ -124,8 +124,8 @@ class TorchGather(TorchGatherProblem):
         for axis, (size, most) in enumerate(zip(self.indices.shape, self.data.shape, strict=False)):
             if axis != self.dim and size > most:
                 raise RuntimeError(
-                    f"index has size {size} in dimension {axis}, where input has {most}, but off dim ({self.dim}) gather takes "
-                    f"at most input's size: crop index to {most} there"
+                    f"index has size {size} in dimension {axis}, where input has {most}, but gather takes at most input's "
+                    f"size except along dim ({self.dim}): crop index to {most} there"
                 )
 
     @property
@@ -147,9 +147,9 @@ class TorchGather(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchTake(TorchGatherProblem):
-    """output[i…] = data[indices[i…]]. `data`: of rank 1, as torch.take flattens its input.
+    """output[i…] = data[indices[i…]]. `data`: rank 1, because torch.take flattens its input.
 
-    `indices`: int64, of any rank; negative indices count from the end.
+    `indices`: int64, any rank; negative indices count from the end.
     """
 
     data: TensorType
@@ -177,10 +177,11 @@ class TorchTake(TorchGatherProblem):
 class TorchTakeAlongDim(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]], with data and indices broadcast along the other dimensions.
 
-    `data`, `indices`: of equal rank, 1 or more. `indices`: int64; negative indices count from the end. `dim`: stored as 0 or
+    `data`, `indices`: equal ranks of 1 or more. `indices`: int64; negative indices count from the end. `dim`: stored as 0 or
     more.
 
-    torch.take_along_dim takes indices modulo the size of dim. Plans have no remainders; the caller of this problem computes them.
+    torch.take_along_dim takes indices modulo the size of dim. A plan cannot compute remainders: the caller computes them
+    before.
     """
 
     data: TensorType
@@ -204,8 +205,8 @@ class TorchTakeAlongDim(TorchGatherProblem):
         for axis, (size, data_size) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
             if axis != self.dim and size != data_size and 1 not in (size, data_size):
                 raise RuntimeError(
-                    f"indices has size {size} in dimension {axis} and input {data_size}, but off dim ({self.dim}) they must be "
-                    "equal, or 1"
+                    f"indices has size {size} in dimension {axis} and input {data_size}, but except along dim ({self.dim}), "
+                    "sizes must be equal, or 1"
                 )
 
     @property
@@ -231,7 +232,7 @@ class TorchTakeAlongDim(TorchGatherProblem):
 class TorchEmbedding(TorchGatherProblem):
     """output[i…, column] = data[indices[i…], column].
 
-    `data`: PyTorch's weight, of rank 2. `indices`: int32 or int64, of any rank; negative indices are out of range.
+    `data`: PyTorch's weight, rank 2. `indices`: int32 or int64, any rank; negative indices are out of range.
     """
 
     data: TensorType

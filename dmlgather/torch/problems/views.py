@@ -137,7 +137,7 @@ def expand(data: TensorType, size: Any) -> ExpandView:
     for axis, count in enumerate(requested):
         if axis < new:
             if count < 0:
-                raise RuntimeError(f"size[{axis}] is {count}, but it is of a new dimension: expected 0 or more")
+                raise RuntimeError(f"size[{axis}] is {count}, but a new dimension has no size to keep: expected 0 or more")
             continue
         data_size = data.shape[axis - new]
         if count == -1:
@@ -219,6 +219,6 @@ def as_strided(data: TensorType, size: Any, stride: Any, storage_offset: Any = 0
     last = reach(sizes, strides, start)[1]
     if last >= count:
         raise RuntimeError(
-            f"size {list(sizes)}, stride {list(strides)} and storage_offset {start} reach element {last}, but there are {count}"
+            f"size {list(sizes)}, stride {list(strides)} and storage_offset {start} need element {last} of {count}"
         )
     return StridedView(data, sizes, strides, start)

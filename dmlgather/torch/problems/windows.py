@@ -19,7 +19,7 @@ from dmlgather.torch.problems.arguments import MOST, check_data, dim_of, dims_of
 from dmlgather.wording import counted
 
 MOST_SECTIONS = 2**31 - 1
-"""Limit of the parts of tensor_split, so that their list fits into memory."""
+"""Most parts of tensor_split, so that the list of parts fits into memory."""
 
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
@@ -190,7 +190,7 @@ class Rolling:
 
     One plan cannot express this. It is either several copies (`parts`), two per rolled dimension, or a chain of views (`chain`).
 
-    `data`: flattened if roll has no dims. `shifts`: per dimension, 0 … size - 1. `shape`: of the result.
+    `data`: flattened if roll has no dims. `shifts`: per dimension, 0 … size - 1. `shape`: the result's shape.
     """
 
     data: TensorType
