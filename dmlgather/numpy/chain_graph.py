@@ -79,9 +79,9 @@ def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
     instead = "clip them (numpy.clip)" if link.mode == "clip" else "take their remainders by the size of the axis"
     finding = CODES["EXP106"].finding(
         "indices",
-        expected="indices that are looked up as they are, where a negative one of a signed type counts from the end from 3_0 on",
+        expected="indices in brackets; from level 3_0 on, negative ones of a signed type count from the end",
         got=f"take with mode {link.mode!r}",
-        remedy=f"{instead}, and describe brackets with what that gives",
+        remedy=f"{instead}, and describe brackets with the result",
     )
     return Report(subject="NumPy index", level=level, findings=(finding,))
 

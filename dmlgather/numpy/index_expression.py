@@ -300,9 +300,9 @@ class IndexExpression:
     def to_directml(self, x: Any, level: str | FeatureLevel = "6_4") -> OperatorDesc | Descriptors | Report:
         """Return the DirectML descriptor of the expression for data `x`, or a report of why it has none. `x`: see `problems`.
 
-        Returns one descriptor; a tuple of descriptors, in the order of execution, if there are several steps or one is not
-        enough; or a Report, whose findings name a broken rule of NumPy, an index out of range, or a limit of the level
-        (`docs/expressing.md`). Raises ValueError for an unknown level.
+        Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough or there are several
+        steps. If there is none, returns a Report, whose findings name a broken rule of NumPy, an index out of range, or a limit
+        of the level (`docs/expressing.md`). Raises ValueError for an unknown level.
 
         >>> desc = dg.index[:, ((3,), "int64")].to_directml(((4, 10), "float32"))
         >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
@@ -336,7 +336,9 @@ class IndexExpression:
         if out_of_bounds is None:
             return None
         if (link := first_with_mode(self._links)) is not None:
-            raise ValueError(f"out_of_bounds is given, but {link} has a mode, which says the same: leave out one of both")
+            raise ValueError(
+                f"out_of_bounds is given, but {link} has a mode, which is also a rule for indices out of range: leave one out"
+            )
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:

@@ -25,8 +25,8 @@ _BOUNDS = (int, type(None))
 def is_plain(items: Sequence[Any]) -> bool:
     """Return True if the entries are plain: 64-bit integers, slices, `...`, None, and at most one integer array.
 
-    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries are valid for some data, need no values of
-    arrays now, and are fully described by a key of `call_key`.
+    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries are valid for some data, can be checked
+    without reading arrays, and are fully described by a key of `call_key`.
     """
     has_array = False
     for item in items:

@@ -103,11 +103,11 @@ def test_a_chain_is_described_in_all_its_steps_or_not_at_all() -> None:
     [
         (dg.index[0].transpose(0), r"axes is \(0,\), but there are 2 dimensions: expected each once"),
         (dg.index[0].transpose([1, 1]), "names an axis of data"),
-        (dg.index[0].reshape(7, -1), r"shape is \(7, -1\), but data is float32 \[10, 6\]: no size in the place of -1"),
+        (dg.index[0].reshape(7, -1), r"shape is \(7, -1\), but data is float32 \[10, 6\]: no size for -1"),
         (dg.index[0].reshape(-1, -1), "at most one -1"),
         (dg.index[0].reshape((-2,)), r"shape is \(-2,\), expected sizes of 0 or more"),
         (dg.index[0].reshape(7), r"shape is \[7\], which has 7 elements, but data is float32 \[10, 6\], which has 60"),
-        (dg.index[0:0].reshape(0, -1), "no size in the place of -1"),
+        (dg.index[0:0].reshape(0, -1), "no size for -1"),
     ],
 )
 def test_what_errors_say(chain: Any, message: str) -> None:

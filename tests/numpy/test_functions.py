@@ -89,7 +89,7 @@ def test_what_errors_about_placeholders_say(placeholder: Any, error: type[Except
     [
         (np.s_[:, 1.0], r"entry 1 is 1.0, but must be an integer, a slice, ..., None, or an array of integers or bools"),
         (np.s_[:, [1.0]], r"entry 1 is of type float64 and shape \[1\], but must be"),
-        (np.s_[:, [[0], [0, 1]]], r"entry 1 is \[\[0\], \[0, 1\]\], of which NumPy makes no array"),
+        (np.s_[:, [[0], [0, 1]]], r"entry 1 is \[\[0\], \[0, 1\]\], which NumPy cannot convert to an array"),
         (np.s_[2**63], r"entry 0 is 9223372036854775808, which is no 64-bit integer: expected at most 9223372036854775807"),
         (np.s_[2**64], r"entry 0 is 18446744073709551616, which is no 64-bit integer: expected -9223372036854775808 … "),
         (np.s_[:, [0, 3]], r"indices\[1\] = 3 is out of range for axis 1 of size 3: valid indices are -3 … 2"),

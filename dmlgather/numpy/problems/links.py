@@ -132,7 +132,7 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(item)
     except ValueError as error:
-        raise ValueError(f"entry {number} is {item!r}, of which NumPy makes no array: {error}") from None
+        raise ValueError(f"entry {number} is {item!r}, which NumPy cannot convert to an array: {error}") from None
     return array if array.size else array.astype(POSITIONS)
 
 
@@ -163,7 +163,7 @@ class Brackets:
 
     @property
     def looks_up(self) -> bool:
-        """True if there are indices to look up. The entry True only adds a dimension."""
+        """True if there are indices to look up. The entry True has none: it only adds a dimension."""
         index_entries = [parsed.entry for parsed in self.entries if parsed.is_array]
         return any(not isinstance(entry, Mask) or entry.shape or not entry.count for entry in index_entries)
 
@@ -244,7 +244,7 @@ class TakenByMode(TakenAlong):
     def problem(self, data: TensorType) -> Problem:
         """Return the problem of mode "clip". Raises ValueError for mode "wrap", and the errors of `clipped`."""
         if self.mode == "wrap":
-            raise ValueError(f"{self} takes indices modulo a size, which no problem or plan says: fused(x) has the steps of it")
+            raise ValueError(f"{self} takes indices modulo a size, which no single problem or plan can do: call fused(x)")
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
@@ -318,7 +318,7 @@ class Reshaped:
         if -1 in sizes:
             others = prod(size for size in sizes if size != -1)
             if not others or prod(data.shape) % others:
-                raise ValueError(f"shape is {self.shape}, but data is {data}: no size in the place of -1 gives as many elements")
+                raise ValueError(f"shape is {self.shape}, but data is {data}: no size for -1 gives as many elements")
             sizes[sizes.index(-1)] = prod(data.shape) // others
         return ReshapeView(data, tuple(sizes))
 

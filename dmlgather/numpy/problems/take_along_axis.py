@@ -38,8 +38,8 @@ class TakeAlongAxis(Problem):
         for axis, (size, count) in enumerate(zip(self.data.shape, self.indices.shape, strict=True)):
             if axis != self.axis and size != count and 1 not in (size, count):
                 raise IndexError(
-                    f"indices has size {count} in dimension {axis} and data {size}, but off the axis ({self.axis}) sizes must be "
-                    "equal, or 1"
+                    f"indices has size {count} in dimension {axis} and data {size}, but except along the axis "
+                    f"({self.axis}), sizes must be equal, or 1"
                 )
 
     @property
