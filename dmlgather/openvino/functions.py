@@ -32,10 +32,10 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
         pair (shape, dtype), can replace an array. `level`: the feature level.
 
-        Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose
-        findings name a broken rule of the operation or a limit of the level. `docs/expressing.md` explains them, and how to bind
-        arrays. Raises ValueError for an unknown level; TypeError for an argument without shape and type, and for an axis or
-        bounds on a GPU.
+        Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none,
+        returns a Report, whose findings name a broken rule of the operation or a limit of the level. `docs/expressing.md`
+        explains them, and how to bind arrays. Raises ValueError for an unknown level; TypeError for an argument without shape
+        and type, and for an axis or bounds on a GPU.
 
         >>> desc = dg.openvino.gather_nd.to_directml(((5, 4), "float32"), ((3, 2), "int64"), level="3_0")
         >>> desc.operator.name, desc.output_tensor.sizes
@@ -58,7 +58,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
     def _problem_maker(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
-        """Return a function that makes the problem, and raises for broken rules. Arguments of the wrong kind raise at once."""
+        """Return a function that makes the problem, and raises for broken rules. Arguments of the wrong kind raise here."""
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:
@@ -87,11 +87,11 @@ def gather(
 ) -> Request:
     """Return OpenVINO's Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 if out of range.
 
-    `data`: shape [b…, lead…, n, trail…], any type of whole bytes, or strings, whose 0 is the empty string. `indices`: shape
-    [b…, i…], any integer type. `axis`: the dimension n, as an integer or an array of one integer in host memory. `batch_dims`:
-    the number of dimensions b…, at most `axis`; a negative number is added to the rank of indices; 0 in version 1. `version`:
-    1, 7 or 8; a negative index counts from the end in 8, and is out of range in 1 and 7. The result has shape [b…, lead…, i…,
-    trail…].
+    `data`: shape [b…, lead…, n, trail…], any type of whole bytes, or strings. For strings, the result of an index out of range
+    is the empty string. `indices`: shape [b…, i…], any integer type. `axis`: the dimension n, as an integer or an array of one
+    integer in host memory. `batch_dims`: the number of dimensions b…, at most `axis`; a negative number is added to the rank of
+    indices; version 1 allows only 0. `version`: 1, 7 or 8. A negative index counts from the end in version 8, and is out of
+    range in versions 1 and 7. The result has shape [b…, lead…, i…, trail…].
 
     Raises TypeError for another type, and for an axis or strings on a GPU; ValueError for an axis or batch_dims out of range,
     unequal batch dimensions, a scalar `data`, or another version.
@@ -259,10 +259,10 @@ def to_directml(
     `data`, `indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `axis`, `batch_dims`, `version`: see
     `gather`. `level`: the feature level.
 
-    Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose findings
-    name a broken rule of the operator or a limit of the level (`docs/expressing.md`). Without batches, the descriptor is GATHER.
-    With batches, it is GATHER_ND1 if the axis follows the batch dimensions; otherwise GATHER_ELEMENTS on {batch, lead, axis,
-    trail}, with indices that strides of 0 repeat along lead and trail.
+    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none, returns
+    a Report, whose findings name a broken rule of the operator or a limit of the level (`docs/expressing.md`). Without batches,
+    the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions; otherwise GATHER_ELEMENTS
+    on {batch, lead, axis, trail}, with indices that strides of 0 repeat along lead and trail.
 
     To run it, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor, as for
     `dmlgather.onnx.to_directml`: packed, padded to TotalTensorSizeInBytes, indices converted to the described type, boolean and
@@ -282,9 +282,9 @@ def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, vers
     """Return warnings about the indices for which DirectML gives other elements than OpenVINO: `gather.differences`.
 
     The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0 and DirectML the nearest
-    element. EXP202: a negative index of a signed type in versions 1 and 7 is out of range in OpenVINO, and counts from the end in
-    DirectML, from level 3_0 on. To mask them, compare the indices with the first and the last valid index, and select 0 in the
-    output (ELEMENT_WISE_IF).
+    element. EXP202: in versions 1 and 7, a negative index of a signed type is out of range in OpenVINO; DirectML counts it from
+    the end, from level 3_0 on. To get 0 for these indices, compare them with the first and the last valid index, and select 0
+    in the output (ELEMENT_WISE_IF).
 
     Raises TypeError and ValueError like `gather`.
 

@@ -28,7 +28,7 @@ PRECISIONS = {
     "FP64": "f64",
     "UNSPECIFIED": None,
 }
-"""Element types by a port's `precision`, if they are not `precision` in lower case. None: unknown."""
+"""Element types by a port's `precision`, unless they are its lower-case form. None stands for an unknown type."""
 
 MOST_DIMENSIONS = 64
 """Largest rank that is read. NumPy has the same limit; DirectML's is 8."""
@@ -191,8 +191,8 @@ def problem_of(
 ) -> OpenVINOProblem:
     """Return the problem of a layer.
 
-    `types`: of the inputs `version.arrays`. `bounds`: values of the inputs `version.bounds`, as host arrays or sequences of
-    integers, or an integer for the axis of Gather; optional inputs may be missing. `attributes`: values of
+    `types`: the types of the inputs `version.arrays`. `bounds`: values of the inputs `version.bounds`, as host arrays or
+    sequences of integers, or an integer for the axis of Gather; optional inputs may be missing. `attributes`: values of
     `version.attributes`. Raises TypeError and ValueError if they break a rule of the operation.
     """
     problem: OpenVINOProblem = PROBLEMS[version.operation](**types, **bounds, **attributes, version=version.since)

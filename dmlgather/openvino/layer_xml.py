@@ -26,7 +26,10 @@ class IRError(Exception):
 
 @dataclass(slots=True)
 class Element:
-    """An XML element. `line`: of the end of its start tag, counted from 1; None if unknown. `text`: before its children."""
+    """An XML element.
+
+    `line`: the line on which its start tag ends, counted from 1; None if unknown. `text`: the text before its children.
+    """
 
     tag: str
     attributes: Mapping[str, str]

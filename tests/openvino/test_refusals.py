@@ -66,7 +66,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] =
         (DATA, PAIRS, 2, -1),
         {"version": 1},
         ValueError,
-        "batch_dims is -1, but Gather-1 has none; it came with Gather-7",
+        "batch_dims is -1, but Gather-1 has no batch_dims: leave it out, or use Gather-7 or newer",
     ),
     "unknown version": ((DATA, PAIRS, 1), {"version": 9}, ValueError, "version is 9, expected 1, 7 or 8"),
     "opset in the place of a version": (

@@ -17,9 +17,9 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 class OpenVINOGather(OpenVINOProblem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 for an index out of range.
 
-    `data`: of rank r >= 1. `indices`: of any rank q and any integer type. `axis`: -r … r-1, or an array of one integer; stored as
-    0 … r-1. `batch_dims`: -q … axis; q is added to a negative number; stored as 0 … axis; 0 in version 1. `version`: negative
-    indices count from the end in 8, and are out of range in 1 and 7.
+    `data`: of rank r >= 1. `indices`: of any rank q and any integer type. `axis`: -r … r-1, or an array of one integer; stored
+    as 0 … r-1. `batch_dims`: -q … axis, 0 in version 1; q is added to a negative number. `version`: negative indices count from
+    the end in 8, and are out of range in 1 and 7.
     """
 
     data: TensorType
@@ -40,7 +40,7 @@ class OpenVINOGather(OpenVINOProblem):
     def _batch_dims(self) -> int:
         value, rank = whole("batch_dims", self.batch_dims), self.indices.rank
         if value and self.version == 1:
-            raise ValueError(f"batch_dims is {value}, but {self} has none; it came with Gather-7")
+            raise ValueError(f"batch_dims is {value}, but {self} has no batch_dims: leave it out, or use Gather-7 or newer")
         if not -rank <= value <= rank:
             raise ValueError(f"batch_dims is {value}, but indices has rank {rank}: expected {-rank} … {rank}")
         batch = value + rank if value < 0 else value
@@ -102,8 +102,8 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
 
     `data`: of rank r >= 1. `indices`: of rank q >= 1 and any integer type; its last dimension has a tuple's components, at most
-    r - batch_dims. An empty tuple copies all of data behind b…. Negative indices count from the end. `batch_dims`:
-    0 … min(q, r) - 1 leading dimensions of equal sizes. `version`: 5 merges the output's dimensions b… into one.
+    r - batch_dims. An empty tuple copies all dimensions of data after b…. Negative indices count from the end. `batch_dims`: 0
+    … min(q, r) - 1 leading dimensions of equal sizes. `version`: 5 merges the output's dimensions b… into one.
     """
 
     data: TensorType

@@ -52,10 +52,10 @@ class AttributeForm(NamedTuple):
 class OperationVersion:
     """One version of an operation.
 
-    `since`: its first operation set. `inputs`: in the order of a layer's ports. `required`: the number of inputs, from the first
-    on, that a layer must have. `bounds`: the inputs that determine the output's shape or the axis; DirectML needs them as
-    constants. `index_types`: allowed for all inputs but data, which may have any type. `attributes`: the attributes with an
-    effect. `scalars`: data may be a scalar.
+    `since`: its first operation set. `inputs`: the inputs' names, in the order of a layer's ports. `required`: a layer must
+    have this many of the first inputs. `bounds`: the inputs that determine the output's shape or the axis; DirectML needs them
+    as constants. `index_types`: the types allowed for all inputs but data, which may have any type. `attributes`: the
+    attributes with an effect. `scalars`: True if data may be a scalar.
     """
 
     operation: str

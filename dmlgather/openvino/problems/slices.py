@@ -83,7 +83,7 @@ class Entry(NamedTuple):
 
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
-    """Yield the steps of StridedSlice for data of a rank, in order.
+    """Yield the steps of StridedSlice in order. `rank`: data's rank.
 
     `new`, `shrink`, `ellipsis`: the masks, each as long as begin; at most one ellipsis. Raises ValueError for more entries than
     dimensions.
