@@ -49,9 +49,9 @@ def gather(
     mode's policy; "clamp", "raise", "promise" or a Fill override it. `device`: None for the arrays' device; "cpu", "cuda",
     "cuda:N" or "reference" to run there. `stream`: a stream of the GPU, as for compiled operators.
 
-    Raises TypeError for shapes that do not fit together, with the same checks as JAX, and for other types; ValueError for another
-    mode, for indices that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad
-    index under "raise".
+    Raises TypeError for shapes that do not fit together, like JAX, and for other types; ValueError for another mode, for
+    indices that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad index
+    under "raise".
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> dg.lax.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, slice_sizes=(1, 2)).tolist()
@@ -79,11 +79,12 @@ def to_directml(
     `slice_sizes`, `mode`, `fill_value`: see `gather`. `level`: the feature level. `constants`: {"start_indices": array} if the
     values are known; `start_indices` may then be None.
 
-    Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report, whose findings
-    name a broken rule of the operator or a limit of the level (`docs/expressing.md`). The descriptors are:
+    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none, returns
+    a Report, whose findings name a broken rule of the operator or a limit of the level (`docs/expressing.md`). The descriptors
+    are:
 
-    - GATHER for index vectors of one component without batching dimensions. Trailing components that can only be 0, as their
-      windows are whole, are not counted.
+    - GATHER for index vectors of one component without batching dimensions. Trailing
+      components whose window is a whole dimension are not counted, because they can only be 0.
     - GATHER_ELEMENTS for one component with batching dimensions and at most one other dimension of index vectors.
     - GATHER_ND1, or GATHER_ND before level 3_0, otherwise. Strides bring operand's dimensions into the order of start_index_map,
       batching dimensions to the front, and the output's windows to offset_dims.

@@ -120,7 +120,7 @@ OTHERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "lists in JAX's object": (
         {"dimension_numbers": lax.GatherDimensionNumbers([2], (1,), (1, 2), (0,), (0,))},
         TypeError,
-        r"offset_dims is \[2\] of type list, expected a tuple, as JAX's own object must hold",
+        r"offset_dims is \[2\] of type list, expected a tuple: JAX's own object allows nothing else",
     ),
     "float indices": (
         {"start_indices": PAIRS.astype("f4")},
@@ -183,12 +183,12 @@ OTHERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "fill_value without bounds": (
         {"mode": "fill", "fill_value": -(2**70), "operand": CUBE.astype("i2")},
         OverflowError,
-        "fill_value is an integer of 71 bits, which a cast to int16 cannot start from",
+        "fill_value is an integer of 71 bits, which cannot be cast to int16",
     ),
     "fill_value beyond floats": (
         {"mode": "fill", "fill_value": 2**1100},
         OverflowError,
-        "fill_value is an integer of 1101 bits, which a cast to float32 cannot start from",
+        "fill_value is an integer of 1101 bits, which cannot be cast to float32",
     ),
     "unknown policy": ({"out_of_bounds": "zero"}, ValueError, "out_of_bounds is 'zero', expected one of"),
     "policy that the type cannot hold": (

@@ -58,8 +58,8 @@ def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
 class _GatherDims:
     """The dimensions of a gather by role. A dimension is a tuple with one Dim per tensor that has it.
 
-    `batches`: dimensions of operand, start_indices and output. `positions`: of start_indices and output. `windows`: of operand
-    and output, by operand's axis. `indexed`: of operand.
+    `batches`: dimensions of operand, start_indices and output. `positions`: dimensions of start_indices and output. `windows`:
+    dimensions of operand and output, by operand's axis. `indexed`: dimensions of operand.
 
     An indexed dimension of operand whose window has several elements becomes two dimensions: its valid starts, which are indexed,
     and the window. A whole window has one start. For a partial window, both are dimensions of the copy that `copies` writes.

@@ -31,7 +31,7 @@ class GatherDimensionNumbers:
     """
 
     offset_dims: tuple[int, ...]
-    """The dimensions of the result that are a window's, ascending."""
+    """The dimensions of the result that hold a window, ascending."""
 
     collapsed_slice_dims: tuple[int, ...]
     """The dimensions of the operand with a window size of 1 that are not in the result, ascending."""
@@ -55,7 +55,10 @@ class GatherDimensionNumbers:
 
     @classmethod
     def of(cls, numbers: Any) -> GatherDimensionNumbers:
-        """Return the object for dmlgather's or JAX's object. Raises TypeError for others; as in JAX, also for lists in JAX's."""
+        """Return the object for dmlgather's or JAX's object.
+
+        Raises TypeError for other objects and, as in JAX, for lists in JAX's object.
+        """
         if isinstance(numbers, cls):
             return numbers
         names = [field.name for field in fields(cls)]
@@ -67,7 +70,7 @@ class GatherDimensionNumbers:
         for name, dims in values.items():
             if not isinstance(dims, Hashable):
                 raise TypeError(
-                    f"{name} is {dims!r} of type {type(dims).__name__}, expected a tuple, as JAX's own object must hold"
+                    f"{name} is {dims!r} of type {type(dims).__name__}, expected a tuple: JAX's own object allows nothing else"
                 )
         return cls(**values)
 
@@ -84,7 +87,7 @@ MEMBERS = {
     "FILL_OR_DROP": OutOfBounds.FILL,
     "PROMISE_IN_BOUNDS": OutOfBounds.PROMISE,
 }
-"""Policies of the members of jax.lax.GatherScatterMode."""
+"""The policy of each member of jax.lax.GatherScatterMode."""
 
 _NANS = {"float8_e5m2": b"\x7f"}
 """The bytes of JAX's NaN for types whose NaN in ml_dtypes has other bytes."""
@@ -147,7 +150,7 @@ def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
             return True if dtype.kind == "b" else float(value)
     except OverflowError:
         pass
-    raise OverflowError(f"fill_value is an integer of {value.bit_length()} bits, which a cast to {dtype} cannot start from")
+    raise OverflowError(f"fill_value is an integer of {value.bit_length()} bits, which cannot be cast to {dtype}")
 
 
 def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -172,9 +175,9 @@ def check_shapes(
 ) -> None:
     """Raise TypeError for shapes, dimension numbers and slice sizes that do not fit together, in the order of JAX's checks.
 
-    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's. The slice size of a batching
-    dimension must be 1; JAX also takes 0, with results that depend on the backend. Slice sizes that only JAX's compiler refuses
-    are refused, too.
+    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's. First, the slice size of a batching
+    dimension must be 1; JAX also takes 0, with results that depend on the backend. Second, slice sizes that only JAX's compiler
+    refuses are refused here, too.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")
