@@ -67,8 +67,8 @@ class AdvancedIndexing(Problem):
 
     `taken`: one window per dimension of data; the windows of `axes` are whole. `axes`: the indexed dimensions, in the order of
     the index arrays. `indices`: a single index array, with shape [i…]; or several, broadcast to one shape and stacked in a last
-    dimension, with shape [i…, arrays]. `kept`: as for BasicIndexing, without the dimensions i…. `place`: the entry of `kept` in
-    front of which the dimensions i… are inserted.
+    dimension, with shape [i…, arrays]. `kept`: as for BasicIndexing, without the dimensions i…. `place`: the dimensions i… are
+    inserted before this entry of `kept`.
 
     Negative indices count from the end of their dimension. Without axes, one of the sizes i… is 0. For example, x[False] adds a
     dimension of size 0, and reads no data.

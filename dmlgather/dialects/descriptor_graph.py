@@ -79,8 +79,8 @@ def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
 def model_graph(model: CheckedFile) -> IndexGraph:
     """Return the graph of a DxDispatch model.
 
-    Every dispatch becomes a problem (one operator call) on arrays with its tensors' Sizes. Views in front of it read these
-    arrays from the contents of its resources.
+    Every dispatch becomes a problem (one operator call) on arrays with its tensors' Sizes. Views before it read these arrays
+    from the contents of its resources.
 
     The inputs are the resources whose initial values reach an output, in the model's order. An input has the Sizes of the first
     tensor that reads it if this tensor is packed and covers all values; otherwise it has one dimension. The outputs are the

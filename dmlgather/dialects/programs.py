@@ -80,7 +80,7 @@ def read_program(source: Any, argument: str = "source") -> Program:
             return Program(_of_descriptors(items))
         description += f" and holds {', '.join(dict.fromkeys(type(item).__name__ for item in items))}"
     raise TypeError(
-        f"{argument} is {description}, which is no program: expected a problem or a descriptor, a list of either, or the path of "
+        f"{argument} is {description}, not a program: expected a problem or a descriptor, a list of either, or the path of "
         "a DxDispatch model or of descriptors; for an expression of dg.index, pass its problems(x)"
     )
 

@@ -68,7 +68,7 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
 
 
 def indices_of(given: Any) -> BufferTensorDesc:
-    """Return `tensor_of("indices", given)`. TypeError also for types other than integers, and for bool."""
+    """Return `tensor_of("indices", given)`. Also raises TypeError for types other than integers, and for bool."""
     tensor = tensor_of("indices", given)
     if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
         raise TypeError("indices has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask")

@@ -409,7 +409,7 @@ def test_arguments_that_do_not_go_together() -> None:
     for more in ({"devices": ("cpu", "reference")}, {"against": np.zeros((3, 4), np.float32)}):
         with pytest.raises(TypeError, match="an ONNX model in the place of inputs takes no devices"):
             dg.compare(GATHER, gather(), **more)
-    with pytest.raises(TypeError, match="what is compared is of type int, which is no program"):
+    with pytest.raises(TypeError, match="what is compared is of type int, not a program"):
         dg.compare(3, gather())
 
 

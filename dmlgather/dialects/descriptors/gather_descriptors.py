@@ -83,7 +83,7 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
 
 
 def _merged_elements(data: View, indices: View, output: View, axis: int) -> tuple[View, View, View, int]:
-    """Return the views and the axis of GATHER_ELEMENTS after merging dimensions before and behind the axis."""
+    """Return the views and the axis of GATHER_ELEMENTS after merging the dimensions before the axis and those after it."""
     views = (data, indices, output)
     lead = merge(*(view.dims[:axis] for view in views))
     trail = merge(*(view.dims[axis + 1 :] for view in views))

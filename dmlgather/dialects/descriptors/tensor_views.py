@@ -28,8 +28,8 @@ Dims = tuple[Dim, ...]
 class View:
     """A tensor for a descriptor.
 
-    `name`: the problem's name for it, such as "data", for messages. `dims`: outermost first. The element (0, …, 0) is the first
-    of the buffer.
+    `name`: the problem's name for the tensor, such as "data", for messages. `dims`: the dimensions, outermost first. The
+    element (0, …, 0) is the first of the buffer.
     """
 
     name: str

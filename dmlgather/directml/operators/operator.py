@@ -92,7 +92,7 @@ class Operator:
     """Fields of its input tensors, in binding order."""
 
     rules: tuple[Rule, ...]
-    """Rules of the operator, in addition to those of every tensor and of every operator."""
+    """Rules of this operator only. The rules of all tensors and of all operators apply, too."""
 
     output_sizes: Callable[[Any], tuple[int, ...] | None]
     """A function from a descriptor to the output sizes that follow from its other fields; for SLICE1, the largest allowed

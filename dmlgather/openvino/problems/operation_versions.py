@@ -69,7 +69,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The inputs of which only type and shape are needed: data, and indices if there are any."""
+        """The inputs that need only type and shape: data, and indices if there are any."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:

@@ -186,6 +186,6 @@ class OpenVINOStridedSlice(BoundedProblem):
         start, end, stride = self.begin[k], self.end[k], self.strides[k]
         if not stride:
             raise ValueError(f"strides is {self.strides}, but a stride cannot be 0: strides[{k}] must be 1 or more, or negative")
-        # A masked end in front of the first element is -size - 1: `window` adds size to negative bounds.
+        # A masked end before the first element is -1. `window` adds size to negative bounds, so pass -size - 1.
         first, after_last = (0, size) if stride > 0 else (size - 1, -size - 1)
         return window(size, first if self.begin_mask[k] else start, after_last if self.end_mask[k] else end, stride)
