@@ -115,8 +115,8 @@ def _fixing_values(
     """Return a text with values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output
     {3,2}".
 
-    If no value makes the whole descriptor valid, it has values that remove this fault and add no other. `failed_tensor_rules`:
-    codes of failed rules of single tensors. `other_errors`: codes of the other errors of the operator.
+    If no value makes the whole descriptor valid, the text has values that remove this fault and add no other.
+    `failed_tensor_rules`: codes of failed rules of single tensors. `other_errors`: codes of the other errors of the operator.
     """
     output = case.desc.tensor(case.desc.operator.output)
     valid, partial = [], []

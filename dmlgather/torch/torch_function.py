@@ -305,7 +305,7 @@ def flattened(name: str, item: Any) -> Any:
 
 
 def contiguous(item: Any) -> Any:
-    """Return an array, or a copy if it is not contiguous. Return other objects unchanged."""
+    """Return a contiguous copy of an array that is not contiguous. Return other objects unchanged."""
     if hasattr(item, "contiguous"):
         return item.contiguous()
     if hasattr(item, "flags") and not item.flags.c_contiguous:

@@ -36,8 +36,8 @@ class BoundedProblem(OpenVINOProblem, WindowProblem):
 class OpenVINOSlice(BoundedProblem):
     """output[c] = data[start + step · c] in each dimension.
 
-    `data`: of rank r >= 1. `start`, `stop`, `step`, `axes`: of equal length, at most r. `step`: not 0. `axes`: default 0, 1, …;
-    -r … r-1, without repetition, stored as 0 … r-1.
+    `data`: of rank r >= 1. `start`, `stop`, `step`, `axes`: of equal length, at most r. `step`: not 0. `axes`: by default 0, 1,
+    …; different numbers from -r to r-1, stored as 0 … r-1.
     """
 
     data: TensorType

@@ -50,7 +50,7 @@ def at_least_1d(layout: Layout) -> Layout:
 class TorchIndexSelect(TorchGatherProblem):
     """output[lead…, i, trail…] = data[lead…, indices[i], trail…].
 
-    `data`: any rank. If it is 0, there must be one index, and the output has rank 0. `indices`: rank 0 or 1, int32 or int64;
+    `data`: any rank. For a scalar, there must be one index, and the output is a scalar. `indices`: rank 0 or 1, int32 or int64;
     negative indices are out of range. `dim`: stored as 0 or more.
     """
 
