@@ -37,10 +37,10 @@ def gather(
 
     `operand`: shape [n…], any type of JAX. `start_indices`: shape [i…, components], int8 … uint64. `dimension_numbers`: a
     GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of operand, in elements; an
-    integer for an operand of rank 1. `unique_indices`, `indices_are_sorted`: ignored. `mode`: "clip" moves a window into bounds;
-    "fill" and "drop" fill a window that is out of bounds with `fill_value`; "promise_in_bounds" and None promise that all windows
-    are in bounds, and run like "clip"; a GatherScatterMode of JAX is also allowed. `fill_value`: a number, cast by NumPy's rules;
-    None for NaN, the smallest signed integer, the largest unsigned integer, or True.
+    integer for an operand of rank 1. `unique_indices`, `indices_are_sorted`: ignored. `mode`: a name, or JAX's
+    GatherScatterMode. "clip" moves a window into bounds. "fill" and "drop" fill a window that is out of bounds with
+    `fill_value`. "promise_in_bounds" and None promise that all windows are in bounds, and run like "clip". `fill_value`: a
+    number, cast by NumPy's rules; None for NaN, the smallest signed integer, the largest unsigned integer, or True.
 
     The result has shape [i…], with the window's sizes inserted at offset_dims, and operand's array type. Indices are compared at
     full width: 2^32 + 1 is out of bounds, while JAX's fill mode reads element 1. Negative indices never count from the end.
@@ -92,10 +92,10 @@ def to_directml(
       that windows do not overlap. EXP110 reports a copy with too many elements.
     - SLICE1, or SLICE before level 2_1, without start_indices, for one window with a constant start.
 
-    To run it, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor, as for
-    `dmlgather.onnx.to_directml`: packed, padded to TotalTensorSizeInBytes, indices converted to the described type, bool and
-    8-bit floats as UINT8, bfloat16 as UINT16, complex64 as UINT64, complex128 as two UINT64. Windows in bounds give JAX's
-    elements; `differences` lists the other windows.
+    To run it, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor. The buffers are
+    packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit floats as UINT8,
+    bfloat16 as UINT16, complex64 as UINT64, and complex128 as two UINT64. Windows in bounds give JAX's elements; `differences`
+    lists the other windows.
 
     Raises ValueError for an unknown level, for other constants, and for a constant whose shape or type differs from
     start_indices; TypeError for an argument without shape and type, and for constants on a GPU.

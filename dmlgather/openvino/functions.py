@@ -261,12 +261,12 @@ def to_directml(
 
     Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none, returns
     a Report, whose findings name a broken rule of the operator or a limit of the level (`docs/expressing.md`). Without batches,
-    the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions; otherwise GATHER_ELEMENTS
-    on {batch, lead, axis, trail}, with indices that strides of 0 repeat along lead and trail.
+    the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions. Otherwise it is
+    GATHER_ELEMENTS on {batch, lead, axis, trail}, in which strides of 0 repeat the indices along lead and trail.
 
-    To run it, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor, as for
-    `dmlgather.onnx.to_directml`: packed, padded to TotalTensorSizeInBytes, indices converted to the described type, boolean and
-    8-bit floats as UINT8, bf16 as UINT16. Indices in range give OpenVINO's elements; `differences` lists the other indices.
+    To run it, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor. The buffers are packed and
+    padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as UINT8, and
+    bf16 as UINT16. Indices in range give OpenVINO's elements; `differences` lists the other indices.
 
     Raises ValueError for an unknown level; TypeError for an argument without shape and type, and for an axis on a GPU.
 

@@ -31,8 +31,8 @@ SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return output[c] = data[start + step · c] in each dimension as SLICE1; as SLICE if the level or a step requires it.
 
-    `windows`: one per dimension of data. If the level takes fewer dimensions, even after merging dimensions that are copied
-    whole, the result has several descriptors, each of which slices as many dimensions as possible.
+    `windows`: one per dimension of data. If the level takes fewer dimensions, dimensions that are copied whole are merged. If
+    there are still too many, the result has several descriptors, and each slices as many dimensions as possible.
     """
     # The step of a single element has no effect, but may be too large for the descriptor's field: replace it by 1.
     windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
