@@ -42,7 +42,7 @@ def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
 
 
 def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors of a copy whose input is data's buffer with the view's strides.
+    """Return descriptors that copy the view. Their input is the buffer of the data, described with the strides of the view.
 
     DirectML's documents allow overlapping elements only for a stride of 0. So overlapping windows take two copies. The first
     repeats the elements, once per window; the second reads each window from its own repetition.

@@ -85,7 +85,8 @@ class Positions:
         self.end = end
         self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=_STRING_RADIX)
         self.digits = 1
-        while self.radix**self.digits <= end:  # so no number has only the largest digit: a fill value may be the largest value
+        # Example: radix 256, end 65,536: 3 digits. So no number consists of the digit 255 alone, which a fill value may have.
+        while self.radix**self.digits <= end:
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:

@@ -115,6 +115,8 @@ def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> 
     for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
         row = row_at("GATHER", tensor, max(FeatureLevel))
         assert row is not None
+        if tensor == "IndicesTensor" and dtype == np.bool_:
+            raise TypeError("IndicesTensor has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask")
         if not dtype.isnative or dtype.name.upper() not in {data_type.name for data_type in row.data_types}:
             bits = " or .view" if tensor == "InputTensor" and dtype.isnative else ""
             raise TypeError(

@@ -62,7 +62,7 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
         key = [array_signature]
     else:
         return None
-    for item in items:  # entries of each kind start with another type, so that keys are unambiguous
+    for item in items:  # the key of each entry starts with its type, so keys are unambiguous
         kind = type(item)
         if kind is _NDARRAY:
             key += (item.dtype, item.shape, item.strides)

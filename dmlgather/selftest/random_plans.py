@@ -88,7 +88,7 @@ def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False,
     """Return a random plan of up to 8 contiguous runs. Each has 20 to `longest` elements.
 
     `packed`: True if the output has no gaps between the runs.
-    `fixed`: arguments of `random_plan`, which draws a plan with one element per run.
+    `fixed`: arguments of `random_plan`. It draws the plan; each of its elements becomes a run.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)

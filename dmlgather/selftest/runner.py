@@ -163,7 +163,7 @@ def run_selftest(
     """Test the CPU or a GPU. Give at least one of `trials`, `seconds` and `only`.
 
     `trials`: the number of trials.
-    `seconds`: a time limit. No trial but the first starts after it.
+    `seconds`: a time limit. After it, no further trial starts; the first trial always runs.
     `only`: the number of a single trial to run.
     `begun`: is called when the device is ready.
 

@@ -279,3 +279,8 @@ def test_objects_and_arguments_in_another_order(table: Any, indices: Any, words:
 def test_an_empty_path_is_not_the_current_folder() -> None:
     with pytest.raises(ValueError, match=r"^table is '', expected the path of a .npy file or of a zarr store, or an array$"):
         gather("", [0])
+
+
+def test_a_mask_in_the_place_of_indices_is_answered_with_flatnonzero() -> None:
+    with pytest.raises(TypeError, match=r"^IndicesTensor has type bool, expected integers: numpy\.flatnonzero\(mask\) gives "):
+        gather(np.zeros((6, 2), np.float32), np.array([True, False, True]))

@@ -304,7 +304,7 @@ class _Block:
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
     def launcher(self) -> _Launcher:
-        """Return a function that writes the addresses and launches, in one Python frame."""
+        """Return a function that writes addresses into the prepared block and launches. It calls no Python function."""
         launch_kernel, write, source = self._launch_kernel, self.write, self.source
         function, grid, threads, shared, parameters = self.launch_arguments
 

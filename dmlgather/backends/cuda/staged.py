@@ -18,9 +18,9 @@ from dmlgather.backends.cuda.launch_form import THREADS_PER_MULTIPROCESSOR
 from dmlgather.backends.cuda.variants import BLOCK, LONG_BLOCK, RESIDENT, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
-# Costs are cycles of a multiprocessor per row, as in `cost.py`: sectors that blocks load and store, lines, passes through the
-# banks of shared memory, and instructions, added up. Indices are assumed to be random. docs/kernels.md ("staged") has the
-# evidence.
+# As in `cost.py`, a cost is the cycles of a multiprocessor per row. It is the sum over loaded and stored sectors, cache lines,
+# passes through the banks of shared memory, and instructions. Indices are assumed to be random. docs/kernels.md ("staged") has
+# the evidence.
 
 BANK_PASSES = 3.5
 """Reads of the busiest bank if a warp reads random words of shared memory, on average."""

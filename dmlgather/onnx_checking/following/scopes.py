@@ -262,7 +262,7 @@ class Scope:
 
 
 def attribute_values(node: NodeProto) -> Sequence[Value]:
-    """Return the values of attributes that are tensors or refer to a function's attributes."""
+    """Return the values of tensor attributes, and of attributes that take their value from the local function's attributes."""
     return [
         Unknown(f"attribute {attribute.ref_attr_name!r} of the function, which its calls do not all give alike")
         if attribute.ref_attr_name
