@@ -268,7 +268,8 @@ def workers_now() -> tuple[int, int]:
     if (client := _client()) is not None and (threads := list(client.nthreads().values())):
         return len(threads), max(threads)
     try:
+        from dask import config
         from dask.system import CPU_COUNT
     except ImportError:
         return 1, cpus()
-    return 1, CPU_COUNT
+    return 1, config.get("num_workers", None) or CPU_COUNT

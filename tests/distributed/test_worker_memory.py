@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import dask
 import dask.array as da
+import dask.threaded
 import numpy as np
 import pytest
 from dask.system import CPU_COUNT
 
 from dmlgather.cli import common
 from dmlgather.distributed import MemoryLimitError, chunked_gather, gather, plan_gather
-from dmlgather.distributed.memory_model import worker_memory
+from dmlgather.distributed.memory_model import worker_memory, workers_now
 from dmlgather.distributed.routing import even, routing_of
 from dmlgather.wording import amount
 from tests import seeds
@@ -153,3 +155,11 @@ def test_a_file_has_no_rechunk_and_the_message_says_what_has(tmp_path: Path) -> 
         assert found is not None
         with dask.config.set({"array.chunk-size": f"{found[1]}B"}):
             gather(path, [3], memory_limit="2KiB", block_bytes=int(found[2]), in_flight_bytes=int(found[2]))
+
+
+def test_threads_are_those_that_dask_is_configured_to_use() -> None:
+    """Three tasks that wait for each other end only if dask runs three threads."""
+    together = threading.Barrier(3, timeout=60)
+    with dask.config.set(num_workers=3):
+        assert workers_now() == (1, 3)
+        dask.threaded.get({f"wait {number}": (together.wait,) for number in range(3)}, [f"wait {number}" for number in range(3)])
