@@ -1,4 +1,4 @@
-"""Resolution of indices along one axis to positions, by the rules of a dialect, before any row is moved."""
+"""Conversion of indices to positions along one axis, by the rules of a dialect, before any row is moved."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FILLED = -1
 
 @dataclass(frozen=True, slots=True)
 class AxisRule:
-    """Rule that resolves indices along one axis to positions.
+    """Rule that converts indices to positions along one axis.
 
-    `extent`: size of the axis. `wrap`: added to negative indices; 0 if they are out of bounds.
-    `fill`: the bytes of one element under FILL, else empty. `dtype`: of the table's elements.
-    `name`: of the indices, in messages. `reads`: False if another axis of the table has size 0: no index reads elements then.
+    `extent`: size of the axis. `wrap`: number that is added to negative indices; 0 if negative indices are out of bounds.
+    `fill`: the bytes of one element under FILL, else empty. `dtype`: type of the table's elements.
+    `name`: name of the indices in messages. `reads`: False if another axis of the table has size 0, so that no element is read.
     """
 
     extent: int
@@ -45,12 +45,11 @@ class AxisRule:
     reads: bool
 
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
-        """Return the position of each index: 0 … extent - 1, or FILLED; a new array of shape [i…].
+        """Return the position of each index, 0 … extent - 1 or FILLED, as a new array. Shape: [i…].
 
-        `indices`: integers on the host, shape [i…]. `start`: coordinates of their first element in the whole index array, for
-        messages.
-        Raise TypeError unless the indices are integers, IndexError under RAISE for the first index out of bounds, ValueError
-        under CLAMP and PROMISE if an index reads elements of an axis of size 0.
+        `indices`: integers on the host. Shape: [i…]. `start`: coordinates, for messages, of their first element.
+        Raise TypeError unless the indices are integers. Under RAISE, raise IndexError for the first index out of bounds. Under
+        CLAMP and PROMISE, raise ValueError if an index reads elements of an axis of size 0.
         """
         values = np.asarray(indices)
         if values.dtype.kind not in "iu":
@@ -58,7 +57,7 @@ class AxisRule:
         positions = values.astype(np.int64, order="C")
         if self.wrap and values.dtype.kind == "i":
             np.add(positions, self.wrap, out=positions, where=positions < 0)
-        # Seen as uint64, -1 is 2**64 - 1: one comparison finds negative positions and uint64 indices above 2**63 as well.
+        # As uint64, -1 is 2**64 - 1, so one comparison also finds negative positions and uint64 indices above 2**63.
         outside = positions.view(np.uint64) >= np.uint64(self.extent)
         if not outside.any():
             return positions
@@ -88,7 +87,7 @@ def axis_rule(
 ) -> AxisRule:
     """Return the rule of a dialect's gather of rows along `axis`, which is not negative.
 
-    `dialect`: one of DIALECTS. `out_of_bounds`: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
+    `dialect`: one of DIALECTS. `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
     Raise TypeError for strings and for types that the dialect does not take, ValueError for an unknown dialect or policy.
     """
     if dialect not in DIALECTS:
@@ -111,7 +110,7 @@ def axis_rule(
 
 
 def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
-    """Raise TypeError for types that GATHER does not support at the newest feature level. Its other rules apply to chunks."""
+    """Raise TypeError for types that GATHER does not support at the newest feature level. Sizes are checked per chunk."""
     for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
         row = row_at("GATHER", tensor, max(FeatureLevel))
         assert row is not None

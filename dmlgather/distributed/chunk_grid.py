@@ -1,4 +1,4 @@
-"""The chunks of an array: their grid indices, offsets and sizes, and the rows of each chunk that positions refer to."""
+"""The chunks of an array: their numbers, offsets and sizes, and the rows of each chunk that a gather reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GridIndex: TypeAlias = tuple[int, ...]
 FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'array.chunk-size': '{}B'}})"
 """Part of an error message: how to get chunks of some number of bytes.
 
-It does not name dask.array.from_array, which would copy the whole file into memory.
+The message does not recommend dask.array.from_array, which would copy the whole file into memory.
 """
 
 
@@ -51,23 +51,24 @@ def cells(chunks: Chunks) -> Iterator[Cell]:
 
 
 def replace_axis(values: Sequence[T], axis: int, *new: T) -> tuple[T, ...]:
-    """Return `values`, one per axis, with the value of `axis` replaced by the values of any number of new axes."""
+    """Return a copy of `values` in which the value at `axis` is replaced by the values `new`. `values`: one per axis."""
     return (*values[:axis], *new, *values[axis + 1 :])
 
 
 _DENSE = 4
-"""Positions are marked in a table, which is faster than sorting, if their range has fewer than this many rows per position."""
+"""If the range of positions has fewer rows per position than this, a table of marks finds distinct positions, without
+sorting."""
 
 Rows: TypeAlias = Mapping[int, NDArray[np.int64]]
 """Rows to read, by the number of the chunk along the axis, ascending.
 
-Each array holds distinct ascending rows, counted from the start of the chunk. Chunks without rows are left out.
+Each array holds distinct ascending row numbers, counted from the start of the chunk. A chunk without rows has no entry.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Positions along a chunked axis, as the distinct rows of each chunk and an index into these rows.
+    """Positions along a chunked axis, as the distinct rows of each chunk and, for each position, an index into these rows.
 
     `lookup`: for each position, the index of its row in the concatenation of all `rows`; `count` if the position is filled.
     `count`: number of rows of all chunks.
@@ -100,7 +101,7 @@ def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
 
 
 def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
-    """Return the union of at least one set of rows. `starts`: the result of `chunk_starts`."""
+    """Return the union of sets of rows; `parts` must not be empty. `starts`: the result of `chunk_starts`."""
     if len(parts) == 1:
         return parts[0]
     arrays = [rows + starts[chunk] for part in parts for chunk, rows in part.items()]
@@ -108,7 +109,7 @@ def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
 
 
 def _by_chunk(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
-    """Return ascending rows of the whole axis, by chunk."""
+    """Return the rows of each chunk. `rows`: ascending, counted along the whole axis."""
     ends = np.searchsorted(rows, starts).tolist()
     touched = np.flatnonzero(np.diff(ends)).tolist()
     return {chunk: rows[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}

@@ -37,9 +37,9 @@ OPERATORS_KEPT = 256
 
 
 def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -> GatherOperatorDesc:
-    """Return the GATHER of `count` rows along `axis` of a chunk of `shape`, without validating it; see `check`.
+    """Return the descriptor of a GATHER of `count` rows along `axis` of a chunk of `shape`. The descriptor is not validated.
 
-    Indices are INT64, shape [1…, count]. Elements of a type that DirectML lacks are described as words (`word_of`).
+    Indices are INT64. Shape: [1…, count]. Elements of a type that DirectML lacks are described as integers (`word_of`).
     Raise TypeError for a type that `word_of` refuses, DescriptorError for a size of more than 32 bits.
     """
     word, parts = word_of(np.dtype(dtype))
@@ -57,7 +57,7 @@ def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -
 
 
 def judge(desc: OperatorDesc) -> Report:
-    """Return the report of `validate` on the descriptor of a chunk, with remedies for the chunks of a table."""
+    """Return the report of `validate` on the descriptor of a chunk. The remedies tell how to rechunk the table."""
     report = validate(desc)
     findings = tuple(finding.model_copy(update={"remedy": _remedy(finding)}) for finding in report.findings)
     return report.model_copy(update={"findings": findings})
@@ -69,10 +69,10 @@ def check(desc: OperatorDesc) -> None:
 
 
 def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = None, dtype: Any = None) -> Any:
-    """Return rows of a chunk along `axis`, [lead…, i…, trail…], as an array of the chunk's library and device.
+    """Return rows of a chunk along `axis`, as an array of the chunk's library and device. Shape: [lead…, i…, trail…].
 
-    `chunk`: shape [lead…, n, trail…], on the host or a GPU. `rows`: 0 … n - 1, on the host, any shape [i…].
-    `fill`: the bytes of one element; row n is then a filled row. `dtype`: the expected type of the chunk, None for any.
+    `chunk`: on the host or a GPU. Shape: [lead…, n, trail…]. `rows`: row numbers 0 … n - 1 on the host. Shape: [i…].
+    `fill`: the bytes of one element; row number n then means a filled row. `dtype`: expected type of the chunk, None for any.
     Raise TypeError for a chunk of another type, of strings or of objects, DescriptorError if DirectML cannot describe it.
     """
     with arrays.in_order([chunk]):
@@ -96,9 +96,9 @@ def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:
 
 
 def _gathered(array: Any, device: Device, axis: int, rows: Any, fill: bytes | None) -> Any:
-    """Return `take` of a NumPy or CuPy array without sizes of 0, as words. `rows`: shape [count]."""
+    """Return the rows of a NumPy or CuPy array without sizes of 0; elements as words (`word_of`). `rows`: shape [count]."""
     word, parts = word_of(array.dtype)
-    # A Fill for a float type must be a value that the type can hold; unsigned words take any bytes.
+    # As a float, some fill bytes would be refused by Fill; unsigned integers take any bytes.
     source = as_words(array, word if fill is None else np.dtype(f"u{word.itemsize}"), parts)
     fill_words = [fill[start : start + word.itemsize] for start in range(0, len(fill), word.itemsize)] if fill else [b""]
     if len(set(fill_words)) == 1:
@@ -121,17 +121,17 @@ def compiled(
 ) -> CompiledOperator:
     """Return a compiled operator from the cache.
 
-    `fill`: the bytes of one element under FILL. `_thread`: the thread that alone uses the operator; 0 if threads share it.
+    `fill`: the bytes of one element under FILL. `_thread`: id of the only thread that uses the operator; 0 if threads share it.
     """
     dtype = np.dtype(desc.tensor("input_tensor").data_type.name.lower())
     return compile(desc, out_of_bounds=Fill(np.frombuffer(fill, dtype)[0]) if fill else policy.value)
 
 
 def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the type of the words that elements are moved as, and the shape of the words of one element.
+    """Return the type (the word) as which elements are moved, and the shape of the words of one element.
 
-    The word is the type itself if DirectML has it, else the unsigned integer of that size. An element of 16 bytes has two
-    uint64 words: shape (2,). Other elements are one word: shape ().
+    The word is `dtype` itself if DirectML has it, else the unsigned integer of its size. An element of 16 bytes is two uint64
+    words, shape (2,). All other elements are one word, shape ().
     Raise TypeError for strings, objects, and elements of another size.
     """
     padded = dtype.name.startswith(BELOW_A_BYTE)  # NumPy stores an int4 in a byte
@@ -142,7 +142,7 @@ def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def as_words(array: Any, word: np.dtype[Any], parts: tuple[int, ...]) -> Any:
-    """Return a view of a NumPy or CuPy array as words; elements of several words add a last dimension."""
+    """Return a view of a NumPy or CuPy array as words. If an element has several words, the view has one more dimension."""
     if not parts:
         return array.view(word)
     if isinstance(array, np.ndarray):  # ndarray.view needs a contiguous last dimension
@@ -166,7 +166,7 @@ def check_sizes(operator: str, tensor: str, sizes: Sequence[int]) -> None:
 
 
 def _remedy(finding: Finding) -> str:
-    """Return the finding's remedy, preceded by a remedy for the chunks of a table."""
+    """Return the finding's remedy, after a sentence that tells how to rechunk the table."""
     advice = {
         "DML102": "merge dimensions of the table (table.reshape(…))",
         "DML108": "rechunk the table into smaller chunks (table.rechunk(…))",

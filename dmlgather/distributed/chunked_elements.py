@@ -1,4 +1,4 @@
-"""GatherElements of a chunked table with one chunk along the axis: each chunk of the output reads one chunk of the table."""
+"""GatherElements of a chunked table. The axis has one chunk, so each chunk of the output reads one chunk of the table."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ from dmlgather.wording import alternatives
 def gather_elements(
     table: Any, indices: Any, *, axis: int = 0, dialect: str = "directml", out_of_bounds: str | Fill | None = None
 ) -> da.Array:
-    """Return output[c…] = table[c…, with the coordinate of `axis` replaced by indices[c…]], as a dask array.
+    """Return a dask array: output[c…] is the table's element at c…, with the coordinate of `axis` replaced by indices[c…].
 
     `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; one chunk along `axis`.
-    `indices`: a NumPy, CuPy or dask array of the table's rank and, in all dimensions but `axis`, of the table's sizes; dialect
-    "onnx" also takes smaller sizes there. In these dimensions they are rechunked like the table. Along `axis`, a dask array keeps
-    its chunks, and each of them loads the table's chunk again.
+    `indices`: a NumPy, CuPy or dask array. Its rank and its sizes, except that of `axis`, are the table's; dialect "onnx" also
+    takes smaller sizes. The indices are rechunked like the table, except along `axis`. There a dask array keeps its chunks, and
+    each of these chunks loads the table's chunk again.
     `dialect`: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError).
     `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
 
     The result has the shape of `indices`, the table's data type, and chunks of the table's array library. Chunks of the table
     that no index reads are not loaded.
 
-    Raise TypeError if `table` is no table, and for types that the dialect lacks; ValueError for another dialect, an axis out of
-    range or in several chunks, another rank or other sizes, and an unknown policy; DescriptorError for chunks that DirectML
-    cannot describe. Under "raise", raise IndexError at once; if the indices are a dask array, `compute` raises it.
+    Raise TypeError if `table` is no table, and for types that the dialect lacks. Raise ValueError for another dialect, an
+    unknown policy, wrong ranks or sizes, and an axis that is out of range or has several chunks. Raise DescriptorError for
+    chunks that DirectML cannot describe. Under "raise", raise IndexError at once; for indices in a dask array, `compute` raises
+    IndexError.
 
     >>> import dask.array as da
     >>> table = da.asarray([[10, 11, 12], [20, 21, 22]]).rechunk((1, 3))
@@ -72,9 +73,9 @@ def gather_elements(
     if len(sizes := source.chunks[at]) > 1:
         shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
         raise ValueError(
-            f"table has {len(sizes)} chunks along axis {at} (sizes {shown}), and elements of any of them may be wanted "
-            f"anywhere: expected one; call table.rechunk({{{at}: -1}}) first ({FILE_CHUNKS.format(source.nbytes)}), or gather "
-            "whole rows with distributed.gather"
+            f"table has {len(sizes)} chunks along axis {at} (sizes {shown}), expected one, because an index may refer to any "
+            f"of them: call table.rechunk({{{at}: -1}}) first ({FILE_CHUNKS.format(source.nbytes)}), or gather whole rows with "
+            "distributed.gather"
         )
     if not lazy and (rule.out_of_bounds is OutOfBounds.RAISE or not rule.extent):
         rule.resolve(host_indices(adopted))
@@ -102,11 +103,11 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
 
 @synchronised
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
-    """Return a chunk of the output, of the array library of the table's chunk.
+    """Return a chunk of the output, as an array of the library of the table's chunk.
 
-    `run`: gathers elements of a chunk by indices. `payload`: of the table's chunk (see `loaded`); any array of the table's
-    library if the axis has size 0. `indices`: the payload of a chunk of the indices, not empty. `first`: its first coordinates,
-    for messages. Raise IndexError under RAISE.
+    `run`: function of a chunk and indices that gathers elements. `payload`: the table's chunk or its `Load`; any array of the
+    table's library if the axis has size 0. `indices`: a chunk of the indices that is not empty, or its `Load`. `first`: first
+    coordinates of that chunk, for messages. Raise IndexError under RAISE.
     """
     chunk, index_chunk = loaded(payload), loaded(indices)
     with arrays.in_order([chunk, index_chunk]):
@@ -127,7 +128,7 @@ def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, i
 def elements_descriptor(
     shape: Sequence[int], dtype: np.dtype[Any], indices: Sequence[int], index_dtype: np.dtype[Any], axis: int
 ) -> GatherElementsOperatorDesc:
-    """Return the GATHER_ELEMENTS of a chunk; `shape`: of the chunk, `indices`: shape of the indices; types of DirectML.
+    """Return the GATHER_ELEMENTS of a chunk. `shape`: shape of the chunk. `indices`: shape of the indices.
 
     Raise DescriptorError for a size of more than 32 bits.
     """
@@ -146,7 +147,7 @@ def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """Return chunks for the indices: their own along the axis; elsewhere the table's, cropped to the size of the indices."""
+    """Return chunk sizes for the indices: along the axis those of `indices`, elsewhere the table's, cropped to the indices."""
     cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)

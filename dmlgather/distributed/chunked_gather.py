@@ -1,8 +1,8 @@
-"""Gather of a chunked table. Only the chunks that indices read are loaded, once per group of blocks; only rows move.
+"""Gather of a chunked table. Only the chunks that indices read are loaded, once per group of blocks of indices.
 
-    indices -> positions -> routing: the rows of each chunk that each block of indices reads -> task graph
+    indices -> positions -> routing (the rows of each chunk that each block of indices reads) -> task graph
 
-`tasks` has the functions that the tasks run.
+Only the rows that indices read move between workers. The module `tasks` has the functions that the tasks run.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from dmlgather.distributed.routing import (
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, result_array
 
 Work: TypeAlias = tuple[Any, ...]
-"""A function of `tasks`, then those of its arguments that select rows."""
+"""A function of the module `tasks`, then the arguments that select rows."""
 
 
 class _BlockTasks(NamedTuple):
     """The tasks of one block of indices.
 
-    `grid_index`, `shape`: of the block in the indices. `picks`: for each chunk that the block reads, in order, the pick task;
-    None if the block reads all rows that its group takes of the chunk. `output`: the place task.
+    `grid_index`, `shape`: number and shape of the block in the indices. `picks`: the pick task for each chunk that the block
+    reads, in order; None if the block reads all rows that its group takes of the chunk. `output`: the place task.
     """
 
     grid_index: GridIndex
@@ -57,9 +57,9 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return the gather of indices in memory. Its tasks hold their row numbers; chunks that no index reads have no tasks.
+    """Return the gather of indices in memory. Each task holds its row numbers. A chunk that no index reads has no tasks.
 
-    `token`: part of the keys, equal for equal gathers. Raise DescriptorError for chunks that DirectML cannot describe.
+    `token`: part of the tasks' keys, equal for equal gathers. Raise DescriptorError for chunks that DirectML cannot describe.
     """
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
@@ -82,14 +82,14 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
-    """Return integers from 0 to `largest` in the smallest type, because they are sent with their task."""
+    """Return integers from 0 to `largest` in the smallest type, because they are sent to workers with their task."""
     return values.astype(np.min_scalar_type(largest))
 
 
 def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_bytes: int, token: str) -> da.Array:
-    """Return the gather of indices that other tasks compute. Each chunk has tasks; they load it only if an index reads it.
+    """Return the gather of indices that other tasks compute. The tasks of a chunk load the chunk only if an index reads it.
 
-    `indices`: its chunks are the blocks. `token` and errors: see `gather_known`.
+    `indices`: each chunk is one block of indices. `token` and errors: see `gather_known`.
     """
     sizes = table.chunks[rule.axis]
     touched, starts = [chunk for chunk, size in enumerate(sizes) if size], chunk_starts(sizes)
@@ -115,14 +115,14 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 class _GatherGraph:
     """Builder of the task graph of one gather.
 
-    A column consists of the chunks that differ only in their number along the axis. `columns`: the cell of each column; its
-    number along the axis is 0.
+    A column consists of the chunks that differ only in their number along the axis. `columns`: for each column, its chunk
+    number 0 along the axis.
     """
 
     def __init__(
         self, table: da.Array, rule: AxisRule, index_chunks: Chunks, token: str, *, touched: Sequence[int], most: int
     ) -> None:
-        """`touched`: numbers along the axis of the chunks that are read. `most`: the largest number of rows taken of a chunk."""
+        """`touched`: numbers, along the axis, of the chunks to read. `most`: the largest number of rows taken of a chunk."""
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)
         self.columns = list(cells(replace_axis(table.chunks, rule.axis, (1,))))
@@ -138,7 +138,7 @@ class _GatherGraph:
             check(gather_descriptor(replace_axis(sizes, rule.axis, count), table.dtype, rule.axis, count))
 
     def add_group(self, number: int, takes: Mapping[int, Work], blocks: Sequence[_BlockTasks]) -> None:
-        """Add the tasks of a group in each column: takes, by chunk; then picks and a place task for each block."""
+        """Add the tasks of a group in each column: a take for each chunk, then the picks and the place task of each block."""
         for column in self.columns:
             pieces: dict[int, TaskRef] = {}
             for chunk, (function, *rows) in takes.items() if not column.empty else ():
@@ -153,7 +153,7 @@ class _GatherGraph:
                         grid_index = (*block.grid_index, *replace_axis(column.grid_index, self.axis, chunk))
                         own[chunk] = self.add("pick", grid_index, function, pieces[chunk], self.axis, *rows)
                 function, lookup = block.output
-                # A scheduler without a GPU cannot hold an example array of CuPy, so tasks that have pieces get none.
+                # A scheduler without a GPU cannot hold a CuPy array, so tasks that have pieces get no example array.
                 like = None if own and function is tasks.place_rows else self.meta
                 shape = replace_axis(column.shape, self.axis, *block.shape)
                 output = tasks.OutputChunk(self.axis, shape, like, self.fill)
@@ -162,13 +162,13 @@ class _GatherGraph:
                 )
 
     def add(self, kind: str, grid_index: GridIndex, function: Callable[..., Any], *arguments: Any) -> TaskRef:
-        """Add a task. Takes are marked as data producers: Dask then does not start more of them than it has threads."""
+        """Add a task. Takes are marked as data producers, so that Dask does not start more takes than it has threads."""
         key = ("-".join(filter(None, ("gather", kind, self.token))), *grid_index)
         self.tasks[key] = Task(key, function, *arguments, _data_producer=kind == "take")
         return TaskRef(key)
 
     def array(self, *inputs: da.Array) -> da.Array:
-        """Return the output. `inputs`: the arrays, besides the table, that the tasks depend on."""
+        """Return the output. `inputs`: arrays that the tasks read besides the table."""
         name = f"gather-{self.token}"
         graph = HighLevelGraph.from_collections(name, self.tasks, dependencies=[*inputs, *self.loads.graph])
         return da.Array(graph, name, self.chunks, meta=self.meta)
@@ -188,24 +188,24 @@ def gather(
     """Return output[lead…, i…, trail…] = table[lead…, indices[i…], trail…] for a table larger than a device or a machine.
 
     `table`: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
-    `indices`: integers, shape [i…]. A NumPy or CuPy array is resolved at once on the host, and the graph has only the chunks
-    that it reads. The blocks of a dask array are resolved by tasks.
+    `indices`: integers. Shape: [i…]. The indices of a NumPy or CuPy array are read at once on the host, and the graph has only
+    the chunks that they refer to. The indices of a dask array are read by tasks, block by block.
     `dialect`: the rules for data types, negative indices and indices out of bounds, which are clamped ("directml"), raise
     IndexError ("onnx"), give 0 ("openvino") or are forbidden ("lax").
     `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
 
     `block_bytes`: maximum output of one task. `in_flight_bytes`: maximum output of a group of blocks, which share the loads of
     their chunks; with a higher value, chunks are loaded less often, and workers need more memory.
-    `memory_limit`: of one worker, in bytes or as a text such as "2GB"; see `plan_gather`. Without a Dask client, this process is
-    the worker, and `compute` checks the limit as well.
+    `memory_limit`: of one worker, in bytes or as a text such as "2GB"; see `plan_gather`. Without a Dask client, this process
+    is the worker, and `compute` checks the limit as well.
 
     The result is a dask array of the table's data type, with chunks of the table's array library. It is chunked by blocks along
     i…, and like the table in the other dimensions. Nothing is loaded before `compute`.
 
     Raise TypeError if `table` is no table, and for types that the dialect lacks; ValueError for an axis out of range, chunks of
-    unknown size, and an unknown dialect or policy; DescriptorError for chunks that DirectML cannot describe; MemoryLimitError if
-    a worker, or `compute`, needs more than `memory_limit`. Under "raise", raise IndexError at once; if the indices are a dask
-    array, `compute` raises it.
+    unknown size, and an unknown dialect or policy; DescriptorError for chunks that DirectML cannot describe; MemoryLimitError
+    if a worker, or `compute`, needs more than `memory_limit`. Under "raise", raise IndexError at once; if the indices are a
+    dask array, `compute` raises it.
 
     >>> import dask.array as da
     >>> table = da.arange(12, chunks=4).reshape(6, 2)
@@ -222,8 +222,8 @@ def gather(
         check_chunks("indices", indices)
         if limit is not None:
             raise ValueError(
-                f"memory_limit is {limit} bytes, but what a gather needs is known only for indices in memory, and they "
-                "are a dask array: leave it out, or pass indices.compute()"
+                f"memory_limit is {limit} bytes, but indices is a dask array, and the memory of a gather can be computed "
+                "only from indices in memory: leave memory_limit out, or pass indices.compute()"
             )
     index_array: Any = indices if lazy else host_indices(indices)
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", index_array), at, out_of_bounds)
@@ -244,7 +244,7 @@ def gather(
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:
-    """Return the chunks of the indices, split where their output is larger than `block_bytes`."""
+    """Return the chunks of the indices. Chunks with more than `block_bytes` of output are split."""
     largest = block_chunks([max(sizes) for sizes in indices.chunks], bytes_each, block_bytes)
     return tuple(
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))

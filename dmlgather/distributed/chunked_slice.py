@@ -30,17 +30,17 @@ WIDEST_STEP = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """The part of a window inside one chunk along one axis: the chunk's number, and a window of the chunk."""
+    """The part of a slice (`Window`) inside one chunk along one axis: the chunk's number, and the window inside the chunk."""
 
     chunk: int
     window: Window
 
 
 def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
-    """Split a window among the chunks of an axis, in the window's order: from the last chunk if the step is negative.
+    """Split a window among the chunks of an axis, in the order of its elements. With a negative step, the last chunk is first.
 
     `window`: inside the axis. `sizes`: of the chunks, in elements. Chunks without an element of the window are left out. If the
-    step is wider than `WIDEST_STEP`, each element is a window of its own. Windows of one element have step 1.
+    step is larger than `WIDEST_STEP`, each element becomes a window of its own. A window of one element has step 1.
     """
     borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
     windows = []
@@ -54,10 +54,7 @@ def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ..
 
 
 def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
-    """Return the window of each input dimension that a SLICE or SLICE1 descriptor copies, according to its lowering.
-
-    `desc`: without findings of severity ERROR.
-    """
+    """Return the window that a SLICE or SLICE1 without findings of severity ERROR copies, for each input dimension."""
     input_tensor = desc.tensor("input_tensor")
     packed = type(input_tensor)(data_type=input_tensor.data_type, sizes=input_tensor.sizes).layout()
     plan = lower(desc, {"input_tensor": packed})
@@ -77,7 +74,7 @@ def _steps_inside(window: Window, begin: int, end: int) -> range:
 
 
 def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> da.Array:  # noqa: A001 - the operator's name
-    """Return output[c…] = table[start + step · c…], per dimension, as a dask array. Starts and ends are clamped as in ONNX.
+    """Return table[start:end:step, …] as a dask array. As in ONNX, starts and ends out of range are clamped.
 
     `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `starts`, `ends`, `axes`, `steps`: integers, as sequences or one-dimensional arrays in host memory, all of one length.
@@ -86,8 +83,9 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
     The result has the table's data type, and chunks of the table's array library. Each of its chunks is cut out of one chunk of
     the table by the task that loads it, so no data moves between workers. Chunks outside the slice are not loaded.
 
-    Raise TypeError if `table` is no table, for elements that are no numbers, and for bounds on a GPU; ValueError for different
-    lengths, axes out of range or repeated, and a step of 0; DescriptorError for chunks that DirectML cannot describe.
+    Raise TypeError if `table` is no table, for elements that are no numbers, and for bounds on a GPU. Raise ValueError for
+    different lengths, axes out of range, repeated axes, and a step of 0. Raise DescriptorError for chunks that DirectML cannot
+    describe.
 
     >>> import dask.array as da
     >>> dg.distributed.slice(da.arange(10, chunks=4), starts=[-1], ends=[0], steps=[-3]).compute()
@@ -119,7 +117,7 @@ def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
 
 @synchronised
 def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
-    """Return the elements of a chunk inside `windows`, as an array of the chunk's library. `payload`: see `loaded`.
+    """Return the elements of a chunk inside `windows`, as an array of the chunk's library. `payload`: the chunk or its `Load`.
 
     `windows`: one per dimension, with at least one element each. Raise TypeError for a chunk of another type.
     """
@@ -136,7 +134,7 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
-    """Return the SLICE1 of a chunk of `shape`, described as words (`word_of`), without validating it; see `check`.
+    """Return the descriptor of a SLICE1 of a chunk of `shape`, whose elements are words (`word_of`). It is not validated.
 
     `windows`: one per dimension, with at least one element each. Raise DescriptorError for a size of more than 32 bits.
     """

@@ -1,4 +1,4 @@
-"""Forecast of a gather of a chunked table, made from its routing, without Dask: as data, JSON and text."""
+"""Forecast of the loads and the memory of a gather of a chunked table, as data, JSON and text. It does not need Dask."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
 SHOWN = 20
-"""Maximum number of chunks in the text; the data has all."""
+"""Maximum number of chunks in the text. The data has all chunks."""
 
 HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "descriptor")
 """Headings of the columns of `TouchedChunk.entries`."""
@@ -55,8 +55,8 @@ class CheckedDescriptor(Record):
     """A gather as a DirectML descriptor, checked at the newest feature level."""
 
     descriptor: GatherOperatorDesc | None
-    """Descriptor; none if DirectML cannot describe the gather. A type that DirectML lacks is described as unsigned integers of
-    its size: complex64 as UINT64."""
+    """Descriptor; none if DirectML cannot describe the gather. A type that DirectML lacks is replaced by an unsigned integer
+    type of its size, for example complex64 by UINT64."""
 
     findings: tuple[Finding, ...]
     """Faults of the descriptor, or reasons why there is none."""
@@ -72,7 +72,7 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """All chunks of the table with one number along the axis, if indices read rows of them."""
+    """Statistics of the chunks of the table that have one number along the axis and that indices read."""
 
     chunk: int
     """Number along the axis."""
@@ -99,10 +99,10 @@ class TouchedChunk(Record):
     """Bytes of the chunk, summed over its loads."""
 
     bytes_taken: int
-    """Bytes of the rows taken, which is the most that moves between workers."""
+    """Bytes of the rows taken; at most these move between workers."""
 
     take: CheckedDescriptor | None
-    """Descriptor of the largest take, for the widest chunk of the table; none if a tensor would be empty."""
+    """Descriptor of the task that takes most rows, for the widest chunk of the table; none if a tensor would be empty."""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class ChunkRange(Record):
 
 
 class GatherForecast(Record):
-    """Loads, moved bytes and memory of a gather of a chunked table. `str` of it is a table."""
+    """Loads, moved bytes and memory of a gather of a chunked table. `str(forecast)` is a table."""
 
     dialect: Literal["directml", "onnx", "openvino", "lax"]
     """Dialect whose rules resolve the indices."""
@@ -168,7 +168,7 @@ class GatherForecast(Record):
     """Number of indices out of bounds whose elements are filled."""
 
     blocks: int
-    """Number of blocks of the indices. Each is a chunk of the output in each column of chunks."""
+    """Number of blocks of the indices. The output has a chunk for each block, in each column of chunks."""
 
     groups: int
     """Number of groups of blocks. The blocks of a group share the loads of their chunks."""
@@ -177,10 +177,10 @@ class GatherForecast(Record):
     """Bytes of one whole row of the table."""
 
     place: CheckedDescriptor | None
-    """Descriptor of the last step of the largest block, which puts rows into the output; none if a tensor would be empty."""
+    """Descriptor of the task that places the rows of the largest block into the output; none if a tensor would be empty."""
 
     whole: CheckedDescriptor
-    """Descriptor of the gather on one device. It may be illegal although all parts are legal."""
+    """Descriptor of the whole gather on one device. It may be illegal although the descriptors of all chunks are legal."""
 
     workers: int
     """Number of workers that the chunks are assigned to."""
@@ -215,7 +215,7 @@ class GatherForecast(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def duplicates_removed(self) -> int:
-        """Number of requests less the number of rows taken: indices whose row is taken for another index of their group."""
+        """Number of indices whose row was already taken for another index of their group: requests minus rows taken."""
         return self.requests - sum(chunk.rows_taken for chunk in self.touched)
 
     @property
@@ -225,12 +225,12 @@ class GatherForecast(Record):
 
     @property
     def parts(self) -> tuple[CheckedDescriptor, ...]:
-        """Descriptors of all takes, and of the place."""
+        """Descriptors of the takes of all chunks, and of the place."""
         return tuple(part for part in (*(chunk.take for chunk in self.touched), self.place) if part is not None)
 
     @property
     def ok(self) -> bool:
-        """Return True if DirectML can describe all parts, so that `gather` accepts them."""
+        """Return True if DirectML can describe all parts, so that `gather` accepts the table and the indices."""
         return all(part.ok for part in self.parts)
 
     def __str__(self) -> str:
@@ -292,19 +292,19 @@ def plan_gather(
     block_bytes: int = BLOCK_BYTES,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
 ) -> GatherForecast:
-    """Return a forecast of what `gather` loads, moves and holds in memory. Read no chunk of the table.
+    """Return a forecast of the loads, the moved bytes and the memory of `gather`, without reading a chunk of the table.
 
     `table`: a table as for `gather`, or the sizes of its chunks along each axis, in elements (`table.chunks` of a dask array).
     With sizes, Dask is not needed. `indices`: integers in memory, any shape.
     `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: see `gather`.
-    `dtype`: of the table; default its own, or float32 if `table` is sizes.
-    `workers`, `threads`: number of workers, and of threads of one; default those of the current client; without a client, one
-    worker with a thread per CPU. `memory_limit`: of one worker, in bytes or as a text such as "2GB".
+    `dtype`: type of the table; default: the table's own, or float32 if `table` is sizes.
+    `workers`, `threads`: number of workers, and of threads of each worker. Default: those of the current client; without a
+    client, one worker with a thread per CPU. `memory_limit`: of one worker, in bytes or as a text such as "2GB".
 
-    Raise MemoryLimitError if a worker needs more than `memory_limit`; IndexError for an index out of bounds under "raise";
-    ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or policy, and indices in a dask array;
-    TypeError if `table` is no table, for a `dtype` that is not the table's, and for types that the dialect lacks. If DirectML
-    cannot describe a chunk, the forecast has the findings, and its `ok` is False.
+    Raise MemoryLimitError if a worker needs more than `memory_limit`. Raise IndexError for an index out of bounds under
+    "raise". Raise ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or policy, and indices in
+    a dask array. Raise TypeError if `table` is no table, for a `dtype` that is not the table's, and for types that the dialect
+    lacks. If DirectML cannot describe a chunk, the forecast has the findings, and its `ok` is False.
 
     >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5], threads=1)
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
@@ -415,7 +415,7 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
 
 @lru_cache(DESCRIPTORS_KEPT)
 def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> CheckedDescriptor | None:
-    """Return the gather of `count` rows of a chunk, None if a tensor would be empty."""
+    """Return the checked GATHER of `count` rows of a chunk; None if a tensor would be empty."""
     if 0 in shape or not count:
         return None
     try:
@@ -426,14 +426,14 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: i
 
 
 def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
-    """Return the place task of the block with the most indices. If it only fills, its source has one row."""
+    """Return the checked GATHER that places the block with the most indices. If all elements are filled, it reads one row."""
     largest = max(routing.splits, key=lambda split: split.lookup.size)
     shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
     return _described(shape, dtype, axis, largest.lookup.size)
 
 
 def _whole(table: TensorType, axis: int, index_shape: tuple[int, ...]) -> CheckedDescriptor:
-    """Return the gather on one device, of elements described as words."""
+    """Return the checked GATHER of the whole table on one device, with elements as words (`word_of`)."""
     word, parts = word_of(table.dtype)
     data, indices = TensorType((*table.shape, *parts), word), TensorType(index_shape, np.dtype(np.int64))
     descriptors = express(Gather(data, indices, axis), max(FeatureLevel))

@@ -21,7 +21,7 @@ ROUTING_BYTES = 64
 """Memory per index while `gather` computes the routing: eight int64 arrays."""
 
 PLACE_BYTES = {True: 32, False: 16}
-"""Memory per index of a block while its rows are scattered (True: four int64 arrays) or concatenated (False: two)."""
+"""Memory per index of a block while its rows are scattered (True: four int64 arrays) or concatenated (False: two arrays)."""
 
 TASK_BYTES = 2048
 """Memory per task in the scheduler, measured."""
@@ -33,7 +33,7 @@ KEPT_BYTES = 64 * 2**20
 def check_limit(limit: object) -> int | None:
     """Return a caller's memory_limit in bytes, None for no limit.
 
-    Raise TypeError for another type, ValueError for less than one byte and for a text that is no number of bytes.
+    Raise TypeError for another type, and ValueError for less than one byte or a text that is no number of bytes.
     """
     if limit is None:
         return None
@@ -54,24 +54,24 @@ class MemoryLimitError(ValueError):
 
 
 class WorkerMemory(Record):
-    """Memory of one worker, in bytes, by a model.
+    """Estimated memory of one worker, in bytes.
 
-    Each thread takes rows of the largest chunk or places the largest block, while the worker holds its share of one group's rows.
-    Not in the model: Python and its libraries, the memory to decode a chunk of a store, and the result (see `ComputeMemory`).
+    Each thread takes rows of the largest chunk or places the largest block, while the worker holds its share of one group's
+    rows. Not included: Python and its libraries, the memory to decode a chunk of a store, and the result (see `ComputeMemory`).
     """
 
     threads: int
     """Threads of one worker."""
 
     take_bytes: int
-    """Memory of one thread that takes rows: the largest chunk, and the rows taken of it."""
+    """Memory of one thread that takes rows: the largest chunk, and the rows taken of this chunk."""
 
     place_bytes: int
-    """Memory of one thread that places a block: three times the largest block, as pieces, as concatenated pieces and as output.
+    """Memory of one thread that places a block. It holds the largest block three times: as pieces, concatenated, and as output.
     Rows of 512 bytes or more are not concatenated."""
 
     held_bytes: int
-    """Rows of one group on the worker that holds most of them, if chunks are assigned round-robin."""
+    """Bytes of the rows of one group on the worker that holds most of them, if chunks are assigned round-robin."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -102,7 +102,7 @@ class WorkerMemory(Record):
 
 def _remedy(limit: int, threads: int, chunk: int, row: int, axis: int) -> str:
     """Return a remedy that meets the limit for any indices. `chunk`, `row`: bytes of the largest chunk and of one row of it."""
-    # With groups of one block of b bytes, each thread needs max(chunk + b, 3 b), and the worker holds b.
+    # If each group is one block of b bytes, each thread needs max(chunk + b, 3 b), and the worker holds b.
     # Example: limit 70, 2 threads, chunk 20: b <= 70 // 7 = 10 and b <= (70 - 40) // 3 = 10; 2 * max(30, 30) + 10 = 70.
     block = min(limit // (3 * threads + 1), (limit - threads * chunk) // (threads + 1))
     if block >= row:
@@ -121,7 +121,7 @@ def _remedy(limit: int, threads: int, chunk: int, row: int, axis: int) -> str:
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
-    """Return the memory of one worker. `sizes`: of the table's chunks along the axis, in rows. `threads`: of one worker."""
+    """Return the memory of one worker, which has `threads` threads. `sizes`: rows of each chunk of the table along the axis."""
     takes = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
     taken = [[len(rows) for rows in group.rows.values()] for group in routing.groups]
     shares = (sum(counts[worker::workers]) for counts in taken for worker in range(min(workers, len(counts))))
@@ -134,31 +134,31 @@ def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads:
 
 
 class ComputeMemory(Record):
-    """Additional memory of the process that calls `gather` and `compute`, in bytes, by a model.
+    """Estimated additional memory of the process that calls `gather` and `compute`, in bytes.
 
-    Without a client, the threads of this process run the tasks as well. Not in the model: the memory to decode a chunk of a
-    store.
+    Without a client, the threads of this process also run the tasks. Not included: the memory to decode a chunk of a store.
     """
 
     routing_bytes: int
     """Memory of `gather` while it computes the routing, before any task runs."""
 
     graph_bytes: int
-    """Memory of the tasks in the scheduler, with their row numbers, and memory that threads and the allocator keep."""
+    """Memory of the tasks in the scheduler with their row numbers, plus the memory that threads and the allocator keep."""
 
     output_bytes: int
-    """Blocks of the result, which the scheduler keeps until all are computed."""
+    """Bytes of the result. The scheduler keeps the blocks of the result until all are computed."""
 
     join_bytes: int
-    """Array that `compute` copies the blocks into. If the result is a single block, also the rows that its task still holds."""
+    """Bytes of the array into which `compute` copies the blocks. If the result is a single block, also the rows that its task
+    holds."""
 
     tasks_bytes: int
-    """Memory of tasks in this process, without the blocks of the result; 0 if workers run the tasks. It is the sum of the rows of
-    one group and, for each thread, of a take (a chunk and its rows) and of a place task: the allocator may keep the memory of
-    takes while blocks are placed."""
+    """Memory of tasks in this process, without the blocks of the result; 0 if workers run the tasks. The tasks hold the rows of
+    one group. In addition, each thread needs the memory of a take (a chunk and its rows) and of a place task: both, because the
+    allocator may keep the memory of takes while blocks are placed."""
 
     available_bytes: int | None
-    """Memory that the machine and the control groups still allow, if it is less than the process needs; else none."""
+    """Free memory of the machine and of its control groups (cgroups), if the process needs more; else none."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -167,7 +167,7 @@ class ComputeMemory(Record):
         return max(self.routing_bytes, self.graph_bytes + self.output_bytes + max(self.join_bytes, self.tasks_bytes))
 
     def check(self, limit: int) -> None:
-        """Raise MemoryLimitError if the process needs more than `limit` bytes, and no client's workers run the tasks."""
+        """Raise MemoryLimitError if this process runs the tasks and needs more than `limit` bytes."""
         if self.total_bytes > limit and not client_runs():
             raise MemoryLimitError(
                 f"compute() needs {self.total_bytes} bytes of this process, which runs the tasks as well, but memory_limit is "
@@ -176,7 +176,7 @@ class ComputeMemory(Record):
 
     @property
     def shortage(self) -> str:
-        """Clause for messages, after the total; empty if enough memory is available."""
+        """Part of a message that names the available memory; empty if enough memory is available."""
         if self.available_bytes is None:
             return ""
         return f", more than the {amount(self.available_bytes)} that it can still have"
@@ -194,8 +194,8 @@ def compute_memory(
 ) -> ComputeMemory:
     """Return the memory that a gather needs in the process that computes it.
 
-    `chunks`: of the table. `threads`: of this process that run tasks; 0 if workers run them. `available`: memory that the
-    machine still allows, in bytes.
+    `chunks`: chunks of the table. `threads`: number of threads of this process that run tasks; 0 if workers run the tasks.
+    `available`: free memory of the machine, in bytes.
     """
     off_axis, row, itemsize = replace_axis(chunks, axis), routing.row_bytes, dtype.itemsize
     columns = prod(sum(map(bool, sizes)) for sizes in off_axis)
@@ -223,7 +223,7 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """Return the number of tasks of a gather in each column of chunks: takes, picks if blocks share takes, and places."""
+    """Return the number of tasks of a gather in each column of chunks: takes, places, and picks if blocks share takes."""
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups
@@ -233,7 +233,7 @@ def _tasks(routing: Routing) -> int:
 def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
     """Return the memory in bytes of a thread that places a block, without the output.
 
-    It holds the rows of the block if they were `picked`; then the concatenated rows, or the rows that one piece scatters; and
+    The thread holds the rows of the block if they were `picked`, the concatenated rows or the rows of one scattered piece, and
     PLACE_BYTES for each index.
     """
     scattered = trail >= WIDE and int(split.lookup.max(initial=0)) < split.count
@@ -264,7 +264,7 @@ def _client() -> Any:
 
 
 def workers_now() -> tuple[int, int]:
-    """Return the number of workers and the largest number of threads of one, of the client or of dask's threaded scheduler."""
+    """Return the number of workers and the maximum threads per worker, for the client or dask's threaded scheduler."""
     if (client := _client()) is not None and (threads := list(client.nthreads().values())):
         return len(threads), max(threads)
     try:

@@ -34,17 +34,17 @@ BLOCK_BYTES = 256 * 2**20
 WIDE = 512
 """Rows of at least this many bytes are scattered to the output piece by piece.
 
-Shorter rows are concatenated and then gathered, which is faster for them but needs more memory.
+Shorter rows are concatenated and then gathered. This is faster for short rows but needs more memory.
 """
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Maximum output of the blocks of one group, in bytes. A group has at least one block; its rows are held by the workers."""
+"""Maximum output of the blocks of one group, in bytes. A group has at least one block. Workers hold the rows of a group."""
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
     """Return the sizes of the fewest chunks of at most `largest` (>= 1) elements; their sum is `size`.
 
-    All but the last, which may be smaller, have one size, because zarr needs that. An axis of size 0 is one chunk of size 0.
+    All chunks have one size, because zarr needs that; only the last may be smaller. An axis of size 0 is one chunk of size 0.
     """
     count = max(-(-size // largest), 1)
     chunk = -(-size // count)
@@ -52,10 +52,10 @@ def even(size: int, largest: int) -> tuple[int, ...]:
 
 
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
-    """Return chunks of an index array, such that a block has at most `block_bytes` of output.
+    """Return chunks of an index array. Each chunk has at most `block_bytes` of output.
 
-    `bytes_each`: output of one index, in bytes. A block of one index may exceed `block_bytes`. Leading dimensions are split
-    first; trailing dimensions stay whole if they fit. Nothing is split if the output is empty.
+    `bytes_each`: output of one index, in bytes. A chunk of one index may exceed `block_bytes`. Leading dimensions are split
+    first; trailing dimensions are split only if needed. Nothing is split if the output is empty.
     Raise TypeError unless `block_bytes` is an integer, ValueError unless it is at least 1.
     """
     if whole("block_bytes", block_bytes) < 1:
@@ -73,7 +73,8 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
 def grouped(
     blocks: Iterable[T], sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES
 ) -> tuple[tuple[T, ...], ...]:
-    """Return groups of consecutive blocks of at most `in_flight_bytes` together; a larger block is a group of its own.
+    """Return groups of consecutive blocks. A group has at most `in_flight_bytes` of output; a larger block is a group of its
+    own.
 
     Raise TypeError unless `in_flight_bytes` is an integer, ValueError unless it is at least 1.
     """
@@ -108,7 +109,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The blocks of a gather, by groups, with the rows that they read.
+    """The blocks of a gather in their groups, with the rows that each block reads.
 
     `index_chunks`: sizes of the blocks along each dimension of the indices. `row_bytes`: size of one row of the widest chunk.
     """
@@ -126,11 +127,11 @@ class Routing:
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """Return the routing of resolved positions of any shape; negative positions are filled.
+    """Return the routing of positions, an array of any shape. A negative position means a filled element.
 
-    `sizes`: of the table's chunks along the axis, in rows. `row_bytes`: size of one row of the widest chunk.
-    `block_bytes`, `in_flight_bytes`: maximum output of a block and of a group; a single index, or a single block, may exceed
-    them. Raise ValueError unless both are at least 1.
+    `sizes`: rows of each chunk of the table along the axis. `row_bytes`: size of one row of the widest chunk.
+    `block_bytes`, `in_flight_bytes`: maximum output of a block of several indices, and of a group of several blocks. Raise
+    ValueError unless both are at least 1.
     """
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)

@@ -1,4 +1,4 @@
-"""Execution of DirectML descriptors on chunked tables, which may have more elements than a descriptor allows."""
+"""Execution of DirectML descriptors on chunked tables. The tables may have more elements than a descriptor allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table, result_array
 
 OF_ONE_DEVICE = frozenset({"DML108"})
-"""Codes of limits of one device. They apply to the descriptors of chunks, not to the descriptor of the whole table."""
+"""Codes of findings about the limits of one device. They apply to the descriptors of chunks, not to that of the whole table."""
 
 
 def run(
@@ -41,16 +41,18 @@ def run(
 ) -> da.Array:
     """Return the result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
-    `desc`: GATHER, GATHER_ELEMENTS, SLICE or SLICE1, valid at `level`; but its tensors may have more than 2^32 - 1 elements.
-    Its data types and sizes must be those of the arrays, which may lack leading dimensions of size 1. Its strides are ignored.
+    `desc`: a GATHER, GATHER_ELEMENTS, SLICE or SLICE1 that is valid at `level`, except that tensors may have more than 2^32 - 1
+    elements. Data types and sizes must be those of the arrays; an array may lack leading dimensions of size 1. The strides of
+    `desc` are ignored.
     `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices.
     `out_of_bounds`: "clamp", "raise", "promise" or Fill(value); None for DirectML's clamping.
 
     The result is a dask array of shape OutputTensor.Sizes, with chunks of the table's array library.
 
-    Raise DescriptorError for a descriptor that is not valid, ValueError for other operators, for other shapes, and for a GATHER
-    with batch dimensions; TypeError for other data types; and the errors of `gather`, `gather_elements` and `slice`.
+    Raise DescriptorError for a descriptor that is not valid. Raise ValueError for other operators, for other shapes, and for a
+    GATHER with batch dimensions. Raise TypeError for other data types. Also raise the errors of `gather`, `gather_elements` and
+    `slice`.
 
     >>> import dask.array as da
     >>> source, output = (dg.BufferTensorDesc(data_type="INT64", sizes=(size,)) for size in (10, 3))
@@ -120,6 +122,6 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
 
 
 def _right_aligned(result: da.Array, rank: int) -> da.Array:
-    """Return `result` with leading dimensions of size 1 dropped or prepended, like DirectML's output sizes."""
+    """Return `result` with `rank` dimensions, as in DirectML's output sizes: drop or prepend leading dimensions of size 1."""
     surplus = result.ndim - rank
     return result_array(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result

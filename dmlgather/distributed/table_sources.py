@@ -33,15 +33,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EMBEDDED_TASKS = 64
-"""A chunk with more tasks than this is not embedded in other tasks, so that its tasks run on several workers."""
+"""A chunk that is computed by more tasks than this is not embedded in other tasks, so that its tasks run on several workers."""
 
 EMBEDDED_BYTES = 2**20
-"""A chunk whose tasks have more bytes of arguments than this is not embedded, so that a chunk in memory is sent only once."""
+"""A chunk whose tasks have more bytes of arguments than this is not embedded in other tasks, so that it is sent only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The tasks of a chunk, embedded in a task that needs the chunk."""
+    """The tasks that compute a chunk, embedded in a task that needs the chunk."""
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
@@ -57,7 +57,7 @@ class Load:
 def loaded(payload: Any) -> Any:
     """Return the chunk of a payload, which is a `Load` or the chunk itself.
 
-    Wait for the GPU of the chunk: its tasks may have written it on an unknown stream.
+    Wait for the GPU of the chunk, because its tasks may have written it on an unknown stream.
     """
     chunk = payload() if isinstance(payload, Load) else payload
     arrays.wait(chunk, for_all=True)
@@ -67,7 +67,8 @@ def loaded(payload: Any) -> Any:
 def synchronised(task: Callable[P, T]) -> Callable[P, T]:
     """Return a function that runs `task` and waits for the GPU before it returns.
 
-    Dask passes the result to threads with other streams, and may free the arguments, whose memory is then written again.
+    Dask passes the result to threads with other streams. It may also free the arguments, and then their memory is written
+    again.
     """
 
     @wraps(task)
@@ -83,7 +84,7 @@ def synchronised(task: Callable[P, T]) -> Callable[P, T]:
 class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
     """A dask array whose `compute` waits for the GPU after it has concatenated the chunks.
 
-    Dask concatenates on the current stream of any of its threads, and does not wait.
+    Dask itself does not wait: it concatenates on the current stream of one of its threads.
     """
 
     refuse: Callable[[], None] | None = None
@@ -101,7 +102,7 @@ class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to 
 
 @synchronised
 def _concatenate(chunks: Any, concatenate: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    give_memory_back()  # returns memory that the tasks have freed, because the result exists twice now
+    give_memory_back()  # return the tasks' freed memory to the system, because the result exists twice now
     return concatenate(chunks, *arguments)
 
 
@@ -110,7 +111,7 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
 
 
 def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """Return `array`, whose tasks are `synchronised`, as a result for the caller. `refuse`: called before `compute`."""
+    """Return `array` as a result for the caller. Its tasks must be `synchronised`. `refuse`: see `_ResultArray`."""
     result = _ResultArray(array.dask, array.name, array.chunks, meta=array._meta)
     result.refuse = refuse
     return result
@@ -120,13 +121,13 @@ class ChunkLoads:
     """The chunks of an array, as arguments for tasks."""
 
     def __init__(self, array: da.Array, grid_indices: Iterable[GridIndex]) -> None:
-        """`grid_indices`: of the chunks that `of` may be called with."""
+        """`grid_indices`: the chunks for which `of` may be called."""
         self._array = array
         self._loads = _own_loads(array, [(array.name, *grid_index) for grid_index in grid_indices])
         self._depends = False
 
     def of(self, grid_index: GridIndex) -> Load | TaskRef:
-        """Return the argument for a task that needs a chunk. In the task, `loaded` returns the chunk."""
+        """Return the argument for a task that needs a chunk. The task calls `loaded` on this argument to get the chunk."""
         key = (self._array.name, *grid_index)
         if key in self._loads:
             return self._loads[key]
@@ -135,12 +136,12 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """Dependencies for `HighLevelGraph.from_collections`: the array, if `of` has returned references to its tasks."""
+        """Dependencies for `HighLevelGraph.from_collections`: the array, if `of` returned references to the array's tasks."""
         return (self._array,) if self._depends else ()
 
 
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """Return the chunks to embed in the tasks that need them, by key. A chunk is left out if it shares a task with another."""
+    """Return the loads of the chunks to embed in other tasks, by key. Chunks that share a task are left out."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
@@ -154,7 +155,9 @@ def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
 
 
 def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
-    """Return the keys of all tasks that compute a chunk; None if they are too many or too large, or if the graph lacks one."""
+    """Return the keys of all tasks that compute a chunk; None if there are too many, if they are too large, or if one is
+    missing.
+    """
     names: list[Any] = []
     stack, seen, bytes_ = [key], {key}, 0
     while stack:
@@ -173,7 +176,7 @@ def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Return the bytes of a task's arguments, without references to other tasks. A fused task has those of all its parts."""
+    """Return the bytes of a task's arguments, or of the arguments of all parts of a fused task. References count nothing."""
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))
@@ -185,7 +188,7 @@ def _bytes_of(node: GraphNode) -> int:
 
 
 def as_table(table: Any) -> da.Array:
-    """Return `table` as a dask array of known chunks, shape [lead…, axis, trail…]. Read only headers of files.
+    """Return `table` as a dask array of known chunks. Shape: [lead…, axis, trail…]. Of files, only the headers are read.
 
     `table` is one of these:
 
@@ -222,7 +225,7 @@ def as_table(table: Any) -> da.Array:
 
 
 def check_chunks(name: str, array: da.Array) -> None:
-    """Raise ValueError for chunks of unknown size. Then wait for the GPU, because dask's own tasks that cut and join do not."""
+    """Raise ValueError for chunks of unknown size. Then wait for the GPU, because dask's own tasks do not wait."""
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
             f"{name} has chunks of unknown size ({array.chunks}), which decide what each task takes: call "
@@ -272,9 +275,10 @@ def _opened(path: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ZarrTable:
-    """A zarr array for `dask.array.from_array`, whose metadata is read again after each read.
+    """A zarr array for `dask.array.from_array`. Its metadata is read again after each read, to detect that the array was
+    deleted.
 
-    zarr returns the fill value for chunks that are missing from the store, and so for all chunks of a deleted array.
+    For chunks that are missing from the store, and so for all chunks of a deleted array, zarr returns the fill value.
     """
 
     array: Any
@@ -313,9 +317,9 @@ def _stored(array: Any) -> da.Array:
 
 @dataclass(frozen=True, slots=True)
 class NpyChunk:
-    """A contiguous chunk of a .npy file, mapped by the task that calls it.
+    """A contiguous chunk of a .npy file. The task that calls it maps the file into memory.
 
-    `stamp`: size and modification time of the file when the table was made. `offset`: in bytes. `shape`: of the chunk.
+    `stamp`: size and modification time of the file when the table was made. `offset`, `shape`: of the chunk; offset in bytes.
     `order`: "C" or "F".
     """
 
@@ -327,9 +331,9 @@ class NpyChunk:
     order: str
 
     def __call__(self) -> NDArray[Any]:
-        """Return the chunk, memory-mapped, so that only the rows taken of it are read. Raise ValueError if the file changed."""
+        """Return the memory-mapped chunk; only used rows are read from the file. Raise ValueError if the file changed."""
         if _stamp(self.path) != self.stamp:
-            raise ValueError(f"table: {self.path} has changed since the table was made of it: make the table again")
+            raise ValueError(f"table: {self.path} has changed since the table was made from it: make the table again")
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C")
@@ -375,7 +379,7 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return the shape, whether the order is Fortran's, the data type, and the offset of the elements in bytes.
+    """Return the shape, True for Fortran order, the data type, and the offset of the elements in bytes.
 
     Raise FileError for a file that cannot be used.
     """

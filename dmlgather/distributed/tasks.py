@@ -1,13 +1,13 @@
 """The functions that the tasks of a gather run.
 
-split  resolves a block of indices
+split  converts a block of indices to chunks and rows
 share  unites the rows that the blocks of a group read
 take   takes the rows of a group out of a chunk
 pick   picks the rows of one block out of the rows of its group
-place  puts the rows of a block into a chunk of the output
+place  writes the rows of a block into a chunk of the output
 
-All are pure: if a worker is lost, its tasks run again with the same result. The threads of a worker share compiled operators.
-That is safe, because programs are immutable, and resolved indices are never out of bounds.
+All functions are pure: if a worker is lost, its tasks run again with the same result. The threads of a worker share compiled
+operators. That is safe, because programs are immutable, and no position is out of bounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dmlgather.distributed.table_sources import loaded, synchronised
 
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:
-    """Return the split of a block of indices, shape [i…]. `first`: its first coordinates. Raise IndexError under RAISE."""
+    """Return the split of a block of indices. `first`: first coordinates of the block, for the message of an IndexError."""
     return split(rule.resolve(host_indices(loaded(indices)), first), starts)
 
 
@@ -41,12 +41,12 @@ def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
 
 @synchronised
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:
-    """Return rows of a chunk, shape [lead…, rows, trail…]. `payload`: see `loaded`."""
+    """Return rows of a chunk. Shape: [lead…, rows, trail…]. `payload`: the chunk or its `Load`."""
     return take(loaded(payload), axis, rows.astype(np.int64), dtype=dtype)
 
 
 def take_lazy(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk: int) -> Any:
-    """Return the rows that a group reads of a chunk; None, without loading the chunk, if the group reads none."""
+    """Return the rows that a group reads of a chunk. If the group reads no row, return None without loading the chunk."""
     return take_rows(payload, axis, dtype, shared[chunk]) if chunk in shared else None
 
 
@@ -68,7 +68,7 @@ def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> 
 class OutputChunk:
     """Description of a chunk of the output.
 
-    `axis`: the first of its index dimensions. `like`: an example array of the table's library; None if there are pieces.
+    `axis`: first index dimension of the output. `like`: an example array of the table's library; None if there are pieces.
     `fill`: the bytes of one element under FILL.
     """
 
@@ -82,7 +82,7 @@ class OutputChunk:
 
 
 def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
-    """Return `place_rows` of the pieces that are not None. A piece is None if the block reads no row of its chunk."""
+    """Return `place_rows` for the pieces that are not None. A piece is None if the block reads no row of its chunk."""
     return place_rows(output, block.lookup, *(piece for piece in pieces if piece is not None))
 
 
@@ -90,7 +90,7 @@ def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
     """Return a chunk of the output, made of the rows of its block.
 
-    `lookup`: shape [i…]; for each index, its row in the concatenated pieces, or their number of rows for a filled element.
+    `lookup`: for each index, its row in the concatenated pieces, or their number of rows for a filled element. Shape: [i…].
     `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
     """
     axis, trail = output.axis, output.shape[output.axis + lookup.ndim :]
@@ -109,7 +109,7 @@ def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
 
 
 def _scattered(output: OutputChunk, lookup: NDArray[np.int64], pieces: Sequence[Any]) -> Any:
-    """Return the result of `place_rows` without concatenating the pieces: write the rows of each piece to the output."""
+    """Return the result of `place_rows`. Write the rows of each piece to the output, without concatenating the pieces."""
     with arrays.in_order(pieces):
         like, home = arrays.adopt(pieces[0])
         whole = arrays.allocate(home, output.shape, like.dtype, like=pieces[0])

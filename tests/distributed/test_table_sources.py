@@ -71,7 +71,7 @@ def test_a_file_that_has_changed_is_not_read(tmp_path: Path) -> None:
     np.save(file, X)
     table = as_table(file)
     np.save(file, X[:1])
-    with pytest.raises(ValueError, match="has changed since the table was made of it: make the table again"):
+    with pytest.raises(ValueError, match="has changed since the table was made from it: make the table again"):
         table.compute()
     np.save(file, X + 1)
     os.utime(file, ns=(0, 0))
