@@ -1,4 +1,4 @@
-"""The result of fusing: the fused graph, the steps in each launch, and the cuts between launches."""
+"""The result of `fuse`: the fused graph, the steps in each launch, and the reasons why launches could not be merged (cuts)."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 class PreparedGraphs:
     """Cache of prepared graphs of one graph, by device and signatures of arrays.
 
-    It holds no runner: a cycle of references would keep a runner's GPU memory until the garbage collector runs.
+    It has no reference to a `GraphRunner`: a cycle of references would keep GPU memory until the garbage collector runs.
     """
 
     def __init__(self, parts: GraphParts) -> None:
         self.graph, self.of = parts.graph, lru_cache(CALLS_KEPT)(partial(PreparedGraph, parts))
 
     def on_a_gpu(self, *signatures: Signature | None) -> PreparedGraph | None:
-        """Return the graph, prepared for CuPy arrays on one GPU; None for arrays that do not fit."""
+        """Return the graph, prepared for CuPy arrays on one GPU. Return None if the arrays do not fit the graph."""
         types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
         for name, signature in inputs:
             if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
@@ -59,9 +59,11 @@ class PreparedGraphs:
         return None if len(devices) > 1 else self.of(devices.pop(), inputs, ())
 
     def on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
-        """Return the graph, prepared for arrays in host memory; None for arrays that do not fit, for strings and for objects.
+        """Return the graph, prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit
+        the graph.
 
-        `key`: the device, the signature of each input, then a pair of name and signature for each array to write.
+        `key`: the device, the signature of each input, then a pair (name, signature) for each output array that the caller
+        passes.
         """
         types, count = self.graph.types, len(self.graph.inputs) + 1
         inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
@@ -101,16 +103,17 @@ class GraphRunner:
     ) -> list[Any]:
         """Return the graph's outputs, in order, as new arrays or in the arrays of `out`.
 
-        `inputs`: an array for each input. `out`: empty, or an array or None for each output.
+        `inputs`: an array for each input. `out`: an array or None for each output; or empty.
         `named`: True if messages use the names of values in the graph, False if they use labels.
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
 
     def _run_fast(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """Return the outputs if all arrays are NumPy's, all inputs are tensors in host memory, or all are CuPy's on one GPU.
+        """Return the outputs if all arrays are NumPy's, all inputs are tensors in host memory, or all arrays are CuPy's on one
+        GPU.
 
-        Return None otherwise, and for arrays that do not fit; `_run_adopted` then raises the error.
+        Return None for other arrays, and for arrays that do not fit the graph; `_run_adopted` then raises the error.
         """
         if device is not None and type(device) is not str:
             return None
@@ -151,7 +154,7 @@ class GraphRunner:
         return None if outputs is None else [torch_tensors.TORCH.hand_back(array, inputs[0]) for array in outputs]
 
     def _run_fast_on_a_gpu(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """Run on CuPy's current stream; return None unless all inputs are CuPy's on one GPU and fit."""
+        """Run on CuPy's current stream. Return None unless all inputs are CuPy arrays on one GPU and fit the graph."""
         prepared = self._prepared_on_a_gpu(*arrays.view_signatures(inputs))
         if prepared is None:
             return None
@@ -162,7 +165,7 @@ class GraphRunner:
             return prepared.run(GraphCall(type(inputs[0])), values)
 
     def _run_adopted(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
-        """Return the outputs for arrays of any library and device. Raise TypeError and ValueError for arrays that do not fit."""
+        """Return the outputs for arrays of any library and device. Raise TypeError or ValueError for arrays that do not fit."""
         requested = None if device is None else Device.parse(device)
         with arrays.in_order((*inputs, *out), stream, requested):
             label = str if named or not self._labels_differ else self.graph.label
@@ -193,7 +196,7 @@ def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Sign
 
 
 def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
-    """Return a result as an array of the first input's library; strings get the type that all string inputs have in common."""
+    """Return a result as an array of the first input's library. Strings get the string type common to all inputs."""
     array = arrays.move(result, memory, home)
     if not array.dtype.hasobject:
         return arrays.hand_back(array, taken[0].given) if taken else array
@@ -205,8 +208,8 @@ def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]
 class FusedLaunch:
     """One launch of a fused graph.
 
-    `step`: its name in the fused graph. `holds`: the names of the steps that it executes, in order. `plan`: over packed arrays,
-    in canonical form.
+    `step`: name of its step in the fused graph. `holds`: names of the original steps that the launch executes, in order.
+    `plan`: the canonical plan over packed arrays.
     """
 
     step: str
@@ -217,9 +220,9 @@ class FusedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Two steps in different launches: `reader` reads from memory the value that `maker` writes.
+    """Two steps that could not be fused: `reader` reads from memory the value that `maker` writes.
 
-    `code`: a reason from docs/fusing.md. `reason`: the details.
+    `code`: one of the reasons in docs/fusing.md. `reason`: the details.
     """
 
     maker: str
@@ -232,8 +235,8 @@ class Cut:
 class Fused:
     """A fused graph, the result of `fuse`. It can be called.
 
-    `graph`: the fused graph; its outputs are those of the program, then the kept values. `source`: the graph before fusing,
-    without dead steps. `kept`: the names of the kept values.
+    `graph`: the fused graph; its outputs are the outputs of `source`, then the kept values. `source`: the graph before fusing,
+    without dead steps. `kept`: names of the values to keep.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import SliceView, TransposeView, Window
@@ -250,7 +253,12 @@ class Fused:
     kept: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Fused, (self.graph, self.source, self.cuts, self.kept)  # programs are not pickled, but prepared again
+        return Fused, (
+            self.graph,
+            self.source,
+            self.cuts,
+            self.kept,
+        )  # unpickling prepares programs again
 
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
@@ -271,7 +279,7 @@ class Fused:
         """Run the graph. Return its output as an array of the first input's library, or a tuple of several outputs.
 
         `arrays`: the graph's inputs, in order; NumPy or CuPy arrays, or arrays of any library with DLPack.
-        `out`: an array to write, or a list of arrays if there are several outputs.
+        `out`: an array for the output, or a list of arrays for several outputs.
         `device`: "cpu", "cuda", "cuda:N" or "reference"; None for the device of the arrays.
         `stream`: see `CompiledOperator`. Raise the errors of `run`.
         """
@@ -300,11 +308,12 @@ class Fused:
     ) -> dict[str, Any]:
         """Run the graph on inputs by name, and return the outputs and the kept values by name.
 
-        `values`: the inputs. `out`: arrays to write, for some outputs or none. `device`, `stream`: see `__call__`.
+        `values`: inputs by name. `out`: arrays to write, by name of the output. `device`, `stream`: see `__call__`.
 
-        Raise TypeError for another data type, for arrays on several devices, for an argument that is no mapping, for a missing or
-        unknown name, and for a stream on the CPU; ValueError for another shape, and if an array of `out` overlaps an input;
-        IndexError for a bad index under RAISE, with the message of the step that looks it up; DeviceError without a usable GPU.
+        Raise TypeError for another data type, for arrays on several devices, for an argument that is no mapping, for a missing
+        or unknown name, and for a stream on the CPU. Raise ValueError for another shape, and if an array of `out` overlaps an
+        input. Raise IndexError for a bad index under RAISE, with the message of the step that reads the index. Raise
+        DeviceError without a usable GPU.
         """
         inputs, positions, targets = self.graph.inputs, self._output_positions, list[Any]()
         _check_mapping("values", values, inputs)
@@ -370,7 +379,7 @@ class Fused:
             if all(len(launch.holds) == 1 for launch in self.launches):
                 raise
             fused_error = error
-        # Run the steps one by one: the first step with a bad index raises an error that names its own index tensor.
+        # Run the steps one by one, so that the first step with a bad index raises an error that names its own index tensor.
         self._unfused.run(inputs, device=device, stream=stream)
         raise fused_error
 
@@ -392,7 +401,7 @@ class Fused:
 
 
 def _check_mapping(argument: str, value: object, names: Sequence[str]) -> None:
-    """Raise TypeError for anything but a mapping. `names`: its possible keys."""
+    """Raise TypeError unless `value` is a mapping. `names`: its possible keys."""
     if type(value) is not dict and not isinstance(value, Mapping):
         example = names[0] if names else "name"
         text = (

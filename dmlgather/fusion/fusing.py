@@ -1,4 +1,4 @@
-"""The fusing pass: a step reads the inputs of the step before it, wherever one plan can express both steps."""
+"""The fusing pass: two consecutive steps are replaced by one, wherever one plan can express both."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class Derivation:
     """A value as the result of one plan on other values.
 
-    `data`, `indices`: the values that the plan reads; several index tensors are concatenated in one buffer; `indices` is empty
-    without lookups. `holds`: the names of the steps that the plan executes.
+    `data`, `indices`: names of the values that the plan reads. Several index tensors are concatenated in one buffer. Without
+    lookups, `indices` is empty. `holds`: names of the steps that the plan executes.
     """
 
     data: str
@@ -45,9 +45,9 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """An index tensor as a view of the value `base`. `holds`: the names of the steps between the two.
+    """An index tensor as a view of the value `base`. `holds`: names of the steps that make the index tensor from `base`.
 
-    `plan`: over packed arrays. Its elements have one byte, because their size does not matter here.
+    `plan`: the view as a plan over packed arrays. Its elements have one byte, because their size does not matter here.
     """
 
     base: str
@@ -56,13 +56,13 @@ class IndexView:
 
 
 class IndexViews:
-    """The index tensors of a graph that are views, each with the value that it is a view of."""
+    """The index tensors of a graph that are views, each with its base value."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Add the output of a step without lookups, if its input is an index tensor. `plan`: of the step, over packed arrays."""
+        """Add the output of a step without lookups if its input is an index tensor. `plan`: plan of the step, over packed arrays."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -70,16 +70,16 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return `plan`, which looks up the index tensor `name`, as a derivation that looks up the base of `name`.
+        """Return a derivation like `plan` that looks up the base of the index tensor `name` instead of `name`.
 
-        If that is impossible, return a derivation that looks up `name`, and the error. `data` of both is empty. If all values of
-        an unsigned index type are in range, the policy becomes CLAMP.
+        If there is none, return a derivation that looks up `name`, and the error. The derivation's `data` is empty. If all
+        values of an unsigned index type are in range, the policy becomes CLAMP.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
         if dtype.kind == "u" and plan.lookups and all_in_range(plan, np.iinfo(dtype).max):
             plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
-        # A plan that reads no data has no use for its indices, except that RAISE checks them.
+        # A plan that reads no data needs its indices only under RAISE, which checks them.
         if plan.in_reach is not None or plan.out_of_bounds is OutOfBounds.RAISE:
             try:
                 return Derivation("", (source.base,), compose_indices(plan, source.plan), source.holds), None
@@ -88,7 +88,7 @@ class IndexViews:
         return Derivation("", (name,), plan, ()), refusal
 
     def _view(self, name: str) -> IndexView | None:
-        """Return an index tensor as a view, of itself if no other is known; None for a value that is no index tensor."""
+        """Return an index tensor as a view of its base, or of itself if it has none. Return None for other values."""
         tensor = self._types[name]
         if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
             identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
@@ -106,10 +106,10 @@ Parts = tuple[str, ...]
 
 
 class JoinedIndices:
-    """Builder of concatenated index tensors. A plan has one index tensor, so a plan composed of two gathers needs them."""
+    """Builder of concatenated index tensors. Two gathers composed to one plan need one: a plan has a single index tensor."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """`types`, `constants`, `steps`: of the graph. New values are added to `types` and `constants`."""
+        """`types`, `constants`, `steps`: those of the graph. New values are added to `types` and `constants`."""
         self._types, self._constants = types, constants
         self._step_names = {step.name for step in steps}
         self._values: dict[Parts, tuple[str, list[Step]]] = {}
@@ -120,14 +120,14 @@ class JoinedIndices:
         return dtype if dtype.name.upper() in IndexType.__members__ else None
 
     def cost(self, parts: Parts) -> int:
-        """Return the bytes that the concatenation moves in each run: 0 for one part, and if all parts are constants."""
+        """Return the bytes that the concatenation moves in each run: 0 if there is one part, or if all parts are constants."""
         dtype = self.common_type(parts)
         if dtype is None or len(parts) == 1 or self._constant(parts):
             return 0
         return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """Return `plan`, which looks up `own`, for the concatenation of `parts`, where `own` is a contiguous part."""
+        """Return a plan like `plan` that looks up the concatenation of `parts` instead of `own`, a contiguous part of it."""
         if not plan.lookups:
             return plan
         dtype = self.common_type(parts)
@@ -137,7 +137,7 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the concatenation of the parts, and the steps that compute it; no steps on later calls, and for one part."""
+        """Return the name of the concatenation of the parts, and the steps that compute it. Later calls return no steps."""
         if len(parts) == 1:
             return parts[0], []
         if parts not in self._values:
@@ -171,7 +171,7 @@ class JoinedIndices:
         return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
     def _new_value(self, name: str, tensor: TensorType) -> str:
-        """Add a value, which has the name of its step, and return its name, with a number if `name` is in use."""
+        """Add a value, and return its name, which is also the name of its step. The name gets a number if `name` is in use."""
         free, number = name, 1
         while free in self._types or free in self._step_names:
             number += 1
@@ -187,11 +187,11 @@ class JoinedIndices:
 
 
 def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
-    """Return the plan for constant indices, the elements of its index tensor, shape [index_extent].
+    """Return the plan for constant indices. `indices`: the elements of its index tensor. Shape: [index_extent].
 
-    If the positions of a lookup are affine in the coordinates, strides replace the lookup: [8, 6, 4] has stride -2, and
-    [0, 1, 5, 6] has the strides (5, 1). The policy becomes CLAMP. If an index is out of range under FILL or RAISE, the plan is
-    returned unchanged.
+    If the positions of a lookup are affine in the coordinates, strides replace the lookup. For example, [8, 6, 4] has stride
+    -2, and [0, 1, 5, 6] has strides (5, 1). The policy becomes CLAMP. If an index is out of range under FILL or RAISE, the plan
+    is returned unchanged.
     """
     if plan.in_reach is None:
         return plan
@@ -202,14 +202,14 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
                 return plan
     plan = replace(plan, out_of_bounds=OutOfBounds.CLAMP, fill=b"")
     for number, lookup in reversed([*enumerate(plan.lookups)]):
-        # Read positions again: replacing the lookup before may have split dimensions.
+        # Compute the positions again, because replacing the previous lookup may have split dimensions.
         clamped = np.clip(_positions(plan, plan.lookups[number], indices), 0, lookup.limit - 1)
         plan = _strided(plan, number, clamped)
     return plan
 
 
 def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions that a lookup reads, wrapped but not clamped; shape: the plan's, but 1 where the index stride is 0."""
+    """Return the positions of a lookup, wrapped but not clamped. Shape: the plan's, with 1 where the index stride is 0."""
     addresses = np.array(lookup.index_offset)
     sizes = [size if stride else 1 for size, stride in zip(plan.shape, lookup.index_strides, strict=True)]
     for axis, (size, stride) in enumerate(zip(sizes, lookup.index_strides, strict=True)):
@@ -221,7 +221,7 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
 
 
 def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """Return the plan with strides instead of lookup `number` if its positions are a sum of affine loops, else `plan`."""
+    """Return the plan with strides instead of lookup `number` if affine loops can yield its positions, else `plan`."""
     first = positions.flat[0]
     axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
@@ -276,7 +276,7 @@ def _with_spans(loops: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, in
 
 
 MOST_KNOWN = 2**20
-"""A result of constants is computed while fusing if it has at most this many elements."""
+"""The result of a step on constants is computed while fusing if it has at most this many elements."""
 
 
 def fuse(
@@ -285,25 +285,25 @@ def fuse(
     keep: str | Collection[str] = (),
     join: bool = True,
 ) -> Fused:
-    """Fuse a chain or a graph into as few launches as plans can express.
+    """Fuse a chain or a graph of steps into as few launches as possible.
 
-    The fused graph returns the same bits, and under RAISE it raises errors for the same indices.
+    The fused graph returns the same bits as the original. Under RAISE, it raises errors for the same indices.
 
     `what`: one of these:
 
-    - a problem, or a chain of problems: each reads the output of the problem before it as data;
-    - a descriptor, or a chain of descriptors: the InputTensor of each is the output of the descriptor before it;
+    - a problem, or a chain of problems, each of which reads the output of the problem before it as data;
+    - a descriptor, or a chain of descriptors, each of which reads the output of the descriptor before it as InputTensor;
     - the path of a DxDispatch model or of a descriptor (.json), or of independent descriptors, one per line (.jsonl, .ndjson);
     - an `IndexGraph`.
 
     `keep`: name or names of values that `Fused.run` returns besides the outputs.
-    `join`: if True, index tensors may be concatenated at run time, which adds steps, if this moves fewer bytes.
+    `join`: True allows added steps that concatenate index tensors at run time, where this moves fewer bytes.
 
-    Dead steps are removed, unless they can raise (`IndexGraph.needed`). Results of constants are computed now.
+    Dead steps are removed, unless they can raise (`IndexGraph.needed`). Steps on constants are computed now.
 
-    Raise TypeError for another `what`, and for a `keep` that is no name; FileError for a file that cannot be used;
-    DescriptorError for a descriptor that is not valid at feature level 6_4; ValueError for an unknown name, and for steps that do
-    not fit one another.
+    Raise TypeError for another `what`, and for a `keep` that is no name. Raise FileError for a file that cannot be used. Raise
+    DescriptorError for a descriptor that is not valid at feature level 6_4. Raise ValueError for an unknown name, and if the
+    output of a step does not fit the next step.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -327,7 +327,7 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the different names. Raise TypeError for anything but names, ValueError for a name that the graph lacks."""
+    """Return the names in `keep` without duplicates. Raise TypeError for anything but names, ValueError for unknown names."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -355,7 +355,7 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """Return the step, or equal steps that read earlier values; none if the result is now a constant."""
+        """Return the step, or steps with the same result that read earlier values; none if the result is now a constant."""
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
             constant = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
@@ -381,7 +381,7 @@ class _Fusing:
         return [*joining_steps, Step(step.name, work, tuple(reads), step.outputs)]
 
     def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
-        """Return the derivation of the step's output from its own data, fused with the steps that make its indices."""
+        """Return the step's output as derived from its data. The steps that make its indices are fused if possible."""
         data, *indices = step.inputs
         own, refusal = Derivation(data, tuple(indices), problem.plan(), ()), None
         for name in indices:
@@ -396,7 +396,7 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Add a cut between a step and the maker of its indices, if that is a problem."""
+        """Add a cut between a step and the step that makes its indices, if the latter is a gather or another `Problem`."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
@@ -407,7 +407,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """Return the derivation `own` of a step, fused with the maker of its data if possible; else add a cut."""
+        """Return the derivation `own` of a step, fused with the step that makes its data. If that is impossible, add a cut."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -421,7 +421,7 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Return both as one plan. Raise CompositionError if there is none, or if joining their indices is not worthwhile."""
+        """Return both derivations as one. Raise CompositionError if there is no plan, or if joining indices does not pay."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
@@ -445,10 +445,10 @@ class _Fusing:
         else:
             return
         shown = " and ".join(repr(self._graph.label(name)) for name in parts)
-        raise CompositionError(f"the steps look up {shown}; a plan looks up one index tensor, {why}", "two index tensors")
+        raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return code and reason why a value must exist in memory, even if `reader` is fused; None if there is no reason."""
+        """Return the code and the reason if a value must be in memory even when `reader` is fused, else None."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
@@ -457,7 +457,7 @@ class _Fusing:
         if name in reader.inputs[1:]:
             return "another consumer", f"{label!r} is its data and its indices"
         others = [step for step in self._readers[name] if step is not reader]
-        if not maker.plan.lookups:  # several problems can read a view at no cost
+        if not maker.plan.lookups:  # a view can be fused into each of its readers at no cost
             others = [step for step in others if not isinstance(step.work, Problem)]
         if others:
             return "another consumer", f"{label!r} is read by {others[0].name} as well"
@@ -471,7 +471,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """Return the result of a step on constants; None if it is large, or if the step raises, which it must do at run time."""
+    """Return the result of a step on constants; None if it is large, or if the step raises: it must raise at run time."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

@@ -1,4 +1,4 @@
-"""Prepared graphs: a graph, compiled for arrays with known signatures. A run only allocates outputs and launches programs."""
+"""Prepared graphs: graphs compiled for arrays with known signatures. A run only allocates outputs and launches programs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 OUT = "out"
-"""Label of the only output of a graph whose values have no names that users know."""
+"""Label, in messages, of the only output of a graph without names that users know."""
 
 
 class Targets:
-    """The arrays that a caller passes as `out`, one for each output of the graph, or None.
+    """The arrays that a caller passes as `out`: an array or None for each output of the graph.
 
-    `direct`: by output, the arrays in the memory where the graph runs. Launches write them directly.
+    `direct`: the arrays, by output, that are in the memory where the graph runs. Launches write them directly.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Targets:
     ) -> None:
         """`outs`: an array or None for each output. `inputs`: arrays by name. `label`: returns the name of a value in messages.
 
-        Raise TypeError and ValueError for an array of another type or shape, a read-only array, and an array that overlaps an
+        Raise TypeError or ValueError for an array of another type or shape, a read-only array, and an array that overlaps an
         input or another output.
         """
         self._memory = memory
@@ -76,7 +76,7 @@ class Targets:
                 used[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
-        """Return the caller's array for output `number`, after copying the result into it; None if there is no array."""
+        """Copy the result into the caller's array for output `number`, and return this array. Return None without an array."""
         entry = self._outs[number]
         if entry is None:
             return None
@@ -92,10 +92,10 @@ class Targets:
 
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
-    """Return True if elements of two arrays in one memory share bytes, or may share bytes."""
+    """Return True if two arrays in one memory share bytes, or if this cannot be excluded."""
     try:
         footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
-    except ValueError:  # strides that are no multiple of the element size, which no array on a GPU has
+    except ValueError:  # strides that are no multiple of the element size; arrays on a GPU have none
         return np.may_share_memory(one, other)
     pointers = [array.data.ptr if memory.on_gpu else address_of(array) for array in (one, other)]
     return share_memory(footprints[0], pointers[0], footprints[1], pointers[1])
@@ -109,9 +109,10 @@ class Launcher:
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
     def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
-        """Return a function that runs the problem on arrays with these signatures in the device's memory, inputs first.
+        """Return a function that runs the problem on arrays with these signatures in the device's memory, inputs before the
+        output.
 
-        Return None if `launch` must copy the arrays or raise an error.
+        Return None if only `launch` can run the problem or raise the right error.
         """
         try:
             return partial(write, self._prepared(device, *signatures), self._problem)
@@ -137,7 +138,7 @@ class Launcher:
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
     """Return the names of the steps without a launch: their output is a reshape or a bitcast of their whole input.
 
-    A step is launched all the same if its output is an output of the graph and would share memory with an input, a constant or
+    However, a step is launched if its output is an output of the graph that would share memory with an input, a constant or
     another output.
     """
     owner = {name: name for name in (*graph.inputs, *graph.constants)}
@@ -163,7 +164,7 @@ def moves_nothing(problem: Problem) -> bool:
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form with the plan's own element size; a plan that reads no data is returned unchanged."""
+    """Return the canonical form of a plan, with the element size kept. A plan that reads no data is returned unchanged."""
     return plan if plan.in_reach is None else simplify(plan)
 
 
@@ -175,8 +176,8 @@ Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 class GraphCall:
     """Allocator and target arrays of one call of a graph.
 
-    `empty`: returns a new packed array of a shape and type in the memory where the graph runs. `targets`: arrays to write instead
-    of new ones, by name.
+    `empty`: function that allocates a packed array of a shape and type in the memory where the graph runs. `targets`: arrays of
+    the caller, by value name, that are written instead of new arrays.
     """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
@@ -184,7 +185,7 @@ class GraphCall:
 
 
 Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
-"""Function that runs a step: it reads its inputs in the dict of values by name, and adds its output."""
+"""Function that runs a step. The dict has the values by name; the function reads its inputs there and adds its output."""
 
 
 class GraphParts:
@@ -196,25 +197,25 @@ class GraphParts:
         self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
         sources = (*graph.inputs, *graph.constants)
         self.results = tuple((name, name in {*sources, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
-        """For each output its name, and True if it is an input, a constant or an earlier output, which `run` copies."""
+        """For each output: its name, and True if `run` must copy it because it is an input, a constant or an earlier output."""
         last_readers = {name: step.name for step in graph.steps for name in step.inputs}
         kept = {*sources, *graph.outputs}
         self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
-        """Values that no later step needs, by the name of the step after which they are deleted."""
+        """For each step, by name: the values to delete after it, because no later step needs them."""
 
 
 class PreparedGraph:
     """A graph, prepared for arrays with known signatures on the host, or for any arrays on a GPU. It is thread-safe."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
-        """`targets`: signatures of the arrays to write. On a GPU, `inputs` may be empty, and `targets` is empty."""
+        """`targets`: signatures of the caller's output arrays. On a GPU, `targets` is empty, and `inputs` may be empty."""
         self._parts, self.device = parts, device
         self._actions = tuple(self._prepared_steps(dict(inputs), dict(targets)))
         self._needs_no_copies = not any(copied for _, copied in parts.results)
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
-        """Return the graph's outputs, in order. None shares memory with an input, a constant or another output.
+        """Return the graph's outputs, in order. No output shares memory with an input, a constant or another output.
 
         `values`: inputs and constants, by name; `run` adds and deletes other values.
         """
@@ -235,9 +236,9 @@ class PreparedGraph:
         return outputs
 
     def apart(self, inputs: Sequence[Any], targets: Iterable[Any]) -> bool:
-        """Return True if the address range of each target overlaps that of no other array.
+        """Return True if the address range of each target is disjoint from the ranges of all other arrays.
 
-        If ranges overlap, the arrays may still share no element.
+        Arrays with overlapping ranges may still share no element.
         """
         if self._spans is None:
             return False
@@ -255,7 +256,7 @@ class PreparedGraph:
     ) -> Iterator[tuple[Action, tuple[str, ...]]]:
         """Yield the action of each step, and the values to delete after it.
 
-        `signatures`: of the inputs; those of constants and of the steps' outputs are added.
+        `signatures`: those of the inputs; the signatures of constants and of the steps' outputs are added.
         """
         parts, device = self._parts, self.device
         new, propagates = new_place(device), bool(signatures) or not device.on_gpu
@@ -281,7 +282,7 @@ class PreparedGraph:
             yield action, parts.dropped[step.name]
 
     def _launch_action(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], output: Signature) -> Action:
-        """Return an action that launches a step. Prepare its call now if all signatures are known."""
+        """Return an action that launches a step. If all signatures are known, its call is prepared now."""
         launcher = self._parts.launchers[step.name]
         known = [signature for signature in inputs if signature is not None]
         writer = launcher.writer(self.device, *known, output) if len(known) == len(inputs) else None
@@ -342,7 +343,7 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """Return the signature of an array on the host, always as WRITEABLE: inputs are only read, and targets were checked."""
+    """Return the signature of an array on the host, marked as writable. `Targets` has already checked the arrays to write."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 

@@ -108,7 +108,8 @@ def test_two_index_tensors() -> None:
     wide = graph.gathered("wide", rows, many, axis=1)
     (cut,) = graph.fused(wide).cuts
     assert cut.reason == (
-        "the steps look up 'i' and 'many'; a plan looks up one index tensor, and joining them would move 6464 bytes, to save 256"
+        "the steps look up 'i' and 'many', but a plan looks up one index tensor, "
+        "and joining them would move 6464 bytes, to save 256"
     )
     unsigned = graph.gathered("unsigned", rows, graph.input("u", TensorType((1,), np.dtype("uint64"))), axis=1)
     (cut,) = graph.fused(unsigned).cuts
