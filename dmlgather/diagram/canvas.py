@@ -1,4 +1,4 @@
-"""SVG elements in one style. All text of diagrams is escaped here."""
+"""SVG elements in one style. This module escapes all text of diagrams."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SIZE = 12.0
 """Font size of all text but titles and names."""
 
 LETTER, DIGIT = 0.58, 0.605
-"""Mean width of a character of SANS and of MONO, per font size, in a wide font, because viewers choose the font."""
+"""Mean width of a character of SANS and of MONO, per font size. Viewers choose the font, so these are widths of a wide font."""
 
 FIGURE = 0.64
 """Width of a digit of SANS, per font size. In most fonts, digits are wider than the average letter."""
@@ -52,7 +52,7 @@ BOLD = 0.7
 """Mean width of a character of SANS in bold, per font size."""
 
 CLASS = "dmlgather-picture"
-"""Class of the root element. It limits the style sheet to the diagram."""
+"""CSS class of the root element. It limits the style sheet to the diagram."""
 
 Anchor = Literal["start", "middle", "end"]
 Data = Mapping[str, str]
@@ -60,7 +60,7 @@ Point = tuple[float, float]
 
 
 def hue(number: int) -> str:
-    """Return the colour of a number, modulo the number of colours."""
+    """Return the line colour for a number. Colours repeat."""
     return HUES[number % len(HUES)]
 
 
@@ -68,13 +68,13 @@ def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTE
     """Return `content` in lines at most `width` wide. `share`: mean width of a character, per font size."""
     lines = wrap(printable(content), max(8, int(width / (size * share))))
     digits = max((sum(map(str.isdigit, line)) for line in lines), default=0)
-    if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits, which are wider
+    if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits; they are wider than letters
         return wrapped(content, width, size, FIGURE)
     return lines
 
 
 def plain(text: str) -> str:
-    """Return `text` for XML: with markup escaped, and with unprintable characters as escape sequences."""
+    """Return `text` for XML: markup is escaped, and unprintable characters become escape sequences."""
     return escape(printable(text))
 
 
@@ -158,7 +158,7 @@ def path(
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
-    """Return polylines and one curve. The curve is horizontal at both of its ends."""
+    """Return polylines and one curve. Both ends of the curve are horizontal."""
     (x1, y1), (x2, y2) = curved
     bend = (x2 - x1) * 0.5
     parts: list[svg.PathData] = []
@@ -205,7 +205,7 @@ def document(title: str, description: str, elements: Sequence[svg.Element], widt
             *elements,
         ],
     )
-    return sheet.as_str().replace("><", ">\n<") + "\n"  # text has no "><", because it is escaped
+    return sheet.as_str().replace("><", ">\n<") + "\n"  # escaped text has no "><"
 
 
 _SCREEN = f"@media screen{{.{CLASS}{{max-width:100%;height:auto}}}}"

@@ -45,7 +45,7 @@ MOST_ROWS, MOST_LOOKUPS = 12, 4
 
 
 class PlanTable:
-    """A table of a plan's dimensions, laid out from (0, 0), at most `room` wide, with as many lookups as fit.
+    """A table of a plan's dimensions, laid out from (0, 0). It is at most `room` wide, and shows as many lookups as fit.
 
     `width`, `height`: of the table.
     """
@@ -115,8 +115,8 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 class Lanes:
     """The lanes of one grid. A lane is a horizontal line below a row of cells.
 
-    It leads from a group of cells inside the row to the end of the row, so that no line crosses a cell.
-    `levels`: for each group, the number of its lane below the row; 0 is the highest.
+    The lane leads from a group of cells inside the row to the end of the row, so that no line crosses a cell.
+    `levels`: for each group, the number of its lane below the row; 0 is the highest lane.
     """
 
     levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Lanes:
 
 
 def departures(scene: Scene) -> Lanes:
-    """Return the lanes of the input. Groups further left get lower lanes, so that their strokes cross no other lane."""
+    """Return the lanes of the input. Groups further left get lower lanes, so that no stroke crosses another lane."""
     cutout = scene.data
     open_end = not cutout.shown_padding
     groups = {join.sources for join in scene.joins if not (open_end and _at_edge(join.sources, cutout.columns[-1]))}
@@ -144,7 +144,7 @@ def arrivals(scene: Scene) -> Lanes:
 
 
 def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
-    """Yield the lines between input and output, with a dot at each cell that is read and an arrowhead at each written cell."""
+    """Yield the lines between input and output, with a dot at each read cell and an arrowhead at each written cell."""
     leaving, arriving = departures(scene).levels, arrivals(scene).levels
     for join in scene.joins:
         colour = hue(join.colour)
@@ -167,7 +167,7 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
 
 
 def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) -> list[list[Point]]:
-    """Return a stroke from each cell down to the lane; the outermost goes on to the edge. Return none without a lane."""
+    """Return a stroke from each cell down to the lane; the outermost continues to x = `edge`. Return none without a lane."""
     if level is None:
         return []
     lane_y = grid.lane(cells[0][0], level)
@@ -181,7 +181,7 @@ def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) 
 
 
 def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
-    """Return the point where the curve meets the grid: the end of the lane, or the side of the cell."""
+    """Return the point where the curve meets the grid: the end of the lane, or without a lane the side of the cell."""
     lane_ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
     if lane_ends:
         return lane_ends[0]
@@ -224,7 +224,7 @@ NAME_SIZE = 13.0
 class Panel:
     """A scene, laid out from (0, 0): indices above, input and output side by side below.
 
-    `fits`: whether the indices, and whether input and output, are at most `room` wide.
+    `fits`: two flags: the indices are at most `room` wide; input and output are.
     """
 
     def __init__(self, scene: Scene, room: float) -> None:
@@ -251,7 +251,7 @@ class Panel:
 
     @classmethod
     def fitting(cls, subject: Subject, room: float) -> Panel:
-        """Return the panel of a subject with as many columns of each grid as fit into `room`, at least one."""
+        """Return the panel of a subject. Each grid has as many columns as fit into `room`, at least one."""
         columns = index_columns = MOST_COLUMNS
         while True:
             panel = cls(Scene(subject, columns, index_columns), room)
@@ -275,7 +275,7 @@ class Panel:
 
 
 def _heading(cutout: Cutout, room: float) -> list[tuple[str, bool]]:
-    """Return the lines of a heading, each with True if it belongs to the name."""
+    """Return the lines of a heading as pairs: the line, and True if it is part of the tensor's name."""
     name = wrapped(cutout.tensor.name, room, NAME_SIZE, BOLD)
     return [*((row, True) for row in name), *((row, False) for row in heading(cutout, room))]
 
@@ -306,9 +306,9 @@ TITLE, LINE, MARK = 15.0, 16.0, 20.0
 
 
 def draw(*subjects: Subject) -> str:
-    """Return an SVG document with a diagram of each subject, one below the other. Equal subjects give equal documents.
+    """Return an SVG document with the diagrams of all subjects, one below the other. Equal subjects give equal documents.
 
-    Raise ValueError without a subject, and for a plan that cannot run (`IndexPlan.check_limits`).
+    Raise ValueError if there is no subject, and for a plan that cannot run (`IndexPlan.check_limits`).
     """
     if not subjects:
         raise ValueError("there is nothing to draw")
@@ -368,7 +368,7 @@ def _tables(subject: Subject, room: float) -> tuple[PlanTable, PlanTable]:
 
 
 def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
-    """Yield a mark of the legend for each outcome of indices out of range."""
+    """Yield a legend entry for each way in which indices out of range are handled in the diagram."""
     meanings = {
         IndexOutcome.CLAMPED: "index out of range: clamped to the nearest valid position",
         IndexOutcome.FILLED: f"index out of range: the fill value 0x{scene.subject.plan.fill.hex()} is written",

@@ -26,7 +26,7 @@ WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term of an explanation. `shown`: its text, with letters for numbers. `pattern`: regular expression that finds it."""
+    """A term of an explanation. `shown`: its text, with letters for numbers. `pattern`: regular expression for the term."""
 
     shown: str
     pattern: str
@@ -94,7 +94,7 @@ TERMS = (
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:
-    """Return (term, meaning) for the terms in an explanation, then for the parts of the names of its kernels."""
+    """Return pairs (term, meaning) for the terms in an explanation, then for the parts of its kernel names."""
     terms = tuple((term.shown, term.meaning) for term in TERMS if re.search(term.pattern, explanation, re.MULTILINE))
     return terms + tuple(_kernels(explanation))
 
@@ -123,9 +123,9 @@ def _kernels(explanation: str) -> Iterator[tuple[str, str]]:
 class Explanation:
     """The result of `CompiledOperator.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
 
-    `lowest_level`: such as "3_0"; None if no level supports the operator, "" if DirectML's levels do not apply.
-    `plan`: lowered over the described layouts. `canonical`: its canonical form. `cpu`, `cuda`: the program on each device.
-    `bytes_moved`: in one run. A notebook shows diagram and text.
+    `lowest_level`: for example "3_0"; None if no level supports the operator, "" if DirectML's levels do not apply. `plan`: the
+    plan for the described layouts. `canonical`: its canonical form. `cpu`, `cuda`: the program on each device. `bytes_moved`:
+    bytes that one run moves. A notebook shows diagram and text.
     """
 
     operator: str
@@ -143,10 +143,11 @@ class Explanation:
         return {**values, "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
 
     def picture(self, indices: Any = None, data: Any = None) -> str:
-        """Return an SVG document: the first cells of input, indices and output, the reads of each output cell, the plan.
+        """Return an SVG document with the first cells of input, indices and output, the cell that each output cell reads, and
+        the plan.
 
-        `indices`: index values, an integer array on the host of shape IndicesTensor.Sizes, or its one-dimensional buffer; None
-        for examples. `data`: the elements of InputTensor in the same form; None to show only addresses.
+        `indices`: index values as an integer array on the host, of shape IndicesTensor.Sizes or as a one-dimensional buffer;
+        None for example values. `data`: the elements of InputTensor, likewise; None to show only addresses.
         Raise TypeError unless the indices are integers, ValueError for another shape.
         """
         from dmlgather.diagram import draw
@@ -156,7 +157,7 @@ class Explanation:
         return draw(subject if data is None else subject.with_elements(data))
 
     def subject(self, name: str = "") -> Subject:
-        """Return the subject for `dmlgather.diagram.draw`. `name`: of the operator in its model, for the title."""
+        """Return the subject for `dmlgather.diagram.draw`. `name`: name of the operator in its model, for the title."""
         return self._subject(f"{name}: {self._title}" if name else self._title)
 
     @property
@@ -187,13 +188,13 @@ class Explanation:
 
 
 def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
-    """Explain the valid descriptor `desc` that was lowered to `plan`."""
+    """Return the explanation of the valid descriptor `desc`, which was lowered to `plan`."""
     level = minimum_level(desc)
     return _explained(desc.operator.name, None if level is None else str(level), plan, partial(_of_descriptor, desc, plan))
 
 
 def explain_problem(problem: Problem, operator: str, lowest_level: str | None) -> Explanation:
-    """Explain a problem over packed arrays. `lowest_level`: see `Explanation`."""
+    """Return the explanation of a problem over packed arrays. `lowest_level`: see `Explanation`."""
     plan = problem.plan()
     return _explained(operator, lowest_level, plan, partial(_of_problem, problem, plan))
 

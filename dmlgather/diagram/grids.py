@@ -44,7 +44,7 @@ CLEAR, LANE = 8.0, 4.0
 """Space between lanes and the cells above and below them, and between two lanes below one row of cells."""
 
 LONGEST = 10
-"""Maximum characters of a number in a cell or beside a row."""
+"""Maximum number of characters of a number in a cell or beside a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class CellStyle:
 
 
 class Grid:
-    """The grid of a cutout, with its layout. Cells begin at y = 0, below the column numbers.
+    """The grid of a cutout, laid out. Cells begin at y = 0, below the column numbers.
 
-    `lanes`: number of lines below each row of cells. `left`, `edge`, `bottom`: bounds of the cells, with padding and lanes.
-    `right`: bound with the row labels.
+    `lanes`: number of lines below each row of cells. `left`, `edge`, `bottom`: left, right and lower bound of the cells,
+    padding and lanes. `right`: right bound of the row labels.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Grid:
 
 
 def heading(cutout: Cutout, room: float) -> list[str]:
-    """Return the lines below a tensor's name, at most `room` wide: type, sizes, strides unless packed, folding, shown part."""
+    """Return the lines below a tensor's name, `room` wide: type, sizes, strides unless packed, folding, and the shown part."""
     tensor = cutout.tensor
     sizes, strides = tensor.layout.sizes, tensor.layout.strides
     lines = [f"{tensor.type} {braces(sizes)}"]
@@ -184,7 +184,7 @@ def heading(cutout: Cutout, room: float) -> list[str]:
 
 
 def short(content: str) -> str:
-    """Shorten a number or coordinates to fit into a cell or beside a row."""
+    """Return a number or coordinates, shortened to fit into a cell or beside a row."""
     return content if len(content) <= LONGEST else f"{content[:5]}…{content[-3:]}"
 
 
@@ -195,7 +195,7 @@ def _column(number: int) -> str:
 def _positions(
     shown: Sequence[int], total: int, size: Callable[[int], float], start: float, block: Callable[[int], int] = lambda _: 0
 ) -> tuple[dict[int, float], float]:
-    """Return the position (x or y) of each shown row or column, and the end of the last one."""
+    """Return the position (y or x) of each shown row or column, and the end of the last one."""
     positions: dict[int, float] = {}
     end, before = start, -1
     for number in shown:
@@ -220,7 +220,7 @@ def _breaks(shown: Sequence[int], total: int, positions: Mapping[int, float], si
 
 
 def data_style(scene: Scene, cell: Cell, read_by: Mapping[int, int]) -> CellStyle:
-    """Return the style of an input cell. `read_by`: colours by the addresses that are read."""
+    """Return the style of an input cell. `read_by`: address of an element -> colour of the output cell that reads it."""
     cutout = scene.data
     address, coordinates = cutout.address(*cell), cutout.coordinates(*cell)
     colour = read_by.get(address)
@@ -292,7 +292,7 @@ def at(coordinates: tuple[int, ...]) -> str:
 
 
 def _element(scene: Scene, address: int) -> tuple[str, str, str]:
-    """Return both lines of a cell that shows an input element, and the end of its hint. Unknown elements show addresses."""
+    """Return both lines of a cell that shows an input element, and the end of its hint. They show the address of an unknown one."""
     if scene.subject.elements is None:
         return str(address), "", ""
     value = spelled(scene.subject.element_at(address))
@@ -300,7 +300,7 @@ def _element(scene: Scene, address: int) -> tuple[str, str, str]:
 
 
 def _position(index: ResolvedIndex) -> str:
-    """Return the text for the position of an index, empty if the position is the index itself."""
+    """Return the text for the position to which an index refers; empty if the position equals the index."""
     if index.position is None:
         return "→fill" if index.outcome is IndexOutcome.FILLED else "refused"
     return "" if index.position == index.value else f"→{short(str(index.position))}"

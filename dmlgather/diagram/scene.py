@@ -15,10 +15,11 @@ Cell = tuple[int, int]
 """Row and column in the whole grid of a tensor."""
 
 LEAST = 6
-"""Minimum number of rows and of columns of a grid, if the tensor has as many."""
+"""Minimum number of rows and of columns of a grid, unless the tensor has fewer."""
 
 MOST_PADDING = 3
-"""Padding of a row is drawn as single cells up to this number of elements. More padding is one cell with their number."""
+"""Padding up to this number of elements per row is drawn as single cells. Longer padding is drawn as one cell with the
+number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
 def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
     """Return the rows and columns of the elements at `addresses`, at most `rows` and `columns`.
 
-    Add other rows and columns up to `least` of each.
+    If there are fewer than `least` rows or columns, add others.
     """
     positions = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
     needed = [folded(coordinates, tensor.layout.sizes) for coordinates in positions if coordinates is not None]
@@ -105,14 +106,14 @@ def _chosen(total: int, needed: Iterable[int], most: int, least: int) -> tuple[i
 
 
 NEAR = 8
-"""Example indices are positions among the first `NEAR` of an axis."""
+"""Example indices are among the first `NEAR` positions of an axis."""
 
 
 def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
-    """Return example index values by their address, in elements of the index tensor.
+    """Return example index values by address, in elements from the start of the index tensor.
 
-    `looked_up`: for each step of the plan, the address of each lookup. The last step has an index out of range. The step before
-    it has a negative index if negative indices count from the end.
+    `looked_up`: for each element of the plan, the address that each lookup reads. The last element gets an index out of range.
+    The element before it gets a negative index if negative indices count from the end.
     """
     assert plan.index_type is not None
     tuples = list(dict.fromkeys(looked_up))
@@ -132,13 +133,13 @@ def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> di
 
 def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
     count = max(1, min(limit, NEAR, _largest(index_type)))
-    # A step that is coprime to the count visits all positions: for count 8, 2, 5, 0, 3, 6, 1, 4, 7.
+    # A step that is coprime to the count visits all positions. Example: count 8, step 3 give 2, 5, 0, 3, 6, 1, 4, 7.
     step = next(step for step in (2, 3, 5, 7, 1) if gcd(step, count) == 1)
     return (2 + number * step + number // count) % count
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """Return a negative index of an unused position near the end. Avoid -1, because clamped indices have its position."""
+    """Return a negative index of an unused position near the end. Avoid -1, because clamped indices also end there."""
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 
 
@@ -154,7 +155,7 @@ def _largest(index_type: IndexType) -> int:
 
 
 MOST_JOINS, FEW_JOINS = 24, 10
-"""Up to MOST_JOINS joins are all drawn. Of more, only FEW_JOINS are drawn, because nobody can follow many crossing lines."""
+"""Up to MOST_JOINS joins, all are drawn. If there are more, only FEW_JOINS are drawn: nobody can follow many crossing lines."""
 
 OUTPUT_ROWS, INPUT_ROWS, INDEX_ROWS = 8, 14, 10
 """Maximum number of rows of each grid."""
@@ -165,9 +166,10 @@ MOST_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A line of the diagram: neighbouring output cells that read cells of one input row, `step` columns apart.
+    """A line of the diagram. It joins neighbouring output cells to the cells of one input row that they read.
 
-    `source`, `target`: the first cell of each. `length`: number of cells. `colour`: a number, equal for equal indices.
+    `source`, `target`: first input cell and first output cell. `length`: number of output cells. `step`: distance, in columns,
+    of the input cells of two neighbours. `colour`: a number, equal for equal indices.
     `indices`: the cells of the index tensor that are looked up.
     """
 
@@ -195,9 +197,9 @@ class Join:
 class Scene:
     """The content of a diagram before its layout, computed by interpreting the plan for the shown part of the output.
 
-    `reads`: the origin of each shown output cell. `values`: the index in each shown index cell. `resolved`: the index cells that
-    shown output cells look up. `colours`: a number for each tuple of index addresses. `joins`: the drawn joins. `runs`: the
-    number of all joins.
+    `reads`: the origin of each shown output cell. `values`: the index in each shown index cell. `resolved`: the resolved index
+    of each index cell that shown output cells look up. `colours`: a number for each tuple of index addresses. `joins`: the
+    drawn joins. `runs`: the number of all joins.
     """
 
     def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
@@ -233,11 +235,11 @@ class Scene:
 
     @property
     def outcomes(self) -> set[IndexOutcome]:
-        """Outcomes of the shown output cells."""
+        """Outcomes of the indices of the shown output cells."""
         return {origin.outcome for origin in self.reads.values()}
 
     def colour(self, cell: Cell) -> int:
-        """Return the colour of an output cell: that of its indices, or without indices that of its row."""
+        """Return the colour of an output cell: the colour of its indices, or without indices the colour of its row."""
         addresses = _addresses(self.reads[cell])
         return self.colours[addresses] if addresses else cell[0]
 
@@ -258,7 +260,7 @@ class Scene:
                 cells = cells[length:]
 
     def _run_length(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
-        """Return length and step of the run that starts at the first of these neighbours."""
+        """Return length and step of the run (the cells of one join) that starts at the first of these neighbouring cells."""
         length, step = 1, 1
         for before, cell in pairwise(cells):
             source, next_source = sources[before], sources[cell]
@@ -283,7 +285,7 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 
 
 def _selected(runs: list[Join]) -> list[Join]:
-    """Return the runs to draw. Of many runs, prefer those with an index out of range, then those at the start of a row."""
+    """Return the joins to draw. If there are many, prefer those with an index out of range, then those at the start of a row."""
     if len(runs) <= MOST_JOINS:
         return runs
     order = sorted(range(len(runs)), key=lambda i: (runs[i].outcome is IndexOutcome.VALID, runs[i].target[1] > 0, i))

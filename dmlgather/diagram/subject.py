@@ -49,12 +49,12 @@ class ShownTensor:
 class Subject:
     """The content of one diagram.
 
-    `plan`: over the layouts of `data`, `indices` (None for a plan without lookups) and `output`.
+    `plan`: the plan over the layouts of `data`, `indices` and `output`. `indices`: None for a plan without lookups.
     `lookup_axes`: the dimension of `data` that each lookup indexes, in the plan's order.
-    `attributes`: of the operator, by name.
-    `values`: the index values, as an integer array of the tensor's sizes or as its one-dimensional buffer; None for examples.
+    `attributes`: the operator's attributes, by name.
+    `values`: index values as an integer array, of the tensor's sizes or a one-dimensional buffer; None for example values.
     `origin`: source of the values, in words.
-    `elements`: of `data`, as an array of its sizes or as its one-dimensional buffer; None if they are unknown.
+    `elements`: the elements of `data` as an array, of its sizes or a one-dimensional buffer; None if they are unknown.
     """
 
     title: str
@@ -111,7 +111,7 @@ def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
-    """Return the subject of a valid descriptor, lowered to `plan` over its layouts. `title`: default the operator and level."""
+    """Return the subject of a valid descriptor that was lowered to `plan`. `title`: default: the operator and its level."""
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -130,7 +130,7 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subje
 
 
 def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
-    """Return the subject of a problem over packed arrays, lowered to `plan`."""
+    """Return the subject of a problem over packed arrays that was lowered to `plan`."""
     names = (*problem.arguments, "output")
     tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
     values = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
@@ -147,7 +147,7 @@ def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """Return the subject of a plan alone: input and indices as one-dimensional buffers, the output with the plan's shape."""
+    """Return the subject of a plan alone. Input and indices are one-dimensional buffers; the output has the plan's shape."""
     index_type = plan.index_type
     return Subject(
         title=title,
@@ -169,10 +169,11 @@ MOST_VALUES = 128
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
-    """Return the subject with the initial index values of the first dispatch of `dispatchable`, and elements of a small input.
+    """Return the subject with the initial index values of the first dispatch of `dispatchable`, and the elements of a small
+    input.
 
-    Values stay unknown if there is no dispatch, if an earlier dispatch writes their resource, or if the resource does not fit
-    into memory. Raise FileError for a file of values that cannot be read.
+    Values stay unknown without a dispatch, if an earlier dispatch writes their resource, or if it does not fit into memory.
+    Raise FileError for a file of values that cannot be read.
     """
     written: set[str] = set()
     for command, bound in _dispatches(model):
@@ -194,7 +195,7 @@ def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str)
 
 
 def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """Return the elements in a bound range, None for a resource that does not fit into memory."""
+    """Return the elements in a bound range; None if the resource does not fit into memory."""
     resource = model.resources[bound.resource]
     available = available_memory()
     if available is not None and 2 * resource.size > available:
@@ -204,7 +205,7 @@ def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) ->
 
 
 def _dispatches(model: CheckedFile) -> Iterator[tuple[Dispatch, dict[str, BufferBinding]]]:
-    """Yield each dispatch with the bindings of its tensors; bindings of the execution precede those of the initialisation."""
+    """Yield each dispatch with the bindings of its tensors. A binding of the execution overrides one of the initialisation."""
     for command in model.commands:
         if isinstance(command, Dispatch):
             execution, initialisation = model.buffer_bindings(command)

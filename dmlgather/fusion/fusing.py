@@ -62,7 +62,7 @@ class IndexViews:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Add the output of a step without lookups if its input is an index tensor. `plan`: plan of the step, over packed arrays."""
+        """Add the output of a step without lookups if its input is an index tensor. `plan`: the step over packed arrays."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
