@@ -1,6 +1,6 @@
 """The `dmlgather` command, with one module per subcommand. Heavy modules are imported only when a subcommand needs them.
 
-Once `main` runs, Ctrl-C ends the command with exit code `INTERRUPTED`. Before that, Python is starting and the signal ends it.
+Once `main` runs, Ctrl-C ends the command with exit code `INTERRUPTED`. Earlier, while Python starts, SIGINT kills the process.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ INTERRUPTED = 128 + 2
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
 UNREAD = 128 + 13
-"""Exit code when the reader of the output closed it early, as `head` does: 128 + SIGPIPE, as in shells."""
+"""Exit code if the reader of the output (for example `head`) closed the pipe early: 128 + SIGPIPE, as in shells."""
 
 _pressed = False
-"""Ctrl-C was pressed."""
+"""True after Ctrl-C was pressed."""
 
 _exit_code: int | None = None
 """The final exit code; None while the subcommand runs."""
@@ -27,7 +27,7 @@ _exit_code: int | None = None
 def main(command: str = "dmlgather.cli.app") -> NoReturn:
     """Run the subcommand that `sys.argv` names, and exit with its code.
 
-    `command`: the module whose `run` takes the arguments.
+    `command`: the module whose function `run` takes the arguments.
     """
     global _exit_code  # noqa: PLW0603 - one per process, like signal handlers
     try:
@@ -36,10 +36,10 @@ def main(command: str = "dmlgather.cli.app") -> NoReturn:
         import importlib
 
         code: int = importlib.import_module(command).run(sys.argv[1:])
-        if _pressed and code == 0:  # KeyboardInterrupt was raised in a destructor, where Python drops it
+        if _pressed and code == 0:  # KeyboardInterrupt was raised in a destructor, and Python ignored it
             raise KeyboardInterrupt
         _exit_code = code
-    except KeyboardInterrupt:  # Ctrl-C during the import, or a second one
+    except KeyboardInterrupt:  # Ctrl-C during the import, or a second Ctrl-C
         _exit_code = INTERRUPTED
         sys.stderr.write("dmlgather: interrupted\n")
     if _exit_code in (INTERRUPTED, UNREAD):
@@ -48,9 +48,7 @@ def main(command: str = "dmlgather.cli.app") -> NoReturn:
 
 
 def _start_fast() -> None:
-    """Save start-up time: no garbage collection during imports, and no search for Pydantic plugins in all installed
-    packages.
-    """
+    """Save start-up time: no garbage collection during imports, and no search for Pydantic plugins in all packages."""
     import gc
     import os
 
@@ -79,7 +77,7 @@ def _handle_interrupts() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-        # Registered first, so it runs last. After it, Python would restore the default, and Ctrl-C would change the exit code.
+        # Registered first, this runs last. Later, Python restores the default handler, with which Ctrl-C changes the exit code.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 

@@ -39,12 +39,10 @@ SUBCOMMANDS: Mapping[str, str] = {
     "env": "versions, CPU engine, GPU, driver, and missing packages",
     "selftest": "compare all kernels with the reference on random plans",
 }
-"""Subcommand -> its line in the list of subcommands. Function, module and subcommand have the same name, except in
-`MODULES`.
-"""
+"""Subcommand -> its line in the list. Its function has the subcommand's name, and so has its module, except in `MODULES`."""
 
 MODULES = {"run": "run_model"}
-"""Subcommand -> module, where the names differ."""
+"""Subcommand -> module, for subcommands whose module has another name."""
 
 
 def build(*, lazy: bool = False) -> typer.Typer:
@@ -85,9 +83,9 @@ def with_commands(
     add_completion: bool = False,
     group: type[TyperGroup] | None = None,
 ) -> typer.Typer:
-    """Return a Typer application: a single function as the command itself, several as subcommands.
+    """Return a Typer application. A single function becomes the command itself; several functions become subcommands.
 
-    `text`: the help of the application. `functions`: name -> function and line of help. `group`: a class instead of TyperGroup.
+    `text`: help of the application. `functions`: name -> (function, line of help). `group`: class to use instead of TyperGroup.
     """
     app = typer.Typer(
         cls=group,
@@ -123,12 +121,12 @@ def paragraphs(function: Callable[..., int]) -> str:
 
 
 def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None = None, name: str = "dmlgather") -> int:
-    """Run the command, or `application` under `name`, and return its exit code. Never raises."""
+    """Run the command, or `application` under `name`, and return its exit code. Never raise."""
     if sys.stdout is None:
         say("dmlgather: standard output is closed")
         return 2
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # escapes what the encoding lacks
+        if isinstance(stream, io.TextIOWrapper):  # escapes characters that the encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
         return guarded(_dispatch)(arguments, application, name)
@@ -138,7 +136,7 @@ def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None 
 
 
 def _message(error: UsageError) -> str:
-    """Return the message of a usage error. Pydantic's messages do not show the value, so they are worded again."""
+    """Return the message of a usage error. Pydantic's messages are replaced, because they do not show the value."""
     cause = error.__cause__
     if cause is None:
         return str(error.message)
@@ -168,6 +166,6 @@ def _dispatch(arguments: Sequence[str], application: Callable[[], typer.Typer] |
         if ended.code:
             raise
         return 0
-    if code == INTERRUPTED:  # Typer returns it for a KeyboardInterrupt
+    if code == INTERRUPTED:  # Typer returns this code for a KeyboardInterrupt
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

@@ -125,14 +125,14 @@ def check(
 
     Nodes are counted by verdict; --verbose lists them. decided: taken without conditions. conditional: taken if sizes are as
     stated ("on data": some of these sizes are known only after a run). undecided: the model leaves too much open. refused: not
-    taken; findings say why. host: computes only shapes, bounds and conditions, which DirectML's caller does on the CPU;
-    --include-host judges these, too. unreached: dead, no run of the model executes it.
+    taken; findings say why. host: computes only shapes, bounds and conditions, which the caller of DirectML computes on the
+    CPU; --include-host judges these nodes, too. unreached: dead, no run of the model executes the node.
 
     A .jsonl or .ndjson file has one descriptor per line, as dmlgather_dump.h writes them (see header). Standard input is read
     in this way if one of its first lines is a descriptor; otherwise it is one model or descriptor.
 
-    Other JSON and XML files are skipped in folders; a named one is a problem, unless --skip-others is given. Findings go to
-    standard output, problems and the summary to standard error. Options override the configuration file.
+    In folders, other JSON and XML files are skipped. If you name such a file, it is a problem, unless --skip-others is given.
+    Findings go to standard output, problems and the summary to standard error. Options override the configuration file.
 
     Exit codes: 0 no errors, or only known ones; 1 findings of severity error (or warning, with --error-on-warning); 2 a file
     could not be read.
@@ -206,7 +206,7 @@ def _provider(name: str) -> Provider:
 
 
 def _refuse(low: Sequence[tuple[tuple[str, ...], str]], loaded: LoadedConfiguration | None) -> int:
-    """Report the levels that are too low for the provider, and return exit code 2. `low`: from `Settings.low_levels`."""
+    """Report the levels that are too low for the provider, and return exit code 2. `low`: see `Settings.low_levels`."""
     from dmlgather.wording import dotted
 
     for keys, reason in low:

@@ -52,8 +52,8 @@ JsonFile = Annotated[
 class JsonOutput:
     """Destination of a command's JSON: standard output, a file, or both.
 
-    `printed`: print JSON instead of text. `made_from`: files that must not be overwritten. `others`: files that the command
-    also writes.
+    `printed`: True to print JSON instead of text. `made_from`: inputs, which must not be overwritten. `others`: other files
+    that the command writes.
     """
 
     printed: bool
@@ -75,7 +75,7 @@ class JsonOutput:
         return self.printed or self.file is not None
 
     def write(self, data: Callable[[], object]) -> None:
-        """Write the value of `data()` as JSON; without a destination `data` is not called."""
+        """Write the value of `data()` as JSON. Without a destination, `data` is not called."""
         if self:
             self.write_pieces([json.dumps(data(), indent=2, allow_nan=False), "\n"])
 
@@ -83,7 +83,7 @@ class JsonOutput:
         """Write a JSON text in pieces."""
         from dmlgather.files import writing
 
-        flush()  # text printed before appears even if writing the file fails
+        flush()  # so that earlier text appears even if writing the file fails
         with nullcontext() if self.file is None else writing(self.file, self.made_from) as file:
             for piece in pieces:
                 if self.printed:
@@ -95,9 +95,9 @@ class JsonOutput:
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> CheckedFile:
     """Check a file and return it. Findings go to standard error.
 
-    `allow_outside`: as in `check_file`. `executes`: the commands of a model will be executed, so refuse those that cannot be.
+    `allow_outside`: as in `check_file`. `executes`: refuse a model with commands that cannot be executed.
 
-    Ends the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
+    End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
     from dmlgather.directml.dxdispatch.writing import NAME
@@ -123,7 +123,7 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Number of lines of a stream of descriptors that are left out, and the exit code for that."""
+    """Number of lines of a stream of descriptors that are left out, and the resulting exit code."""
 
     lines: int = 0
     code: int = 0
@@ -136,8 +136,8 @@ class LeftOut:
 def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut]:
     """Read a DxDispatch model, a descriptor or a stream of descriptors as a program.
 
-    Also returns the lines of a stream that are left out; the reasons go to standard error. Raises FileError for another kind of
-    file. Ends the command as `load` does.
+    Also return the number of lines of a stream that are left out; the reasons go to standard error. Raise FileError for another
+    kind of file. End the command as `load` does.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
@@ -182,7 +182,7 @@ def missing_gpu() -> str | None:
 
 
 def left_out(missing: str) -> None:
-    """Say on standard error that no GPU is used: what is missing, without the remedy, which is that of `dmlgather env`."""
+    """Write to standard error that no GPU is used, and what is missing. `dmlgather env` shows the remedy."""
     what = re.match(r"([^;(]|\([^)]*\))*", missing)
     say(f"cuda is left out: {missing if what is None else what[0]}; `dmlgather env` says what to do")
 
@@ -191,7 +191,7 @@ OPTIONS = {
     r"\bagainst=": "--against or --save",
     r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # Typer's message names the option
 }
-"""Pattern of a Python argument in messages -> the name of the command's option."""
+"""Pattern of a Python argument in messages -> replacement with the command's option."""
 
 
 def in_options(error: Exception) -> str:

@@ -94,9 +94,10 @@ def compare(
 ) -> int:
     """Run every dispatch of a file on several devices and compare the results bit for bit.
 
-    For a mismatch, the report has the number of wrong elements, the first and the worst of them as numbers and bits, and a
-    likely cause. A single descriptor runs on random inputs, with some indices out of range, or on those of --inputs. A saved
-    case is a DxDispatch model for `run`, `compare` and DxDispatch; compare their outputs with --against.
+    For a mismatch, the report has the number of differing elements, the first and the worst of them as numbers and bits, and a
+    likely cause. A single descriptor runs on the inputs of --inputs, or on random inputs with some indices out of range. A case
+    saved with --save is a DxDispatch model. Run it elsewhere, for example with DxDispatch, and compare the outputs with
+    --against.
 
     With --against MODEL.onnx, FILE and the ONNX model run on the same inputs, with indices at every boundary: FILE in the
     reference backend, the model in onnx's reference evaluator and, if installed, in onnxruntime. Equal results are no proof.
@@ -249,7 +250,7 @@ class _Task:
         return self._save_report(case, report, external)
 
     def with_inputs(self, options: Sequence[str]) -> CompareReport:
-        """Compare on the inputs that --inputs names. A descriptor is first written as a model with these inputs."""
+        """Compare on the inputs of --inputs. A descriptor is first written as a model with these inputs."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
@@ -281,7 +282,7 @@ class _Task:
         ]
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
-        """Compare a single descriptor on random inputs, `trials` times or until the first mismatch. Returns the last report."""
+        """Compare a single descriptor on random inputs, `trials` times or until the first mismatch. Return the last report."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import random_inputs, write_single
@@ -315,7 +316,7 @@ class _Task:
     def _compare(
         self, model: CheckedFile, case: Path | None, external: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
-        """Compare every dispatch. Shows each result unless `quiet`, and adds the outputs to `case`."""
+        """Compare every dispatch. Show each result unless `quiet`, and add the outputs to `case`."""
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.comparing.saving import compare_report
@@ -338,7 +339,7 @@ class _Task:
 
     @staticmethod
     def _save_outputs(model: CheckedFile, case: Path, dispatch: ComparedDispatch, made_from: Sequence[Path]) -> dict[str, str]:
-        """Add the outputs of a dispatch to a case, and return the file names by device."""
+        """Write the outputs of a dispatch beside a case, and return the file names by device."""
         from dmlgather.comparing.saving import save_outputs
         from dmlgather.directml.dxdispatch.writing import sources
 

@@ -1,4 +1,4 @@
-"""The JSON that commands print, as records: `dmlgather schema` derives its schemas from them."""
+"""Records of the JSON that commands print. `dmlgather schema` derives its schemas from these records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SupportedTensor(Record):
     """The supported numbers of dimensions."""
 
     source: str
-    """The place in DirectML's documents."""
+    """The place in DirectML's documents that states the support."""
 
 
 class SupportStep(Record):
@@ -37,7 +37,7 @@ class SupportedOperator(Record):
     """The operator: "DML_OPERATOR_GATHER"."""
 
     value: int
-    """Its number in DML_OPERATOR_TYPE."""
+    """The operator's number in DML_OPERATOR_TYPE."""
 
     introduced: str
     """The feature level that introduced it."""
@@ -59,11 +59,11 @@ class RuleRow(Record):
     """The rule in one sentence."""
 
     source: str
-    """The place in DirectML's documents, with keys of docs/findings.md."""
+    """The place in DirectML's documents that states the rule, with keys of docs/findings.md."""
 
 
 class RulePage(RuleRow):
-    """One code with its explanation."""
+    """One code of findings with its explanation."""
 
     documents: dict[str, str]
     """The documents that `source` cites, by key."""
@@ -85,7 +85,7 @@ class MovedBytes(Record):
     """Bytes of elements that are written."""
 
     total: int
-    """The sum."""
+    """The sum of `index`, `read` and `written`."""
 
 
 class ExplainedOperator(Record):
@@ -95,7 +95,7 @@ class ExplainedOperator(Record):
     """The operator: "GATHER"."""
 
     lowest_level: str | None
-    """The lowest feature level that takes it; null if no level does; empty if levels do not apply."""
+    """The lowest feature level that supports the operator; null if no level does; empty if levels do not apply."""
 
     plan: str
     """The plan for the described layouts."""
@@ -104,26 +104,26 @@ class ExplainedOperator(Record):
     """The plan's canonical form."""
 
     cpu: str
-    """The loop or recipe that runs it on the CPU."""
+    """The loop or recipe that runs the plan on the CPU."""
 
     cuda: str
-    """The kernels that run it on a GPU."""
+    """The kernels that run the plan on a GPU."""
 
     bytes_moved: MovedBytes
     """Bytes that one run moves."""
 
     name: str
-    """Its name in the file; empty for a single descriptor."""
+    """The operator's name in the file; empty for a single descriptor."""
 
 
 class UnexplainedNode(Record):
     """A node without explanation."""
 
     name: str
-    """Its place in the model."""
+    """The place of the node in the model."""
 
     reason: str
-    """The reason why it cannot be explained."""
+    """The reason why the node cannot be explained."""
 
 
 class Processor(Record):
@@ -140,10 +140,10 @@ class NvidiaDriver(Record):
     """The NVIDIA driver."""
 
     cuda: str | None
-    """The newest CUDA version that it supports: "13.0"."""
+    """The newest CUDA version that the driver supports: "13.0"."""
 
     error: str | None
-    """The reason why it cannot be used."""
+    """The reason why the driver cannot be used."""
 
 
 class DriverGpu(Record):
@@ -156,7 +156,7 @@ class DriverGpu(Record):
     """Its compute capability: "9.0"."""
 
     memory: int
-    """Its memory in bytes."""
+    """The memory of the GPU in bytes."""
 
 
 class Gpus(Record):
@@ -170,10 +170,10 @@ class Gpus(Record):
 
 
 class Missing(Record):
-    """A part that is missing for running on a GPU."""
+    """A missing part without which no GPU can be used."""
 
     what: str
-    """The part."""
+    """The missing part."""
 
     remedy: str
     """The command or advice to install it."""
@@ -186,10 +186,10 @@ class Environment(Record):
     """The version of dmlgather."""
 
     folder: str
-    """The folder of the dmlgather that runs."""
+    """The folder of the running dmlgather package."""
 
     here: str | None
-    """The folder that Python imports instead where it is started in the current one, as a checkout; none where it is the same."""
+    """The folder of another dmlgather that Python imports if it is started in the current folder; null for none."""
 
     python: str
     """The version of Python."""
@@ -210,7 +210,7 @@ class Environment(Record):
     """The package of CuPy and its version."""
 
     nvrtc: str | None
-    """The version and file of NVRTC that CuPy loads; if no GPU can be used, the package and its version."""
+    """The version and file of the NVRTC that CuPy loads. If no GPU can be used: the package of NVRTC and its version."""
 
     driver: NvidiaDriver
     """The NVIDIA driver."""
@@ -219,14 +219,14 @@ class Environment(Record):
     """The GPUs."""
 
     missing: tuple[Missing, ...]
-    """The parts that are missing for running on a GPU."""
+    """The missing parts without which no GPU can be used."""
 
 
 class DifferingInputs(Record):
     """Inputs on which a program and a model differ."""
 
     judge: str
-    """The library that ran the model, with its version."""
+    """The library that ran the ONNX model, with its version."""
 
     output: str | None
     """The output that differs; null if the program or the model raises."""
@@ -235,13 +235,13 @@ class DifferingInputs(Record):
     """The coordinates of the first element that differs."""
 
     values: tuple[str, str]
-    """The element or the error of the program, and that of the model."""
+    """The element or the error of the program, and the element or the error of the model."""
 
     sources: tuple[str | None, str | None]
     """The input elements that the two values were copied from, if known."""
 
     indices: dict[str, Any]
-    """The index tensors by name, as nested arrays; null for more than 4,096 elements."""
+    """The index tensors by name, as nested arrays; null for a tensor of more than 4,096 elements."""
 
 
 class DifferenceInWords(Record):
@@ -255,7 +255,7 @@ class AgreementResult(Record):
     """The result of running a program and an ONNX model on the same inputs."""
 
     verdict: Literal["equal", "different", "not checked"]
-    """The verdict. "equal" is no proof: it holds for the inputs that were tried."""
+    """The verdict. "equal" holds only for the inputs that were tried; it is no proof."""
 
     judges: tuple[str, ...]
     """The libraries that ran the model, with their versions."""
@@ -296,16 +296,16 @@ class TranslatedPart(Record):
     """The operator's name in the file; the file's name for the whole model."""
 
     ok: bool
-    """True if there is a translation, and both sides gave equal results."""
+    """True if there is a translation whose results equal the original's."""
 
     steps: tuple[str, ...]
-    """The ONNX operators of the translation, in order; empty if it needs none."""
+    """The ONNX operators of the translation, in order; empty if no operator is needed."""
 
     refused: str | None
     """The reason why there is no translation."""
 
     check: AgreementResult | None
-    """The result of running both sides; null without a translation."""
+    """The result of running the original and the translation; null without a translation."""
 
 
 class TranslationResult(Record):

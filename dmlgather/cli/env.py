@@ -1,4 +1,4 @@
-"""The subcommand `env`: show what is installed, what is missing, and how to get it."""
+"""The subcommand `env`: show installed versions, missing parts, and how to install them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 FOLDER = Path(__file__).parents[1]
-"""The dmlgather that runs."""
+"""The folder of the running dmlgather package."""
 OPTIONAL = {
     "onnx": "onnx",
     "sympy": "onnx",
@@ -52,7 +52,7 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
 
 
 def environment() -> dict[str, Any]:
-    """Return what `env` shows, as plain data (`documents.Environment`)."""
+    """Return the output of `env` as plain data (`documents.Environment`)."""
     from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.backends.devices import processor
     from dmlgather.package import __version__
@@ -77,7 +77,7 @@ def environment() -> dict[str, Any]:
 
 
 def _here() -> str | None:
-    """Return the dmlgather that Python imports instead, where it is started in the current folder."""
+    """Return the folder of another dmlgather that Python imports if it is started in the current folder, else None."""
     folder = Path(FOLDER.name)
     return str(folder.absolute()) if (folder / "__init__.py").exists() and not folder.samefile(FOLDER) else None
 
@@ -92,7 +92,7 @@ def _engine() -> str:
 
 
 def _loaded(driver: Driver) -> tuple[str | None, Misfit | None]:
-    """Return the NVRTC that CuPy loads (None without a usable GPU), and why no GPU can be used."""
+    """Return the NVRTC that CuPy loads (None without a usable GPU), and the reason if no GPU can be used."""
     from dmlgather.backends.cuda import wheels
     from dmlgather.backends.cuda.driver import DeviceError, nvrtc, require
 

@@ -1,4 +1,4 @@
-"""The subcommand `explain`: plans, kernels and memory traffic of descriptors and of the nodes of ONNX models."""
+"""The subcommand `explain`: show plans, kernels and memory traffic of descriptors and of the nodes of ONNX models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INFERRED = "unk__"
 class ExplainedNode:
     """A node with its explanation, or with the reason why there is none.
 
-    `refused`: the node breaks a rule.
+    `refused`: True if the node breaks a rule.
     """
 
     node: CheckedNode
@@ -46,7 +46,7 @@ class ExplainedNode:
 
 
 def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[ExplainedNode]]:
-    """Check a model and explain its nodes, or only the node `only`. Ends the command with exit code 2 if it cannot be read."""
+    """Check a model and explain its nodes, or only the node `only`. If that fails, end the command with exit code 2."""
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.onnx_checking.check import check_model
 
@@ -170,10 +170,10 @@ def explain(
     feature level.
 
     In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For the others,
-    a line gives the reason.
+    a line tells why they are not.
 
-    A picture shows the values of a small input and the index values: of the first dispatch of a DxDispatch model, the constants
-    of an ONNX node, or made-up ones for a descriptor. It shows one node of an ONNX model.
+    A picture shows index values and the values of a small input. They come from the first dispatch of a DxDispatch model, or
+    from the constants of an ONNX node; for a descriptor, they are examples. Of an ONNX model, a picture shows one node.
 
     Exit codes: 0 shown; 1 the file has errors; 2 it could not be read, or the picture could not be written.
     """
@@ -242,7 +242,7 @@ def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path 
 
 
 def _write(blocks: list[str], legend: bool) -> None:
-    """Write blocks of text with empty lines between them, and the legend of their words if `legend`."""
+    """Write blocks of text with empty lines between them. If `legend`, add the legend of their terms."""
     from dmlgather.diagram.explanation import legend as legend_of
     from dmlgather.diagram.explanation import printed
 
@@ -279,7 +279,7 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
 
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
-    """Write the diagram of subjects of `file` to `target`, unless that would overwrite an input."""
+    """Write the diagram of `subjects` to `target`. Raise FileError if that would overwrite `file` or one of its inputs."""
     from dmlgather.diagram import draw
     from dmlgather.files import writing
     from dmlgather.input_files import InputFiles

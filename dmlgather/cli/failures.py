@@ -1,4 +1,4 @@
-"""Error reporting: a failure becomes one line on standard error and an exit code, never a traceback."""
+"""Error reporting: an exception becomes one line on standard error and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """Wrap `function`: an exception is reported in one line and becomes an exit code.
+    """Return `function`, wrapped: an exception is reported in one line and becomes an exit code.
 
-    Exceptions that Typer handles and KeyboardInterrupt are raised again.
+    KeyboardInterrupt, and exceptions that Typer handles, are raised again.
     """
 
     @functools.wraps(function)
@@ -43,7 +43,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
 
 
 def say(message: object) -> None:
-    """Write one line to standard error, with control characters escaped. Does nothing if it is closed."""
+    """Write one line to standard error, with control characters escaped. Do nothing if standard error is closed."""
     try:
         print(printable(str(message)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -52,7 +52,7 @@ def say(message: object) -> None:
 
 def failed(error: BaseException) -> int:
     """Report a failure in one line, and return the exit code."""
-    if isinstance(error, BrokenPipeError | SystemExit):  # SystemExit: from Typer, if the pipe breaks while it writes help
+    if isinstance(error, BrokenPipeError | SystemExit):  # SystemExit: raised by Typer if the pipe breaks while it writes help
         return UNREAD
     if is_debugged():
         traceback.print_exception(error)

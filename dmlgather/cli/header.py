@@ -10,10 +10,10 @@ import typer
 from dmlgather.output import put
 
 FOLDER = Path(__file__).parents[1] / "include"
-"""The folder for the include path of a C++ program."""
+"""The folder of the header, for the include path of a C++ program."""
 
 NAME = "dmlgather_dump.h"
-"""The header in `FOLDER`."""
+"""The file name of the header."""
 
 
 def header(

@@ -41,11 +41,11 @@ WorkMemory = Annotated[
 
 
 RUNS = 6.0
-"""Minimum of `least` in `stated`, in megabytes, for files that run on many inputs."""
+"""Value of `least` in `stated`, in megabytes, for files that are run on many inputs."""
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
-    """Return the limits of the options. `least`: smaller files count as this many megabytes."""
+    """Return the limits that the options state. `least`: minimum size, in megabytes, that a file counts as."""
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
@@ -55,7 +55,7 @@ def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.
 
 @contextmanager
 def within(limits: Limits, *paths: Path) -> Iterator[None]:
-    """Apply limits to the work on these files. The command ends with exit code 2 when the work exceeds them."""
+    """Apply limits to the work on these files. If the work exceeds the limits, the command ends with exit code 2."""
     try:
         with limits.over(*paths):
             yield
@@ -65,9 +65,9 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
 
 
 def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that limits the work of a subcommand and adds the options.
+    """Return a decorator that limits the work of a subcommand, and adds the options for limits.
 
-    `names`: the parameters that are files. `least`: as for `stated`.
+    `names`: the parameters that are files. `least`: see `stated`.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, otherwise a line with the estimated time of slow work."""
+"""Progress on standard error: on a terminal a bar, otherwise a line with the estimated time of slow work."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SLOW = 10.0
-"""The estimated time of the reference is printed if it exceeds this many seconds."""
+"""The estimated time of the reference device is printed if it exceeds this many seconds."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Yield a function that shows (done, count, name) as a bar, or None without a terminal. The bar is removed at the end."""
+    """Yield a function that shows (done, count, name) as a bar; None without a terminal. The bar is removed at the end."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -30,7 +30,7 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """Show the progress of the reference device, or the time estimated from its first elements.
+    """Show the progress of the reference device as a bar, or its total time as estimated from the first elements.
 
     `remedy`: advice for users who cannot wait that long.
     """
@@ -45,7 +45,7 @@ def reference_progress(remedy: str) -> Iterator[None]:
 
 
 class _Watcher:
-    """Progress of runs of the reference, one after the other. A run that ends before its first report shows nothing."""
+    """Progress of successive runs of the reference device. A run that ends before its first report shows nothing."""
 
     def __init__(self, remedy: str) -> None:
         self._remedy = remedy
@@ -81,7 +81,7 @@ class _Watcher:
 
 
 def _bar() -> Progress:
-    """Return a bar that does not redirect standard output, which rich would write to standard error."""
+    """Return a bar. It does not redirect standard output, because rich would write the redirected output to standard error."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -80,7 +80,7 @@ def run(
 
 
 def _device(name: str) -> tuple[str, str | None]:
-    """Return the device to run on, and for auto the reason if it is no GPU."""
+    """Return the device to run on. For "auto", also return the reason if the device is no GPU."""
     from dmlgather.backends.devices import Device
 
     if name == "auto":
@@ -93,7 +93,7 @@ def _device(name: str) -> tuple[str, str | None]:
 
 
 def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
-    """Show and yield the events of a run. `quiet`: do not show those that go to standard output."""
+    """Show and yield the events of a run. `quiet`: do not show events that go to standard output."""
     from dmlgather.model_runner import Printed
 
     for event in events:
@@ -128,7 +128,7 @@ def _json_of(event: Event) -> Iterator[str]:
 
 
 def _json_number(value: Any) -> str:
-    """Return a number as JSON that gives back its bits; NaNs and infinities as strings."""
+    """Return a number as JSON from which its bits can be restored. NaNs and infinities become strings."""
     import numpy as np
 
     text = spelled(value)

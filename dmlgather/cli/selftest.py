@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlgather.backends.devices import Device
 
 TRIALS = 1000
-"""Default number of plans: several for each kernel, in a minute or two."""
+"""Default number of plans: several for each kernel. They run for a minute or two."""
 
 
 def selftest(
@@ -40,8 +40,8 @@ def selftest(
     runs in the compiled engine, with every instruction set of the machine, and in NumPy. Buffers lie between guard bands, and
     outputs are filled with random bytes first.
 
-    The first line has the seed, so that a run that hangs can be repeated. The last line has what was tested, the device, the
-    driver and versions: paste it into bug reports. A mismatch is shown with the command that repeats it.
+    The first line has the seed, so that a run that hangs can be repeated. The last line has the tests, the device, the driver
+    and versions: paste it into bug reports. A mismatch is shown with the command that repeats it.
 
     Exit codes: 0 equal; 1 a mismatch; 2 the device cannot be used, or wrong usage; 130 after Ctrl-C.
     """

@@ -43,12 +43,12 @@ def translate(
     runs in the reference backend, the ONNX model in onnx's reference evaluator and, if installed, in onnxruntime. Outputs are
     compared bit for bit, with indices at every boundary. Equal results are no proof.
 
-    The initial values of a DxDispatch model become defaults of the ONNX model's inputs, so that it runs without further inputs.
-    A Clip node does what DirectML's clamping of indices does.
+    The initial values of a DxDispatch model become defaults of the ONNX model's inputs, so that the ONNX model runs without
+    further inputs. Clip nodes clamp indices as DirectML does.
 
     In a stream of descriptors, invalid ones and other operators are named on standard error and left out.
 
-    A file is written only if the results were equal, and never over a file that the model is read from.
+    A file is written only if the results were equal, and never over an input file.
 
     Exit codes: 0 translated and equal; 1 different, not checked, refused or left out; 2 a file could not be read or written.
     """
@@ -101,9 +101,9 @@ def translate(
 
 
 class _Results:
-    """The results of the operators and of the whole model: collected as JSON if `as_json`, otherwise printed.
+    """The results of the operators and of the whole model. They are collected as JSON if `as_json`, otherwise printed.
 
-    `ok`: all of them are equal.
+    `ok`: True if all results are equal.
     """
 
     def __init__(self, as_json: bool) -> None:

@@ -292,7 +292,7 @@ def at(coordinates: tuple[int, ...]) -> str:
 
 
 def _element(scene: Scene, address: int) -> tuple[str, str, str]:
-    """Return both lines of a cell that shows an input element, and the end of its hint. They show the address of an unknown one."""
+    """Return both lines of a cell that shows an input element, and the end of its hint. Unknown elements are shown by address."""
     if scene.subject.elements is None:
         return str(address), "", ""
     value = spelled(scene.subject.element_at(address))
