@@ -177,7 +177,7 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str 
 
 
 def _hints(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> Iterator[str]:
-    """Yield the option that each file that is no model was probably meant for."""
+    """Yield hints for arguments that are no models: the option that each of them was probably meant for."""
     from dmlgather.backends.devices import Device
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class ComparedCall:
     """The call that was compared.
 
-    `inputs`: in host memory. `buffers`: they are buffers that are read through the described strides.
+    `inputs`: the inputs, in host memory. `buffers`: True if they are buffers that are read through the described strides.
     """
 
     inputs: tuple[NDArray[Any], ...]
@@ -51,10 +51,10 @@ class ComparedCall:
 class Comparison:
     """The result of `compare`.
 
-    `devices`: the devices, then the names of the outputs from elsewhere. `elements`: number of output elements. `differences`:
-    one for each device whose output differs from the first device's. `errors`: for each device, the message of its IndexError
-    or None. `outputs`: for each device, an array of OutputTensor's Sizes, or None if it raised. `given`: the number of outputs
-    from elsewhere; they are the last ones.
+    `devices`: names of the devices, then of the outputs from elsewhere. `elements`: number of output elements. `differences`:
+    one for each device whose output differs from the first device's. `errors`: for each device, the message of its IndexError,
+    or None. `outputs`: for each device, an array of OutputTensor's Sizes, or None if the device raised. `given`: number of
+    outputs from elsewhere, which are last in `devices`.
     """
 
     desc: OperatorDesc = field(repr=False)
@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def differing(self) -> int:
-        """Return the number of output elements that differ from the first device's, over all devices."""
+        """Return the number of output elements that differ from the first device's, summed over all devices."""
         return sum(difference.differing for difference in self.differences)
 
     @property
@@ -95,8 +95,8 @@ class Comparison:
         `path`: the model's file if it ends in .json, otherwise the folder for a file case.json. The inputs, the output of each
         device and a report are written beside the model. The input arrays must not have changed since the comparison.
 
-        Raises FileError if a file cannot be written, or if outputs of an earlier case lie there. Raises ValueError for a case
-        that a model cannot hold: a policy other than clamping, several values at one address of a described tensor, or one
+        Raise FileError if a file cannot be written, or if the folder has outputs of an earlier case. Raise ValueError for a
+        case that no model can hold: a policy other than clamping, several values at one address of a described tensor, or one
         dispatch of a model.
         """
         from dmlgather.comparing.saving import buffers, check_no_older, compare_report, save_outputs, save_report
@@ -121,7 +121,7 @@ class Comparison:
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
         """Return the comparison as data.
 
-        `command`, `dispatchable`: its place in a model. `outputs`: the files of saved outputs, by device.
+        `command`, `dispatchable`: the place of the dispatch in a model. `outputs`: files of the saved outputs, by device.
         """
         from dmlgather.comparing.saving import DispatchReport
 
@@ -143,7 +143,7 @@ class Comparison:
         return "\n".join(self.messages())
 
     def messages(self) -> list[str]:
-        """Return the result as text: one message, or one per device that differs from the first, and one for the others."""
+        """Return the result as messages: one for each device that differs from the first, and one for all equal devices."""
         names = ", ".join(self.devices)
         if len(set(self.errors)) > 1:
             outcomes = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
@@ -190,12 +190,12 @@ def compare(
     """Run `desc` on the same `inputs` on several devices and compare the outputs bit for bit.
 
     `inputs`: the inputs of a compiled operator. `devices`: names out of "cpu", "cuda", "cuda:N" and "reference". Default:
-    "cuda" if a GPU can be used, "cpu" and "reference". `buffers`: inputs and output are one-dimensional buffers of the
+    "cuda" if a GPU can be used, "cpu" and "reference". `buffers`: True if inputs and output are one-dimensional buffers of the
     described type or uint8, accessed through the described strides as in `CompiledOperator.run_buffers`. `against`: an output
     from elsewhere, of OutputTensor's Sizes, or a one-dimensional buffer of its type. It counts as a device called "against", so
-    that one further device is enough.
+    one further device is enough.
 
-    An IndexError under "raise" is compared like a result; other errors of `compile` and of the call are raised. Raises
+    An IndexError under "raise" is compared like a result. Other errors of `compile` and of the call are raised. Raise
     DeviceError for a device that cannot be used, ValueError for fewer than two different devices, and TypeError or ValueError
     for `against` of another type or shape.
 
@@ -204,9 +204,9 @@ def compare(
     >>> print(dg.compare(desc, np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]]), devices=("cpu", "reference")))
     equal on cpu, reference: 4 elements, bit for bit
 
-    In place of `inputs`, pass an ONNX model (the path of a file, or an onnx.ModelProto) to compare it with `desc`, which is
-    then anything that `dg.translate` takes. Both run on many inputs: `desc` in the reference backend, the model in onnx's
-    reference evaluator and, if installed, in onnxruntime. The result is true if all outputs were equal.
+    To compare `desc` with an ONNX model, pass the model (the path of a file, or an onnx.ModelProto) in place of `inputs`.
+    `desc` may then be anything that `dg.translate` takes. Both run on many inputs: `desc` in the reference backend, the model
+    in onnx's reference evaluator and, if installed, in onnxruntime. The result is true if all outputs were equal.
 
     >>> dg.compare(desc, dg.translate(desc, "onnx").form).verdict
     'equal'
@@ -270,7 +270,7 @@ def is_model(value: Any) -> bool:
 
 
 def default_devices() -> tuple[list[str], str | None]:
-    """Return the default devices, and why "cuda" is not among them, if so."""
+    """Return the default devices. If "cuda" is not among them, also return the reason."""
     from dmlgather.backends import cuda
 
     try:
@@ -281,12 +281,12 @@ def default_devices() -> tuple[list[str], str | None]:
 
 
 def least_devices(one_suffices: bool) -> int:
-    """Return the least number of devices. One suffices if outputs from elsewhere are compared, now or later."""
+    """Return the minimum number of devices. One device suffices if outputs from elsewhere are compared, now or later."""
     return 1 if one_suffices else 2
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
-    """Raise ValueError unless these name at least `least` devices, each once; TypeError for a string in place of a list."""
+    """Raise ValueError unless `names` has at least `least` devices, each once, and TypeError for a string in place of a list."""
     if isinstance(names, str):
         raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
     devices = [Device.parse(name) for name in names]
@@ -320,12 +320,12 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """Reshape an array without the leading 1s of Sizes to Sizes. A buffer is returned unchanged."""
+    """Return an array, which may lack leading sizes of 1, reshaped to Sizes. A buffer is returned unchanged."""
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
 def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
-    """Return the output, shape Sizes, and the message of an IndexError."""
+    """Return the output, of shape Sizes, and the message of an IndexError."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
@@ -347,8 +347,8 @@ def run_over_poison(
 ) -> tuple[NDArray[Any], str | None]:
     """Fill `out` with poison, then run on byte buffers on `device`.
 
-    `rank`: the device's number in the comparison, which determines the poison. Returns the output on the host, shape Sizes, and
-    the message of an IndexError.
+    `rank`: the device's number in the comparison, which determines the poison. Return the output on the host, of shape Sizes,
+    and the message of an IndexError.
     """
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes
@@ -374,7 +374,7 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
 
 
 def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    """Return the tracer of a run. `inputs`: on the host. `buffers`: all of them are buffers."""
+    """Return the tracer of a run. `inputs`: the inputs, on the host. `buffers`: True if all inputs are buffers."""
 
     def is_buffer(tensor: BufferTensorDesc, array: NDArray[Any]) -> bool:
         return buffers or array.shape != tensor.sizes

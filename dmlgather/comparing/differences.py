@@ -1,4 +1,4 @@
-"""Differences between the outputs of two devices: which elements differ, what they should be, and likely causes."""
+"""Differences between the outputs of two devices: the differing elements, the correct elements, and likely causes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_STRETCHES = 100_000
 """Maximum number of stretches of differing elements in a report."""
 
 LOOKED_AT = 2**15
-"""Maximum size of each random sample for testing hypotheses: differing elements, all elements, elements of InputTensor."""
+"""Maximum size of each random sample for testing hypotheses. There are samples of differing, of all, and of input elements."""
 
 Coordinates = tuple[int, ...]
 
@@ -29,7 +29,7 @@ Coordinates = tuple[int, ...]
 class Expected(NamedTuple):
     """The correct content of an output element.
 
-    `source`: its coordinates in InputTensor, None for the fill value. `element`: shape [1]. `indices`: the indices read.
+    `source`: coordinates in InputTensor; None for the fill value. `element`: shape [1]. `indices`: the indices that were read.
     """
 
     source: Coordinates | None
@@ -38,9 +38,9 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """The plan of one operator run over packed tensors, for finding the correct content of single output elements.
+    """The plan of one operator run over packed tensors. It finds the correct content of single output elements.
 
-    In packed tensors, an offset determines the coordinates. Nothing is executed.
+    In packed tensors, an offset determines the coordinates. The plan is not executed.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Tracer:
     ) -> None:
         """Build the plan.
 
-        `inputs`: logical tensors of shape Sizes and any strides, in the descriptor's order. `buffer`: the memory of
-        InputTensor, [count], if it was passed as a buffer.
+        `inputs`: tensors of shape Sizes and any strides, in the descriptor's order. `buffer`: the memory of InputTensor, as an
+        array of shape [count], if InputTensor was passed as a buffer.
         """
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
@@ -76,9 +76,9 @@ class Tracer:
         return Expected(None, fill, read)
 
     def source_of(self, wrong: NDArray[Any], expected: Expected) -> Coordinates | None:
-        """Return the coordinates of the only element of InputTensor with the bits of the element `wrong`, shape [1].
+        """Return the coordinates of the only element of InputTensor with the bits of `wrong`, an output element of shape [1].
 
-        Returns None if `wrong` is correct after all, or if no element or several have these bits.
+        Return None if `wrong` equals the expected element, or if no element or several elements have these bits.
         """
         if expected.element is None or expected.element.tobytes() == wrong.tobytes():
             return None
@@ -86,9 +86,9 @@ class Tracer:
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
-    """Compare each further output with the first one, bit for bit. Equal outputs have no `Difference`.
+    """Return a `Difference` for each output that differs from the first output in any bit.
 
-    `outputs`: one per device, of shape Sizes and the tensor's type. `trace`: called for each device whose output differs.
+    `outputs`: one per device, of shape Sizes and the tensor's type. `trace`: returns the tracer; called for each difference.
     """
     first, *others = outputs
     pairs = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
@@ -96,7 +96,7 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
 
 
 class _Pairs(NamedTuple):
-    """At least one differing element: row-major numbers, and the elements of both devices; all [pairs]."""
+    """Differing elements, at least one: row-major numbers, and the elements of both devices. All have shape [pairs]."""
 
     numbers: NDArray[Any]
     left: NDArray[Any]
@@ -125,7 +125,7 @@ class _Tally:
         self._listed, self._end = 0, -1
 
     def add(self, pairs: _Pairs) -> None:
-        """Count the differing elements of a chunk. Chunks come in row-major order."""
+        """Count the differing elements of a chunk. Chunks must be added in row-major order."""
         self.differing += pairs.numbers.size
         if pairs.left.dtype.kind == "f":
             self.nans += int((np.isnan(pairs.left) & np.isnan(pairs.right)).sum())
@@ -163,7 +163,7 @@ def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
-    """Compare two outputs, chunk by chunk to save memory. Returns None if they are equal."""
+    """Return the difference of two outputs, or None if they are equal. They are compared chunk by chunk to save memory."""
     tally = _Tally()
     first: _Pairs | None = None
     worst: _Pairs | None = None
@@ -196,9 +196,9 @@ def _difference(
 def _suspected(
     devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
 ) -> tuple[SuspectedFault, ...]:
-    """Return the faults that random samples of elements prove. `differing`: the number of elements that differ.
+    """Return the faults for which random samples of elements give enough evidence. `differing`: number of differing elements.
 
-    The device with more wrong elements in the sample is the one suspected.
+    The device with more wrong elements in the sample is suspected.
     """
     generator, size = np.random.default_rng(0), outputs[0].size
     if not run.inputs[0].size:
@@ -232,7 +232,7 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of the differing elements with these ranks among all differing ones. `ranks`: ascending."""
+    """Return the row-major numbers of some differing elements. `ranks`: their ranks among all differing elements, ascending."""
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
@@ -242,7 +242,7 @@ def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -
 
 
 def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements with these row-major numbers, shape [numbers]."""
+    """Return the elements with these row-major numbers. Shape: [numbers]."""
     values: NDArray[Any] = array[tuple(unraveled(numbers, array.shape))]
     return values
 
@@ -284,7 +284,7 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _distance(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return the absolute difference of each pair: uint64 and exact for integers, float64 for floats.
+    """Return the absolute difference of each pair: for integers exact, as uint64; for floats as float64.
 
     It is 0 for two NaNs, and infinite for a NaN and a number.
     """
@@ -297,7 +297,7 @@ def _distance(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
         floats = [array.astype(np.float64) for array in (left, right)]
         distance = np.abs(floats[0] - floats[1])
     nans = [np.isnan(array) for array in floats]
-    distance[np.isnan(distance)] = 0  # two NaNs; also two equal infinities, which never differ in bits
+    distance[np.isnan(distance)] = 0  # two NaNs, or two equal infinities (inf - inf is NaN)
     distance[nans[0] != nans[1]] = np.inf
     return distance
 

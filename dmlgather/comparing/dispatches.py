@@ -1,4 +1,4 @@
-"""Comparison of a model's dispatches on several devices and with outputs from elsewhere; the memory that it takes."""
+"""Comparison of a model's dispatches on several devices and with outputs from elsewhere, and the memory that this takes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _remedies(devices: Sequence[str], one_suffices: bool) -> list[str]:
 def _compared_shares(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[StoredTensor]]
 ) -> Iterator[MemoryShare]:
-    """Yield the memory that comparing takes beside the resources: the maximum over the dispatches, which run one by one."""
+    """Yield the memory that comparing takes in addition to the resources: the maximum over the dispatches."""
     copied = [MemoryShare(CPU, 0, "")]
     for command in model.commands:
         if isinstance(command, Dispatch):
@@ -64,7 +64,7 @@ def _compared_shares(
 
 
 def _copied(devices: Sequence[str], output: int, inputs: int) -> MemoryShare:
-    """Return the host memory for copies from GPUs: each output, and the inputs of the first device to report a mismatch."""
+    """Return the host memory for copies from GPUs: each output, and for a mismatch the inputs of the first device."""
     on_gpu = [Device.parse(name).on_gpu for name in devices]
     return MemoryShare(CPU, output * sum(on_gpu) + inputs * on_gpu[0], "copies of a dispatch's tensors from GPUs")
 
@@ -90,11 +90,11 @@ def compare_model(
 ) -> Iterator[ComparedDispatch]:
     """Run each dispatch of `model` on every device, and yield the comparisons of their outputs.
 
-    Each device has its own resources. `devices`: at least two of "cpu", "cuda", "cuda:N", "reference", or ValueError.
-    `against`: outputs from elsewhere, by the number of the dispatch's command. With them, one device is enough, and a dispatch
-    without another output is run but not yielded. `one_suffices`: one device is enough, and every dispatch is yielded.
+    Each device has its own resources. `devices`: at least two of "cpu", "cuda", "cuda:N", "reference". `against`: outputs from
+    elsewhere, by the number of the dispatch's command. With them, one device is enough, and a dispatch that has no second
+    output is run but not yielded. `one_suffices`: if True, one device is enough, and every dispatch is yielded.
 
-    Raises what `Runner` raises. Call `check_model_memory` before.
+    Raise ValueError for too few devices, and the errors of `Runner`. Call `check_model_memory` before.
     """
     check_devices(devices, least_devices(one_suffices or against is not None))
     runners = [Runner(model, device) for device in devices]

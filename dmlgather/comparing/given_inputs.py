@@ -28,7 +28,7 @@ from dmlgather.wording import alternatives, counted, printable
 REMEDY = "save the whole tensor"
 
 MOST_REORDERED = 4
-"""Maximum number of files that do not fit of which other orders are tried."""
+"""Other orders of files that do not fit are tried for at most this number of files."""
 
 
 def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
@@ -57,7 +57,7 @@ def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
 def named_files(model: CheckedFile, options: Sequence[str]) -> dict[str, Path]:
     """Return the file of each input. `options`: FILE, in the order of the inputs, or NAME=FILE.
 
-    Raises ValueError for an unknown name, for two files of an input, and for more or fewer files than inputs.
+    Raise ValueError for an unknown name, for two files of one input, and for more or fewer files than inputs.
     """
     names = list(inputs_of(model))
     files = dict[str, Path]()
@@ -87,7 +87,7 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
 
 
 def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, StoredTensor]:
-    """Return the inputs in files, by name. Raises FileError, with the file, for one that does not fit its tensor."""
+    """Return the inputs in files, by name. Raise FileError, which names the file, for a file that does not fit its tensor."""
     tensors = inputs_of(model)
     try:
         return {name: _stored(tensors[name], file) for name, file in files.items()}
@@ -117,16 +117,14 @@ def _stored(tensor: FileTensor, file: Path) -> StoredTensor:
         at, end = bound.offset, bound.offset + tensor.tensor.span * tensor.tensor.data_type.bytes
         if at < first or end > last:
             raise FileError(
-                f"{file} is for bytes {at} to {end} of {bound.resource!r}, whose initial values are bytes {first} to {last}: "
-                "state initial values for all of them in the model"
+                f"{file} replaces bytes {at} to {end} of {bound.resource!r}, but the model states initial values only for bytes "
+                f"{first} to {last}: state initial values for all of them in the model"
             )
     return stored
 
 
 def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -> list[NDArray[Any]]:
-    """Return a buffer for each input tensor, shape [count]. Raises FileError for a file that cannot be read, or does not
-    fit.
-    """
+    """Return a buffer of shape [count] for each input tensor. Raise FileError for a file that is unreadable or does not fit."""
     buffers = []
     for tensor, stored in ((desc.tensor(name), inputs[wire_name(name)]) for name in desc.operator.inputs):
         buffer = np.zeros(count(tensor) * tensor.data_type.bytes, np.uint8)
@@ -136,7 +134,7 @@ def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -
 
 
 def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
-    """Write a tensor into a buffer from byte `at` on. Bytes between its elements are kept, unless the file has them."""
+    """Write a tensor into a buffer from byte `at` on. Bytes between its elements are kept, unless the file contains them."""
     if stored.start is not None:
         values, begin = stored.stored().view(np.uint8), at - stored.start
         values, place = values[max(-begin, 0) :], buffer[max(begin, 0) :]
@@ -157,7 +155,7 @@ def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None
 
 
 def with_inputs(model: CheckedFile, inputs: Mapping[str, StoredTensor]) -> CheckedFile:
-    """Return a model whose resources have these inputs as initial values."""
+    """Return a copy of the model whose resources have these inputs as initial values."""
     tensors = inputs_of(model)
     resources = {}
     for name, stored in inputs.items():

@@ -1,6 +1,6 @@
-"""A table of hypotheses about faults of a device, and their test against its output.
+"""A table of hypotheses about faults of a device, and their test against the device's output.
 
-A hypothesis predicts the wrong values. It is reported if the output has them, and if chance hardly gives so many distinct ones.
+A hypothesis predicts wrong values. It is reported if the output has these values, and if this is unlikely to be chance.
 """
 
 from __future__ import annotations
@@ -31,23 +31,22 @@ from dmlgather.directml.validation import lower
 from dmlgather.plan import Layout, packed_strides
 
 POISON = 0xA5
-"""The byte that fills the output of the first device before a run. Device number n has `POISON - n`: outputs that no device
-writes then differ."""
+"""Byte that fills the output of the first device before a run. Device number n has `POISON - n`, so unwritten elements differ."""
 
 POISONED_DEVICES = 4
 """Number of devices whose poison the hypothesis "not written" looks for."""
 
 LEAST_SHARE = 0.9
-"""Least share of the elements predicted by a hypothesis that must have the predicted value."""
+"""Minimum share of predicted elements that must have the predicted value."""
 
 LEAST_HITS = 2
-"""Least number of elements that a hypothesis must explain."""
+"""Minimum number of elements that a hypothesis must explain."""
 
 LEAST_EVIDENCE = 20.0
-"""Least evidence for a hypothesis, in bits: chance gives 20 bits once in a million (2**20) hypotheses."""
+"""Minimum evidence for a hypothesis, in bits. Chance gives 20 bits to one of a million (2**20) hypotheses."""
 
 MOST_REPORTED = 3
-"""Most hypotheses that are reported if they explain equally many elements. If more do, none is reported."""
+"""Maximum number of reported hypotheses. If more hypotheses explain equally many elements, none is reported."""
 
 Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 
@@ -55,8 +54,8 @@ Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 class Hypothesis(NamedTuple):
     """A row of the table.
 
-    `name`: in reports. `rule`: yields predictions, each with its text behind "as if". Several predictions may have one text: an
-    index that is 1 higher may be clamped, wrap around or read the next row at the end of a dimension.
+    `name`: name in reports. `rule`: yields predictions, each with its text after "as if". Several predictions may have one
+    text. For example, at the end of a dimension, an index that is 1 higher may be clamped, wrap around or read the next row.
     """
 
     name: str
@@ -103,7 +102,7 @@ WRONG_RULES: tuple[tuple[str, Resolve], ...] = (
     ("a negative index did not count from the end", _clipped_to_start),
     ("a negative index did not count from the end", _sent_to_end),
 )
-"""Wrong rules for indices out of range: text, and rule."""
+"""Pairs (text, rule) of wrong rules for indices out of range."""
 
 
 def _resolved(reads: Reads) -> Iterator[tuple[str, Prediction]]:
@@ -220,8 +219,8 @@ def explained(
 ) -> list[Explained]:
     """Return the hypotheses that explain most elements, or none if the evidence is too weak.
 
-    `differing`, `right`: wrong and right output elements, each as row-major numbers and the patterns that the device wrote.
-    `sample`: patterns of InputTensor's elements, all or a random sample.
+    `differing`, `right`: wrong and right output elements, each as row-major numbers and the bit patterns that the device wrote.
+    `sample`: bit patterns of all elements of InputTensor or of a random sample.
     """
     numbers, written = (np.concatenate([wrong, correct]) for wrong, correct in zip(differing, right, strict=True))
     reads, wrong = run.at(numbers), differing[0].size
@@ -251,7 +250,7 @@ def _cost(candidate: Explained) -> int:
 
 
 class _Frequencies:
-    """Frequencies of patterns in a sample of InputTensor's elements."""
+    """Frequencies of bit patterns in a sample of InputTensor's elements."""
 
     def __init__(self, sample: NDArray[Any]) -> None:
         self._patterns, self._counts = np.unique(sample, return_counts=True)
@@ -260,8 +259,8 @@ class _Frequencies:
     def evidence(self, hits: NDArray[Any], copied: NDArray[np.bool_]) -> float:
         """Return the evidence of correctly predicted patterns, in bits: minus log2 of their probability by chance.
 
-        A pattern of InputTensor counts once, by its frequency. A predicted constant that the sample lacks counts at each hit
-        with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10 bits; two hits of a
+        A pattern of InputTensor counts once, by its frequency. A predicted constant that is not in the sample counts at each
+        hit, with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10 bits; two hits of a
         32-bit constant that InputTensor lacks give 2 * 32 = 64 bits.
         """
         patterns, first, counts = np.unique(hits, return_index=True, return_counts=True)

@@ -12,7 +12,7 @@ SHOWN = 2
 """Number of differing elements that the text of a difference shows."""
 
 Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number for JSON. For floating types, the shortest decimal that gives back the same bits."""
+"""A number for JSON. A float is the shortest decimal number that converts back to the same bits."""
 
 
 class Bits(Record):
@@ -38,10 +38,10 @@ class IndexRead(Record):
     """The index at that position."""
 
     axis: int
-    """The dimension of InputTensor that it indexes."""
+    """The dimension of InputTensor that the index refers to."""
 
     taken_as: int | None
-    """The position along that dimension, counted from the start and clamped. None if the policy fills or raises instead."""
+    """The position along `axis` that the index selects, after clamping. None if the policy fills or raises instead."""
 
     def __str__(self) -> str:
         place = f"IndicesTensor{list(self.position)} = {self.value}"
@@ -78,8 +78,8 @@ class Mismatch(Record):
     """Number of bits that differ."""
 
     found_sources: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
-    """For each device, the coordinates of the only element of InputTensor with the wrong bits. None if the device is right, or if
-    no element or several have these bits.
+    """For each device, the coordinates of the only element of InputTensor with the bits that the device wrote. None if the
+    device is right, or if no element or several elements have these bits.
     """
 
     @property
@@ -109,7 +109,7 @@ class Stretch(Record):
 
 
 class SuspectedFault(Record):
-    """A fault that would give the wrong values of a device. It is likely, not proven."""
+    """A fault that would explain the wrong values of a device. It is likely, not proven."""
 
     device: str
     """The device that is wrong."""
@@ -121,10 +121,10 @@ class SuspectedFault(Record):
     """The fault in words: "the index along dimension 0 were 1 higher"."""
 
     explains: int
-    """Number of sampled differing elements with the value that the fault gives."""
+    """Number of sampled differing elements whose value the fault explains."""
 
     looked_at: int
-    """Number of sampled differing elements: all, or a random sample."""
+    """Number of sampled differing elements. The sample is random, or has all differing elements."""
 
     differing: int
     """Number of all differing elements."""
@@ -165,12 +165,12 @@ class Difference(Record):
     """The first differing element in row-major order."""
 
     worst: Mismatch
-    """The element with the largest numeric difference, then with the most differing bits, then the first. The difference of a
-    NaN and a number counts as infinite.
+    """The element with the largest numeric difference; of equal ones, the first of those with the most differing bits. The
+    difference of a NaN and a number counts as infinite.
     """
 
     faults: tuple[SuspectedFault, ...] = ()
-    """Likely faults; each of them explains equally many elements."""
+    """Likely faults, all of which explain equally many elements."""
 
     stretches: tuple[Stretch, ...] = ()
     """The differing elements, in row-major order, at most 100,000 stretches."""

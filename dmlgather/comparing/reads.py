@@ -1,4 +1,4 @@
-"""Source elements of many output elements of one operator run, vectorised: the correct ones, and those of a faulty run."""
+"""Source elements of many output elements of one operator run, in a correct run and in faulty runs. Vectorised."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ T = TypeVar("T")
 
 Numbers = NDArray[np.int64]
 Place = Sequence[Numbers]
-"""Coordinates of elements: for each dimension an array [elements]."""
+"""Coordinates of elements: an array of shape [elements] for each dimension."""
 
 FAR = 2**62
-"""Indices are clipped to this magnitude: still out of range, but sums with them do not overflow int64."""
+"""Indices are clipped to this magnitude. They are then still out of range, but sums with them do not overflow int64."""
 
 Resolve = Callable[[Numbers, int, int], Numbers]
-"""(indices [elements], size of their dimension, summand for negative indices) -> positions, -1 where nothing is read."""
+"""(indices of shape [elements], size of their dimension, number to add to negative indices) -> positions; -1 for no element."""
 
 
 class Prediction(NamedTuple):
-    """Output elements that a faulty run would write, all [elements].
+    """Output elements that a faulty run would write. All arrays have shape [elements].
 
-    `patterns`: the elements as unsigned integers of the same bits. `known`: True where there is a prediction. `copied`: True
-    where it is a copy of an input element, False where it is a constant.
+    `patterns`: the bits of the elements as unsigned integers. `known`: True where there is a prediction. `copied`: True where
+    the predicted element is a copy of an input element, False where it is a constant.
     """
 
     patterns: NDArray[Any]
@@ -43,8 +43,8 @@ class Prediction(NamedTuple):
 class OperatorRun:
     """One run of an operator.
 
-    `plan`: over packed tensors. `inputs`: of shape Sizes and any strides. `buffer`: the memory of InputTensor, [count], if it
-    was passed as a buffer.
+    `plan`: the plan over packed tensors. `inputs`: arrays of shape Sizes and any strides. `buffer`: the memory of InputTensor,
+    as an array of shape [count], if InputTensor was passed as a buffer.
     """
 
     desc: OperatorDesc
@@ -63,7 +63,7 @@ class OperatorRun:
         return self.desc.tensor(self.desc.operator.output)
 
     def at(self, numbers: Numbers) -> Reads:
-        """Return the reads of output elements. `numbers`: row-major numbers, clipped to the output."""
+        """Return the reads of output elements. `numbers`: row-major numbers, which are clipped to the output."""
         return Reads(self, np.clip(numbers, 0, prod(self.output.sizes) - 1))
 
 
@@ -81,7 +81,7 @@ class Reads:
 
     @cached_property
     def steps(self) -> Place:
-        """Return the coordinates of the output elements in the plan's dimensions, which may be parts of the output's."""
+        """Return the coordinates of the output elements in the plan's dimensions, into which the output's may be split."""
         plan = self.run.plan
         return [self.numbers // max(stride, 1) % size for stride, size in zip(plan.out_strides, plan.shape, strict=True)]
 
@@ -100,7 +100,7 @@ class Reads:
         )
 
     def resolved(self, resolve: Resolve, indices: Sequence[Numbers] | None = None) -> Numbers:
-        """Resolve indices to packed addresses in InputTensor, -1 where nothing is read. `indices`: default: `self.indices`."""
+        """Return the packed addresses in InputTensor that indices refer to; -1 for none. `indices`: default: `self.indices`."""
         plan = self.run.plan
         address, read = along(self.steps, plan.in_strides, plan.in_offset), np.ones(self.numbers.shape, np.bool_)
         for lookup, index in zip(plan.lookups, self.indices if indices is None else indices, strict=True):
@@ -116,31 +116,31 @@ class Reads:
 
     @property
     def policy(self) -> Resolve:
-        """Return the plan's rule for indices."""
+        """Return the plan's rule for indices out of range."""
         return filled if self.run.plan.out_of_bounds is OutOfBounds.FILL else clamped
 
     @cached_property
     def place(self) -> Place:
-        """Return the coordinates of the correct element in InputTensor; for the fill value, those of the clamped index."""
+        """Return the coordinates of the correct element in InputTensor, or for the fill value those of the clamped index."""
         return unraveled(self.resolved(clamped), self.run.data.sizes)
 
     @cached_property
     def right(self) -> NDArray[Any]:
-        """Return the patterns of the correct elements."""
+        """Return the bit patterns of the correct elements."""
         return self.elements(self.source, self.fill).patterns
 
     @cached_property
     def fill(self) -> NDArray[Any]:
-        """Return the pattern of the plan's fill value, or zero without one, shape [1]."""
+        """Return the bit pattern of the plan's fill value, or of zero if the plan has none. Shape: [1]."""
         width = self.run.data.data_type.bytes
         return np.frombuffer(self.run.plan.fill or bytes(width), f"u{width}")
 
     def kept(self, address: Numbers) -> Prediction:
-        """Return the elements at packed addresses of InputTensor, and the fill value where that is correct."""
+        """Return the elements at packed addresses of InputTensor; where the fill value is correct, return the fill value."""
         return self.elements(np.where(self.source < 0, -1, address), self.fill)
 
     def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Prediction:
-        """Return the elements at packed addresses of InputTensor; for address -1 `fill`, or no prediction without it."""
+        """Return the elements at packed addresses of InputTensor. For address -1, return `fill`; if it is None, no prediction."""
         data = self.run.inputs[0]
         read = (address >= 0) & (address < data.size)
         patterns = _patterns(data[tuple(unraveled(np.where(read, address, 0), data.shape))])

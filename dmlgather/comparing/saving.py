@@ -1,4 +1,4 @@
-"""Reports of comparisons, and saving their outputs beside a case."""
+"""Reports of comparisons, and functions that save reports and outputs beside a case."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ComparedDevice(Record):
     """A device of a comparison."""
 
     name: str
-    """The name in the request: "cpu", "cuda:1"."""
+    """The name that the user gave: "cpu", "cuda:1"."""
 
     title: str
     """The hardware: "NVIDIA H100", "AMD EPYC, 16 CPUs"."""
@@ -55,7 +55,7 @@ class DispatchReport(Record):
     """The result of comparing one dispatch."""
 
     command: int
-    """Its number among the model's commands, from 0; 0 for a single descriptor."""
+    """The number of the dispatch among the model's commands, from 0; 0 for a single descriptor."""
 
     dispatchable: str
     """Name of the dispatchable."""
@@ -76,13 +76,13 @@ class DispatchReport(Record):
     """Messages of errors, by device."""
 
     differences: tuple[Difference, ...] = ()
-    """One for each device whose output differs from the first device's."""
+    """A difference for each device whose output differs from the first device's."""
 
     outputs: Mapping[str, str] = Field(default_factory=dict)
     """The .npy files of outputs beside a saved case, by device."""
 
     against: tuple[str, ...] = ()
-    """The files of outputs from elsewhere. Their names stand for devices in `differences`."""
+    """The files of outputs from elsewhere. In `differences`, their names take the place of device names."""
 
 
 class CompareReport(Record):
@@ -106,13 +106,13 @@ class CompareReport(Record):
     """The files of --inputs, as named by the user."""
 
     seed: int | None = None
-    """The seed of the random inputs of a single descriptor, in its last trial."""
+    """The seed of the random inputs of a single descriptor in the last trial."""
 
     trials: int | None = None
     """The number of trials of a single descriptor. The report is about the last one; the others were equal."""
 
     devices: tuple[ComparedDevice, ...]
-    """The devices, in the order of the request. Outputs are compared with that of the first one."""
+    """The devices, in the order that the user gave. All outputs are compared with the output of the first device."""
 
     dispatches: tuple[DispatchReport, ...] = ()
     """The dispatches, in the order of the commands."""
@@ -125,7 +125,7 @@ class CompareReport(Record):
 
 
 def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
-    """Return the report of a comparison on this machine. Raises DeviceError for a GPU that cannot be used."""
+    """Return the report of a comparison on this machine. Raise DeviceError for a GPU that cannot be used."""
     from dmlgather.package import __version__
 
     system, python = platform.platform(), platform.python_version()
@@ -148,10 +148,11 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if outputs of an earlier case would stay beside a new one, or a file of `made_from` would be overwritten.
+    """Raise FileError if outputs of an earlier case would stay beside a new one, or if a file of `made_from` would be
+    overwritten.
 
-    The earlier outputs would be taken for outputs of the new case. `devices`: outputs of these devices are replaced.
-    `external`: the number of outputs from elsewhere, which are also replaced.
+    Users would take the earlier outputs for outputs of the new case. `devices`: devices whose outputs are replaced. `external`:
+    number of outputs from elsewhere, which are also replaced.
     """
     target = model_path(case)
     _check_no_other_case(target)
@@ -164,14 +165,14 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
     older = [name for name in outputs if not replaced.fullmatch(name)]
     if older:
         raise FileError(
-            f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove them, or name "
-            "another place"
+            f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove these files, or "
+            "name another place"
         )
     check_spared([target.parent / name for name in outputs], made_from)
 
 
 def _check_no_other_case(target: Path) -> None:
-    """Raise FileError if another model beside `target` is a case whose files have the same names: `a b.json`, `a_b.json`."""
+    """Raise FileError if another case in the folder uses the same file names, as `a b.json` and `a_b.json` do."""
     if target.stem.lower().endswith(".report"):
         raise FileError(f"{target} has the name of a case's report: name the case without .report")
     prefix = beside(target, "")
@@ -180,13 +181,13 @@ def _check_no_other_case(target: Path) -> None:
     for other in (target.parent / name for name in names if name not in (target.name, f"{prefix}report.json")):
         if other.suffix.lower() == ".json" and beside(other, "") == prefix and _names_files(other, prefix):
             raise FileError(
-                f"{other} is a case whose files are called {prefix}…, too, and would be replaced: name another place, or a case "
-                "whose name differs in letters, digits, _ or - (40 at most)"
+                f"{other} is another case whose files are also called {prefix}…, and saving would replace them: name another place, or "
+                "a case whose name differs in letters, digits, _ or - (40 at most)"
             )
 
 
 def _names_files(model: Path, prefix: str) -> bool:
-    """Return True if a readable text has a string that starts with `prefix`."""
+    """Return True if the file is readable and has a JSON string that starts with `prefix`."""
     try:
         return f'"{prefix}' in read_text(model)
     except FileError:
@@ -208,9 +209,9 @@ def save_outputs(
 ) -> dict[str, str]:
     """Write the outputs of one dispatch beside the model `target` of a case, and return the file names by device.
 
-    `outputs`: by device, of shape Sizes; None for a device that raised an error. `external`: the number of outputs from
-    elsewhere; they are the last ones, and their keys are file names. Raises FileError if a file cannot be written, or if a file
-    of `made_from` would be overwritten.
+    `outputs`: arrays of shape Sizes, by device; None for a device that raised an error. `external`: number of outputs from
+    elsewhere, which are last in `outputs` and have file names as keys. Raise FileError if a file cannot be written, or if a
+    file of `made_from` would be overwritten.
     """
     endings = {
         device: _ending(device) if number < len(outputs) - external else f"against{number + external - len(outputs)}"
@@ -230,7 +231,7 @@ def save_outputs(
 
 
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
-    """Write the report beside the model `target` of a case, and return its path. Raises FileError as `save_outputs` does."""
+    """Write the report beside the model `target` of a case, and return its path. Raise FileError like `save_outputs`."""
     name = beside(target, "report.json")
     with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
@@ -240,8 +241,8 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
     """Return the inputs as buffers in the described layouts, shape [count]. Bytes between elements are 0.
 
-    `inputs`: arrays of the described Sizes, or one-dimensional buffers. `described`: all of them are buffers. Raises ValueError
-    if elements with different values share an address in the described layout.
+    `inputs`: arrays of the described Sizes, or one-dimensional buffers. `described`: True if all inputs are buffers. Raise
+    ValueError if elements with different values share an address in the described layout.
     """
     tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
     return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""Reading tensors from files, and finding the files of a model's outputs in a folder."""
+"""Functions that read tensors from files, and that find the files of a model's outputs in a folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from dmlgather.wording import alternatives, counted, printable
 class StoredTensor:
     """One tensor in a file.
 
-    `start`: byte offset of the tensor in the file's data, which are then read through the described strides; None if the data
-    are the tensor's elements in row-major order.
+    `start`: byte offset of the tensor in the file's data, which are read through the described strides. None if the data are
+    the tensor's elements in row-major order.
     """
 
     name: str
@@ -40,18 +40,18 @@ class StoredTensor:
 
     @property
     def bytes(self) -> int:
-        """Return the memory that `read` takes, in bytes."""
+        """Return the memory that `read` needs, in bytes."""
         return self.values.bytes + self.values.scratch_bytes
 
     def read(self) -> NDArray[Any]:
-        """Return the tensor, shape Sizes. Raises FileError, with the file, if it cannot be read."""
+        """Return the tensor, of shape Sizes. Raise FileError, which names the file, if the file cannot be read."""
         values = self.stored()
         if self.start is None:
             return values.reshape(self.tensor.sizes)
         return elements(values.view(np.uint8)[self.start :], self.tensor)
 
     def stored(self) -> NDArray[Any]:
-        """Return the file's data, shape [count]. Raises FileError, with the file, if they cannot be read."""
+        """Return the file's data, of shape [count]. Raise FileError, which names the file, if the file cannot be read."""
         values = np.empty(self.values.count, dtype_of(self.values.data_type))
         try:
             self.values.write(values)
@@ -63,8 +63,8 @@ class StoredTensor:
 class FileTensor(NamedTuple):
     """A tensor that a file may hold.
 
-    `field`: its name, such as "OutputTensor". `remedy`: advice for a file of another size. `bound`, `resource`: its place in a
-    model.
+    `field`: name of the tensor, such as "OutputTensor". `remedy`: advice for a file of another size. `bound`, `resource`: place
+    of the tensor in a model.
     """
 
     field: str
@@ -74,9 +74,10 @@ class FileTensor(NamedTuple):
     resource: Resource | None = None
 
     def start(self, size: int) -> int:
-        """Return the byte offset of the tensor in a file of `size` bytes, which holds either the resource or only the tensor.
+        """Return the byte offset of the tensor in a file of `size` bytes. The file holds either the whole resource or only the
+        tensor.
 
-        Raises FileError for any other size.
+        Raise FileError for any other size.
         """
         tensor, bound, resource = self.tensor, self.bound, self.resource
         span = tensor.span * tensor.data_type.bytes
@@ -91,9 +92,9 @@ class FileTensor(NamedTuple):
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-        """Return the tensor in one file. Raises FileError, with the file, if the file cannot hold it.
+        """Return the tensor in one file. Raise FileError, which names the file, if the file cannot hold the tensor.
 
-        `name`: the file's name in messages. `dimensions`: of the buffer, if the model states them.
+        `name`: the file's name in messages. `dimensions`: dimensions of the buffer, if the model states them.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -128,10 +129,10 @@ class _DispatchOutput(NamedTuple):
 
 
 def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """Return the outputs in files at `path`, by number of the dispatch command, at least one for each.
+    """Return the outputs in files at `path`, at least one for each dispatch command, by the command's number.
 
     `path`: a .npy, .bin or .dat file for a model with one dispatch, or a folder of such files, with the names that the model's
-    writeFile commands or `dmlgather compare --save` use. Raises FileError for a file that does not fit its dispatch, and for a
+    writeFile commands or `dmlgather compare --save` use. Raise FileError for a file that does not fit its dispatch, and for a
     dispatch without a file.
     """
     targets = _targets(model)
@@ -177,7 +178,7 @@ def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
 
 
 def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
-    """Yield the files in `folder` with the output of a dispatch, those of its writeFile commands first."""
+    """Yield the files in `folder` with the output of a dispatch. Files of its writeFile commands come first."""
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -199,18 +200,18 @@ def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
 
 
 def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> None:
-    """Raise FileError if a folder holds outputs of several cases: only one of them can be the compared one."""
+    """Raise FileError if a folder holds outputs of several cases, because only one case is compared."""
     files, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
     cases = sorted({match[1] for name in files for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
     if len(cases) > 1:
         names = " and ".join(f"{printable(case)!r}" for case in cases)
         raise FileError(
-            f"{folder} holds outputs of {len(cases)} cases, {names}, and one model is compared: name the file of its "
+            f"{folder} holds outputs of {len(cases)} cases, {names}, but only one model is compared: name the file of its "
             "output, or a folder with the files of its case alone"
         )
 
 
 def _output(file: Path, name: str, target: _DispatchOutput, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-    """Return the output in one file. `dimensions`: stated by a writeFile command."""
+    """Return the output in one file. `dimensions`: the dimensions that a writeFile command states."""
     remedy = "run this model there again, and copy the whole file"
     return FileTensor("OutputTensor", target.tensor, remedy, target.bound, target.resource).stored(file, name, dimensions)

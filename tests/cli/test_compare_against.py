@@ -90,7 +90,7 @@ def test_two_cases_in_one_folder_are_refused(tmp_path: Path, command: Command) -
         _npy(tmp_path / "made" / name, RIGHT)
     ended = _against(command, MODEL, tmp_path / "made")
     assert (ended.code, ended.out) == (2, "")
-    assert f"{tmp_path / 'made'} holds outputs of 2 cases, 'case' and 'rows', and one model is compared: name the" in ended.err
+    assert f"{tmp_path / 'made'} holds outputs of 2 cases, 'case' and 'rows', but only one model is compared" in ended.err
     (tmp_path / "made" / "rows.out0_gather.cpu.npy").unlink()
     assert _against(command, MODEL, tmp_path / "made").code == 0
     assert _against(command, MODEL, _npy(tmp_path / "made" / "rows.out0_gather.cpu.npy", RIGHT)).code == 0  # one is named
