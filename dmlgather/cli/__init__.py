@@ -69,7 +69,7 @@ def discard(stream: object) -> None:
 def _handle_interrupts() -> None:
     """Install the handler of SIGINT, unless the parent process had SIGINT ignored.
 
-    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards it ends the process with that code at once, without
+    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards, Ctrl-C ends the process with that code at once, without
     waiting for threads and `atexit` functions.
     """
     import atexit

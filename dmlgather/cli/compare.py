@@ -170,7 +170,7 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str 
         raise typer.BadParameter(f"expected one model or descriptor, got {names}{hints}", param_hint="'FILE'")
     if len(inputs) > 1 and any("=" not in str(file) for file in further):
         raise typer.BadParameter(
-            "the order of the files is not clear: name all of them behind one --inputs, each behind its own, or as NAME=FILE",
+            "the order of the files is not clear: name all of them after one --inputs, each after its own, or as NAME=FILE",
             param_hint="'--inputs'",
         )
     return compared[0], [*inputs, *map(str, further)]

@@ -35,7 +35,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
             flush()
         except (typer.Exit, UsageError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # the outermost handler
+        except BaseException as error:  # last resort: nothing above handles errors
             return failed(error)
         return result
 

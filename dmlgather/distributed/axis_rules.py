@@ -93,7 +93,7 @@ def axis_rule(
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
     if table.dtype.hasobject:
-        raise TypeError(f"the table has type {table.dtype}: strings and objects lie outside of their array and are not moved")
+        raise TypeError(f"the table has type {table.dtype}: strings and objects are stored elsewhere and cannot be moved")
     if indices.dtype.hasobject:
         raise TypeError("indices has objects or strings, expected integers")
     if dialect == "directml":

@@ -84,20 +84,21 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
     operator = desc.operator.name
     if isinstance(desc, GatherNDOperatorDesc):
         raise ValueError(
-            f"{operator} indexes several dimensions at once, which chunks cut: make them one with table.reshape(…), make one "
-            "index of each tuple (numpy.ravel_multi_index), and use GATHER; where the table is one chunk, call dmlgather.compile"
+            f"{operator} indexes several dimensions at once, but a chunked table is indexed along one: merge these dimensions "
+            "with table.reshape(…), merge the indices with numpy.ravel_multi_index, and use GATHER; or call dmlgather.compile on "
+            "a table of one chunk"
         )
     if not isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc | SliceOperatorDesc | Slice1OperatorDesc):
         raise ValueError(
-            f"{operator} is done on one device alone: where the table is one chunk, call dmlgather.compile; else reshape the "
-            "dask array, so that blocks have dimensions of their own, and transpose it"
+            f"{operator} does not run on chunked tables: call dmlgather.compile on a table of one chunk; or reshape the dask "
+            f"array so that the blocks of {operator} have their own dimensions, and transpose it"
         )
     if isinstance(desc, GatherOperatorDesc) and (batch := gather_batch(desc)):
         with_input, dimension = batch[0]
         raise ValueError(
-            f"IndicesTensor.Sizes[{dimension}] = {desc.indices_tensor.sizes[dimension]} runs along with dimension {with_input} "
-            f"of InputTensor (IndexDimensions = {desc.index_dimensions}), which is done on one device alone: gather for each "
-            "index of that dimension, or use GATHER_ELEMENTS"
+            f"IndicesTensor.Sizes[{dimension}] = {desc.indices_tensor.sizes[dimension]} makes dimension {with_input} of "
+            f"InputTensor a batch dimension (IndexDimensions = {desc.index_dimensions}), which a chunked table must not have: "
+            "gather for each index of this dimension, or use GATHER_ELEMENTS"
         )
 
 

@@ -211,7 +211,7 @@ def as_table(table: Any) -> da.Array:
         table = _mapped(table)
     if isinstance(table, np.ndarray):
         if table.dtype.hasobject:
-            raise TypeError(f"the table has type {table.dtype}: objects lie outside of their array and are not moved")
+            raise TypeError(f"the table has type {table.dtype}: objects are stored outside of their array and cannot be moved")
         table = da.from_array(table, asarray=not isinstance(table, np.ma.MaskedArray))
     if not isinstance(table, da.Array):
         raise TypeError(f"table is of type {_name_of(table)}, expected a dask, zarr or NumPy array or a path: {_remedy(table)}")
@@ -228,7 +228,7 @@ def check_chunks(name: str, array: da.Array) -> None:
     """Raise ValueError for chunks of unknown size. Then wait for the GPU, because dask's own tasks do not wait."""
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
-            f"{name} has chunks of unknown size ({array.chunks}), which decide what each task takes: call "
+            f"{name} has chunks of unknown size ({array.chunks}), but the tasks depend on these sizes: call "
             f"{name}.compute_chunk_sizes() first"
         )
     arrays.wait(array._meta, for_all=True)
@@ -303,7 +303,7 @@ class _ZarrTable:
         try:
             now = zarr.open_array(array.store, path=array.path, mode="r", zarr_format=array.metadata.zarr_format)
         except FileNotFoundError:
-            raise FileNotFoundError(f"table: the zarr array {array.store_path} is gone since the table was made") from None
+            raise FileNotFoundError(f"table: the zarr array {array.store_path} was deleted after the table was made") from None
         if (now.shape, now.dtype, now.chunks, now.shards) != (array.shape, array.dtype, array.chunks, array.shards):
             raise ValueError(f"table: the zarr array {array.store_path} has changed since the table was made: make it again")
         return elements

@@ -137,7 +137,7 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the name of the concatenation of the parts, and the steps that compute it. Later calls return no steps."""
+        """Return the name of the concatenation of the parts, and the steps that compute it. Later calls return none."""
         if len(parts) == 1:
             return parts[0], []
         if parts not in self._values:
@@ -403,7 +403,7 @@ class _Fusing:
         if refusal is not None:
             self._cut(maker, reader, refusal.code, str(refusal))
         else:
-            reason = "its indices are looked up themselves, and a plan looks up one index tensor"
+            reason = "its indices are themselves gathered, but a plan looks up only one index tensor"
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:

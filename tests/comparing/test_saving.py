@@ -315,9 +315,9 @@ def test_files_of_a_case_with_another_name_are_not_replaced(
     before = {path: path.read_bytes() for path in (tmp_path / "col").iterdir()}
     ended = run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / second)
     assert (ended.code, ended.out) == (2, "")
-    assert f"{tmp_path / 'col' / first} is a case whose files are called" in ended.err
+    assert f"{tmp_path / 'col' / first} is another case whose files are also called" in ended.err
     found = dg.compare(dg.GatherOperatorDesc.of(np.eye(3), np.arange(3)), np.eye(3), np.arange(3), devices=("cpu", "reference"))
-    with pytest.raises(FileError, match="is a case whose files are called"):
+    with pytest.raises(FileError, match="is another case whose files are also called"):
         found.save(tmp_path / "col" / second)
     assert {path: path.read_bytes() for path in (tmp_path / "col").iterdir()} == before
     assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / first).code == 0

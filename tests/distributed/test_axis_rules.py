@@ -222,7 +222,7 @@ def _takes(dtype: Any, index_dtype: Any) -> bool:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("dtype", ["O", "U3", "S4"])
 def test_strings_are_refused(dialect: str, dtype: str) -> None:
-    with pytest.raises(TypeError, match="strings and objects lie outside of their array"):
+    with pytest.raises(TypeError, match="strings and objects are stored elsewhere"):
         rule_of(dialect, 3, dtype, "i8")
 
 
@@ -268,7 +268,7 @@ def test_the_dialects_that_take_a_type_are_named(dtype: str, others: str) -> Non
         (np.zeros((3, 2)), ["a"], "indices has objects or strings, expected integers"),
         (np.zeros((3, 2)), np.array([1], object), "indices has objects or strings, expected integers"),
         (np.zeros((3, 2)), "table.npy", "indices is 'table.npy', expected integers: the table, which may be a path, comes first"),
-        (np.array([1], object), [0], "the table has type object: objects lie outside of their array"),
+        (np.array([1], object), [0], "the table has type object: objects are stored outside of their array"),
     ],
 )
 def test_objects_and_arguments_in_another_order(table: Any, indices: Any, words: str) -> None:
