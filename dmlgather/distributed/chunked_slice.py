@@ -80,9 +80,8 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
     `starts`, `ends`, `axes`, `steps`: integers, as sequences or one-dimensional arrays in host memory, all of one length.
     `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; a negative step goes backwards.
 
-    The result has the table's data type, and chunks of the table's array library. Each task loads one
-    chunk of the table and cuts a chunk of the result out of it, so no data moves between workers. Chunks outside the slice are
-    not loaded.
+    The result has the table's data type, and chunks of the table's array library. Each task loads one chunk of the table and
+    cuts a chunk of the result out of it, so no data moves between workers. Chunks outside the slice are not loaded.
 
     Raise TypeError if `table` is no table, for elements that are no numbers, and for bounds on a GPU. Raise ValueError for
     different lengths, axes out of range, repeated axes, and a step of 0. Raise DescriptorError for chunks that DirectML cannot
