@@ -254,16 +254,28 @@ class FeatureLevel(enum.IntEnum):
             if release.version == version:
                 return cls[f"LEVEL_{release.level}"]
         known = ", ".join(release.version for release in RELEASES)
-        raise ValueError(f"unknown version of DirectML {_shown(text)}; known versions are {known}, and their patches")
+        raise ValueError(
+            f"unknown version of DirectML {_shown(text)}; known versions are {known}, and their patches{level_hint(text)}"
+        )
 
 
 def level_hint(text: str) -> str:
-    """Return "; …" with the feature level of a version of DirectML, or with those of all Windows versions; else ""."""
+    """Return "; …" with the level of the version of DirectML in `text`, or with the levels of Windows versions; else ""."""
     if text.lower().startswith("windows"):
         system = (release for release in RELEASES if release.windows)
         return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
-    named = (release for release in RELEASES if release.version == text)
-    return next((f"; DirectML {release.version} has level {release.level}" for release in named), "")
+    if "onnxruntime" in text.lower():
+        return "; docs/onnx-check.md lists the versions of DirectML in onnxruntime-directml, and their levels"
+    version = re.search(r"(?<![\d.])(\d+)\.(\d+)", text)
+    if version is None:
+        return ""
+    number = tuple(map(int, version.groups()))
+    *_, newest = [(0, 0), *(tuple(map(int, release.version.split("."))) for release in RELEASES)]
+    older = [release for release in RELEASES if tuple(map(int, release.version.split("."))) <= number <= newest]
+    if not older:
+        return ""
+    exact = older[-1].version == version[0]
+    return f"; DirectML {version[0]} has level {older[-1].level}{'' if exact else f' or higher, as {older[-1].version} has it'}"
 
 
 _LEVEL = re.compile(r"(?:(?:DML_FEATURE_)?LEVEL_)?([0-9])[._]([0-9])")
