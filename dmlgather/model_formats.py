@@ -53,9 +53,8 @@ _SAVE = "write it in binary form, onnx.save(onnx.load({0}, format='%s'), 'MODEL.
 ONNX = Format(
     _message({1: _VARINT, 7: _BYTES}, dict.fromkeys((2, 3, 4, 6, 8, 14, 20, 25, 26), _BYTES) | {5: _VARINT}),
     "an ONNX model",
-    "two ONNX models are compared by running both in onnxruntime on the same inputs, with "
-    "onnxruntime.InferenceSession({0}).run(None, INPUTS); check and explain take it, and compare FILE --against {0} compares a "
-    "DxDispatch model or descriptors with it",
+    "check and explain take it, and compare FILE --against {0} compares a DxDispatch model or descriptors with it. To run it, or "
+    "to compare two ONNX models on the same inputs, use onnxruntime.InferenceSession({0}).run(None, INPUTS)",
 )
 """The format of files whose name ends in .onnx."""
 
@@ -99,8 +98,9 @@ def recognised(path: Path, but: Format | None = None) -> str | None:
         fields = _fields(file, size)
         for candidate in FORMATS:
             if candidate is not but and candidate.test(head, fields):
-                rename = "" if candidate is not ONNX or path.suffix.lower() == ".onnx" else ", once its name ends in .onnx"
-                return f"is {candidate.what}: {candidate.remedy.format(repr(str(path)))}{rename}"
+                named = candidate is not ONNX or path.suffix.lower() == ".onnx"
+                remedy = candidate.remedy.format(repr(str(path)))
+                return f"is {candidate.what}: {remedy if named else f'rename it, so that its name ends in .onnx; then {remedy}'}"
     return None
 
 

@@ -63,12 +63,12 @@ SAVED_MODEL = b"\x08\x01" + _field(2, _field(1, _field(5, b"2.16")) + _field(2, 
 FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "model.onnx": (
         _saved("protobuf"),
-        r"is an ONNX model: two ONNX models are compared by running both in onnxruntime .*\('{0}'\)\.run\(None, INPUTS\); "
-        "check and explain take it, and compare FILE --against '{0}' compares a DxDispatch model or descriptors with it",
+        "is an ONNX model: check and explain take it, and compare FILE --against '{0}' compares a DxDispatch model or "
+        r"descriptors with it\. To run it, .*, use onnxruntime\.InferenceSession\('{0}'\)\.run\(None, INPUTS\)",
     ),
     "model.pb": (
         _saved("protobuf"),
-        "is an ONNX model: .* compares a DxDispatch model or descriptors with it, once its name ends in .onnx",
+        r"is an ONNX model: rename it, so that its name ends in \.onnx; then check and explain take it, ",
     ),
     "model.ort": (_ort, "is a model in onnxruntime's own format, ORT, which is not read: name the .onnx file"),
     "model.onnxtxt": (_saved("onnxtxt"), r"is an ONNX model in ONNX's text syntax: write it in binary form, onnx\.save\("),
