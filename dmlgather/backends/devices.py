@@ -6,6 +6,7 @@ import platform
 import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,21 @@ class Device:
         """
         if not self.on_gpu:
             return nullcontext()
-        from dmlgather.backends.cuda.driver import require
-
-        return require(self.index).cuda.Device(self.index)  # type: ignore[no-any-return]
+        return _cupy_device_class(self.index)(self.index)  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         return f"cuda:{self.index}" if self.on_gpu else self.kind
+
+
+@lru_cache
+def _cupy_device_class(index: int) -> Any:
+    """Return CuPy's class Device. Raise DeviceError without GPU number `index`, or without CuPy.
+
+    A call that allocates asks for it, so only the first one asks the driver. An error is not cached.
+    """
+    from dmlgather.backends.cuda.driver import require
+
+    return require(index).cuda.Device
 
 
 CPU = Device("cpu")

@@ -265,7 +265,7 @@ def level_hint(text: str) -> str:
         system = (release for release in RELEASES if release.windows)
         return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
     if "onnxruntime" in text.lower():
-        return "; docs/onnx-check.md lists the versions of DirectML in onnxruntime-directml, and their levels"
+        return "; the page Checking ONNX models lists the versions of DirectML in onnxruntime-directml, and their levels"
     version = re.search(r"(?<![\d.])(\d+)\.(\d+)", text)
     if version is None:
         return ""
