@@ -128,7 +128,7 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
     """
     with described():
         size = check_regular(path)
-        free = available_memory() if size > SURELY_FITS else None  # a small file is read sooner than asked for
+        free = available_memory() if size > SURELY_FITS else None  # reading a small file is faster than asking
         if free is not None and size * BYTES_PER_CHARACTER > free:
             raise FileError(f"holds {size} bytes of text, too many to read with {free} bytes of memory free: {remedy}")
         raw = _content(path, size)
@@ -197,7 +197,7 @@ def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
         inode = _inode(resolved)
         other = missing.setdefault(resolved, target) if inode is None else existing.setdefault(inode, target)
         if other is not target:
-            raise FileError(f"{other} and {target} are the same file, which two outputs would be written to: choose another name")
+            raise FileError(f"{other} and {target} are the same file, and each is an output: choose another name for one of them")
     for source in made_from if existing else ():
         inode = _inode(source)
         if inode in existing:

@@ -39,7 +39,7 @@ class LimitError(BaseException):
 class Limits(NamedTuple):
     """Limits of work on files. A limit that is None follows from the size of the files.
 
-    `seconds`: of CPU time. `memory`: bytes in addition to those of the process at the start. `least`: a file smaller than this
+    `seconds`: CPU time. `memory`: bytes in addition to the process's memory at the start. `least`: a file smaller than this
     many megabytes has the limits of this size.
     """
 
@@ -78,7 +78,7 @@ def _within_time(seconds: float) -> Iterator[None]:
 
     def stop(*_: Any) -> None:
         remedy = "raise it by --time-limit, or split the file"
-        raise LimitError(f"takes more than its limit of {seconds:.3g} second{'s' * (seconds != 1)} of a processor: {remedy}")
+        raise LimitError(f"takes more than its limit of {seconds:.3g} s of CPU time: {remedy}")
 
     previous = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds, REPEAT_SECONDS)

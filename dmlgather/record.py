@@ -121,7 +121,7 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""The expected value in words, by the type of Pydantic's error. The error's context has the values for the braces."""
+"""The expected value in words, by the type of Pydantic's error. The braces are replaced from the error's context."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:

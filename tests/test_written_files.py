@@ -150,7 +150,7 @@ def test_two_outputs_have_two_files(tmp_path: Path) -> None:
     target = tmp_path / "a"
     (tmp_path / "deep").mkdir()
     for _ in range(2):  # before it exists, and then
-        with pytest.raises(FileError, match="are the same file, which two outputs would be written to"):
+        with pytest.raises(FileError, match="are the same file, and each is an output"):
             check_spared([target, tmp_path / "deep" / ".." / "a"], [])
         target.touch()
 

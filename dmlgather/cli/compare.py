@@ -111,8 +111,8 @@ def compare(
     for name, tolerance in (("--rtol", rtol), ("--atol", atol)):
         if tolerance is not None:
             raise typer.BadParameter(
-                "there is no tolerance: these operators move bits and compute nothing, so that outputs are equal bit for bit, or "
-                "one is wrong; the report says how far apart the worst elements are",
+                "there is no tolerance, because these operators only copy elements: correct outputs are equal bit for bit. The "
+                "report shows the largest difference",
                 param_hint=f"'{name}'",
             )
     if len(paths := against_options or []) > 1:
@@ -129,7 +129,7 @@ def compare(
     if against is not None and with_model:
         for option, value in (("--devices", devices), ("--trials", trials), ("--save", save), ("--inputs", inputs)):
             if value is not None:
-                raise typer.BadParameter("does not go with an ONNX model to compare with: leave it out", param_hint=f"'{option}'")
+                raise typer.BadParameter("cannot be used with --against MODEL.onnx: leave it out", param_hint=f"'{option}'")
         with within(stated(time_limit, memory_limit, RUNS), file, against):
             return _with_model(file, against, allow_outside, seed or 0, written)
     limit = common.memory_limit(memory_limit)
@@ -142,10 +142,9 @@ def compare(
             raise typer.BadParameter(f"{reason}, and none is random: {remedy}", param_hint=f"'{option}'")
     if checked.kind == "descriptor" and against is not None and not input_options:
         raise typer.BadParameter(
-            f"{printable(str(file))} is a single descriptor, without the inputs that the outputs were made from. Name these by "
+            f"{printable(str(file))} is a single descriptor, which does not contain inputs. Give the inputs of these outputs by "
             "--inputs FILE… (in Python: dg.compare(descriptor, *inputs, against=output)). Or write a model with random inputs by "
-            f"--save DIR, in the place of --against; run DIR/{NAME} where the outputs are made; and give that file, and the "
-            "outputs to --against",
+            f"--save DIR instead of --against, run DIR/{NAME} elsewhere, and compare this file with the outputs by --against",
             param_hint="'--against'",
         )
     device_names = _devices(devices, one_suffices=against is not None or save is not None)
@@ -170,14 +169,14 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str 
         raise typer.BadParameter(f"expected one model or descriptor, got {names}{hints}", param_hint="'FILE'")
     if len(inputs) > 1 and any("=" not in str(file) for file in further):
         raise typer.BadParameter(
-            "the order of the files is not clear: name all of them after one --inputs, each after its own, or as NAME=FILE",
+            "the order of the files is ambiguous: give all files after one --inputs, or one --inputs per file, or NAME=FILE",
             param_hint="'--inputs'",
         )
     return compared[0], [*inputs, *map(str, further)]
 
 
 def _hints(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> Iterator[str]:
-    """Yield hints for arguments that are no models: the option that each of them was probably meant for."""
+    """Yield hints for arguments that are no models: the option that was probably meant."""
     from dmlgather.backends.devices import Device
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 

@@ -41,7 +41,7 @@ WorkMemory = Annotated[
 
 
 RUNS = 6.0
-"""Value of `least` in `stated`, in megabytes, for files that are run on many inputs."""
+"""Minimum size, in megabytes, that a file counts as if it runs on many inputs."""
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:

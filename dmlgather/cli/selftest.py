@@ -76,9 +76,9 @@ def _check(trials: int | None, seconds: float | None, seed: int | None, trial: i
         raise typer.BadParameter(f"expected a positive number of seconds, got {seconds}", param_hint="'--seconds'")
     if trial is not None:
         if seed is None:
-            raise typer.BadParameter("is a plan of a seed: also give --seed, as it was printed", param_hint="'--trial'")
+            raise typer.BadParameter("needs --seed: give the seed that the first run printed", param_hint="'--trial'")
         if trials is not None or seconds is not None:
-            raise typer.BadParameter("is one plan alone: leave out --trials and --seconds", param_hint="'--trial'")
+            raise typer.BadParameter("runs a single plan: leave out --trials and --seconds", param_hint="'--trial'")
 
 
 def _device(name: str | None) -> Device:

@@ -213,7 +213,7 @@ def compare(
     """
     if len(inputs) == 1 and is_model(inputs[0]):
         if buffers or not (devices is out_of_bounds is against is None) or FeatureLevel.parse(level) != FeatureLevel.LEVEL_6_4:
-            raise TypeError("an ONNX model in the place of inputs takes no devices, level, out_of_bounds, buffers or against")
+            raise TypeError("a comparison with an ONNX model takes no devices, level, out_of_bounds, buffers or against")
         if is_model(desc) and not isinstance(desc, str | PathLike):
             raise TypeError(f"what is compared is {ONNX.what}: {ONNX.remedy.format('MODEL')}")
         from dmlgather.dialects.programs import read_program

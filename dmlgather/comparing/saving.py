@@ -165,8 +165,8 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
     older = [name for name in outputs if not replaced.fullmatch(name)]
     if older:
         raise FileError(
-            f"{target.parent} holds {', '.join(older)}, which would pass for outputs of the new case: remove these files, or "
-            "name another place"
+            f"{target.parent} holds {', '.join(older)}, which would be taken for outputs of the new case: remove these files, or "
+            "choose another folder"
         )
     check_spared([target.parent / name for name in outputs], made_from)
 

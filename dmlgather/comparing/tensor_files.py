@@ -154,8 +154,8 @@ def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTen
     ]
     if missing:
         raise FileError(
-            f"{path} holds no output {'; '.join(missing)}: add the files, or write a case with --save, whose writeFile commands "
-            "write every output, and run it there"
+            f"{path} holds no output {'; '.join(missing)}: add the files. Or write a case with --save and run it: its "
+            "writeFile commands write every output"
         )
     return outputs
 

@@ -24,16 +24,16 @@ from dmlgather.plan import unravel
 from dmlgather.wording import alternatives, counted, shortened
 
 _MAX_ELEMENTS = 2**28
-"""Most elements that one run of a program reads and writes. Larger programs are not run."""
+"""The largest number of elements that one run may read and write. Larger programs are not run."""
 
 _SHOWN_ELEMENTS = 16
-"""Most elements of an index tensor that a message shows."""
+"""The largest number of elements of an index tensor in a message."""
 
 _SHOWN_INPUTS = 3
-"""Most index tensors that a message shows."""
+"""The largest number of index tensors in a message."""
 
 _LISTED_ELEMENTS = 4096
-"""Most elements of an index tensor that JSON contains."""
+"""The largest number of elements of an index tensor in JSON."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Counterexample:
     `inputs`: the arrays, by input name.
     `output`: the output that differs, or None if the program or the model raises.
     `position`: the index of the first element that differs.
-    `values`: this element of the program and of the model, as text. If one of them raises, the errors instead.
+    `values`: this element as text, in the program's output and in the model's. If only the program or only the model raises:
+    the error and "raises nothing". If the types differ: the two types.
     `sources`: for each of the two values, the input element that it is a copy of, such as "data[3, 4]", or None if unknown.
     `indices`: the names of the index inputs that the output depends on.
     """
@@ -140,14 +141,14 @@ def check_agreement(
 
     `model`: a path or an onnx.ModelProto.
     `initial`: by name, the values of inputs that the model may contain as constants.
-    `seed`: of the random draws.
+    `seed`: the seed of the random draws.
 
-    The tensors of a descriptor are buffers. So if the graph contains descriptors, a tensor of the model may have another shape
-    with as many elements; elements are then compared in row-major order, and a remark says so.
+    The tensors of a descriptor are buffers. So if the graph contains descriptors, the shapes of the model's tensors may differ
+    from the program's if the numbers of elements are equal. Elements are then compared in row-major order, and a remark says so.
 
-    Data elements contain their positions, so an element from a wrong place is visible. If a data type has too few values, several
-    runs have one digit of the positions each. One more run has random bits. Indices have all boundary values of each lookup, and
-    random values.
+    The data elements are their own positions, so an element from a wrong position is visible. If a data type has too few values,
+    the program runs once per digit of the positions. One more run has random bits. The indices are all boundary values of each
+    lookup, and random values.
 
     Raise FileError if the file is not a readable ONNX model, ModuleNotFoundError if onnx is not installed.
     """
@@ -265,7 +266,7 @@ class _Check:
             label = self.graph.label(name)
             if theirs.dtype != ours.dtype or theirs.shape != ours.shape:
                 if not (ours.size or theirs.size or judge.knows_empty):
-                    raise CannotRunError(f"it gives no elements the shape {list(theirs.shape)}")
+                    raise CannotRunError(f"it returns an empty output of shape {list(theirs.shape)}")
                 types = str(TensorType(ours.shape, ours.dtype)), str(TensorType(theirs.shape, theirs.dtype))
                 return Counterexample(judge.name, inputs, label, (), types)
             differs = _different_bits(ours, theirs)

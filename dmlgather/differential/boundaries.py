@@ -25,7 +25,7 @@ _WIDTHS = (8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bounds:
-    """The indices that a lookup takes: -wrap … limit - 1. `raises`: True if all other indices are errors."""
+    """The valid indices of a lookup: -wrap … limit - 1. `raises`: True if all other indices are errors."""
 
     limit: int
     wrap: int
@@ -55,8 +55,8 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 class IndexClass:
     """Elements of one input that the same lookups read.
 
-    `elements`: their row-major numbers in the input.
-    `bounds`: of these lookups.
+    `elements`: the row-major numbers of the elements in the input.
+    `bounds`: the bounds of these lookups.
     """
 
     elements: NDArray[np.int64]
@@ -66,9 +66,9 @@ class IndexClass:
 def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
     """Return the classes of each integer input that a lookup reads, by input name. Each element of the input is in one class.
 
-    The program moves numbers of input elements in place of the elements, with every index 0. So the numbers that arrive at a
-    lookup tell which input elements it reads. The class of an element that arrives at no lookup has the bounds of all lookups
-    that read the input.
+    The program runs on the numbers of the input elements, with every index 0. The numbers that arrive at a lookup are those of
+    the elements that it reads. The class of an element that arrives at no lookup has the bounds of all lookups that read the
+    input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
     reads: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
@@ -81,7 +81,7 @@ def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
 
 
 def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
-    """Yield the classes of an input with `count` elements. `reads`: per lookup, its bounds and the elements that it reads."""
+    """Yield the classes of an input with `count` elements. `reads`: the bounds of each lookup, and the elements that it reads."""
     class_of = np.zeros(count, np.int64)
     for number, (_, elements) in enumerate(reads):  # each lookup splits the classes into elements that it reads and others
         is_read = np.zeros(count, np.int64)
@@ -125,7 +125,7 @@ def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
 
 
 def _output_numbers(graph: IndexGraph, step: Step, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the numbers of a step's output elements, if each index is 0."""
+    """Return the input element number that each element of a step's output is copied from, if every index is 0."""
     inputs = [numbers[name] for name in step.inputs]
     count = prod(graph.types[step.outputs[0]].shape)
     match step.work:

@@ -31,7 +31,7 @@ class CannotRunError(Exception):
 class Judge:
     """A library that has loaded a model.
 
-    `name`: with the version.
+    `name`: the name and the version.
     `run`: takes inputs by name and returns the outputs in order. It raises RaisedError if the model raises, CannotRunError if the
     library does not implement the model, and MemoryError.
     `misses_errors`: True if the library may return a result although ONNX requires an error.

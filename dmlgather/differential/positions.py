@@ -85,7 +85,7 @@ class Positions:
         self.end = end
         self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=_STRING_RADIX)
         self.digits = 1
-        # Example: radix 256, end 65,536: 3 digits. So no number consists of the digit 255 alone, which a fill value may have.
+        # Example: radix 256, end 65,536: 3 digits, so that no number has the digits 255, 255, which may be those of a fill value.
         while self.radix**self.digits <= end:
             self.digits += 1
 
@@ -104,7 +104,7 @@ class Positions:
     def origin(self, digits: Sequence[int]) -> str | None:
         """Return the input element whose number has these digits, such as "data[3, 4]", or None.
 
-        `digits`: least significant first. A negative digit, from `decoded`, belongs to no number.
+        `digits`: the digits, least significant first. `decoded` returns negative digits for elements that hold no number.
         """
         if min(digits) < 0:
             return None
@@ -125,10 +125,10 @@ _EXPONENT_MASKS = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000,
 
 
 def random_elements(rng: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
-    """Return an array with random bits.
+    """Return an array of random bits.
 
-    A third of all floats are NaNs or infinities, with random sign and payload, and a sixth are 0.0 or -0.0. Strings are an "s"
-    and a random number.
+    A third of all floats are NaNs or infinities, with random sign and payload. A sixth are 0.0 or -0.0. A string is an "s" and a
+    random number.
     """
     shape, dtype = tensor.shape, tensor.dtype
     if dtype.hasobject:

@@ -17,19 +17,19 @@ from dmlgather.differential.boundaries import Bounds, IndexClass, index_classes,
 from dmlgather.differential.positions import Positions, random_elements
 
 RANDOM_DRAWS = 8
-"""Draws per check that mix edges with random indices."""
+"""The number of draws per check that mix edges with random indices."""
 
 _MAX_WORK = 2**28
-"""Most elements that all runs of one check read and write."""
+"""The largest number of elements that all runs of one check may read and write."""
 
 _MIN_DRAWS = 3
-"""Draws that every check makes, even if they exceed _MAX_WORK."""
+"""The number of draws that every check makes, even if they exceed _MAX_WORK."""
 
 _MAX_KEPT_BYTES = 2**29
-"""Most bytes of data that are kept between draws. Larger data are computed again for each draw."""
+"""The largest data, in bytes, that are kept between draws. Larger data are computed again for each draw."""
 
 _RAISING_PLACES = 3
-"""Most elements of a class at which each index that raises is tried."""
+"""The largest number of elements per class at which each index that raises is tried."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -55,7 +55,7 @@ class IndexRange:
         """Return the range for a class.
 
         `types`: the data types of the input in the program and in the model. All values fit both.
-        `max_index`: the largest magnitude of all values, or None.
+        `max_index`: the largest magnitude of the values, or None for no limit.
         """
         magnitude = 2**64 if max_index is None else max_index
         smallest = max(-magnitude, *(integer_range(dtype)[0] for dtype in types))
@@ -79,7 +79,7 @@ class Trials:
 
     `types`: by input name, the data types of the input in the program and in the model.
     `constants`: by name, the values of inputs that are not drawn.
-    `max_index`: the largest magnitude of indices, or None.
+    `max_index`: the largest magnitude of indices, or None for no limit.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class BaselineError(FileError):
 
 def read(file: Path) -> Baseline:
     """Read a baseline. Raises BaselineError if `file` is missing or not a baseline."""
-    remedy = "name a file that --write-baseline wrote, or write one"
+    remedy = "name a file that --write-baseline wrote, or write a new file"
     try:
         data = json.loads(read_text(file, "write it anew"))
         return Baseline.model_validate(data)
@@ -45,11 +45,11 @@ def read(file: Path) -> Baseline:
         raise BaselineError(f"{file}: the baseline {error}; {remedy}: dmlgather check --write-baseline {file} FILE…") from None
     except ValidationError as error:
         raise BaselineError(
-            f"{file}: is not a baseline: {placed(error.errors(include_url=False)[0])}; {remedy} of another name"
+            f"{file}: is not a baseline: {placed(error.errors(include_url=False)[0])}; {remedy} with another name"
         ) from None
     except (ValueError, RecursionError) as error:
         place = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise BaselineError(f"{file}{place}: is not a baseline: it is not JSON; {remedy} of another name") from None
+        raise BaselineError(f"{file}{place}: is not a baseline: it is not JSON; {remedy} with another name") from None
 
 
 def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:

@@ -126,7 +126,7 @@ def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
 
 
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
-    """Return indices of which none, about 2% or about 60% are out of range or extreme. Return None without lookups."""
+    """Return indices. None of them, about 2% or about 60% are out of range or extreme. Return None for a plan without lookups."""
     if plan.index_type is None:
         return None
     dtype = np.dtype(plan.index_type.value.lower())
@@ -173,7 +173,7 @@ def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, .
 
 
 def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return strides of an input or of indices: packed in some order of the dimensions, then changed, or arbitrary."""
+    """Return strides of an input or of indices: arbitrary, or packed in some order of the dimensions and then changed."""
     if rng.random() < 0.2:
         return tuple(rng.choice((0, 1, 1, 2, 3, 4, 8, -1, -4)) for _ in shape)
     order = list(range(len(shape)))
@@ -208,7 +208,7 @@ def _fill(rng: random.Random, size: int) -> bytes:
 
 
 def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Return the lowest and the highest address, with size 1 for dimensions of size 0."""
+    """Return the lowest and the highest address. A dimension of size 0 counts as size 1."""
     return reach([max(size, 1) for size in shape], strides)
 
 
@@ -228,7 +228,7 @@ def plan_for(
 ) -> tuple[IndexPlan, int]:
     """Return a random plan that `variant` executes, and the alignment in bytes for which it does.
 
-    `elements`: the most output elements of plans for the kinds COPY, GATHER and GENERAL.
+    `elements`: the largest number of output elements, for the kinds COPY, GATHER and GENERAL.
     `shared_bytes`: the shared memory of a block.
     """
     for _ in range(_MAX_DRAWS):
@@ -267,7 +267,7 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
 
 
 def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
-    """Return arguments of `random_plan` for the lookups that `variant` has."""
+    """Return the arguments of `random_plan` for the lookups of `variant`."""
     checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
     policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
     index_type = rng.choice([dtype for dtype in IndexType if dtype.bytes == variant.index_bytes])
@@ -388,7 +388,7 @@ def _dimension(rng: random.Random, largest: int) -> int:
 def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
     """Return a gather along the innermost dimension, with rows in one to three dimensions.
 
-    Rows are short or long, and may start at any element. The columns of a row are the work of one or of several blocks.
+    Rows are short or long, and may start at any element. One block or several blocks copy the columns of a row.
     """
     size = variant.element_bytes
     lanes = 16 // size
@@ -398,7 +398,7 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
     columns = rng.choice((limit // 4 + 1, limit, limit + 1, lanes * rng.randint(5, 40), rng.randint(32, 300)))
     if rng.random() < 0.1:
         columns = 256 * variant.unroll + rng.choice((1, lanes))
-    padded = rng.random() < 0.3  # so that the rows' dimensions cannot be merged
+    padded = rng.random() < 0.3  # with padding, the rows' dimensions cannot be merged
     one, two, three = (rng.randint(3, 130),), (rng.randint(2, 11), rng.randint(2, 12)), (3, rng.randint(2, 6), rng.randint(2, 7))
     if variant.kind is KernelKind.LONG:
         limit, columns = _long_row(size, rng)

@@ -36,9 +36,9 @@ from dmlgather.selftest.trials import (
 _FALLBACK = "NumPy"
 """Prefix of the names of NumPy's recipes. The names of the engine's loops start with an instruction set."""
 _BLOCK_UNITS = (0, 1, 24, 300)
-"""Units per block: 0 is the engine's own choice. With few units, small plans have many blocks."""
+"""Rows or runs per block. 0 is the engine's own choice; with few, small plans have many blocks."""
 _SMALL_OUTPUT = 2**16
-"""Most bytes of an output whose plan gets small blocks."""
+"""The largest output, in bytes, whose plan gets small blocks."""
 _THREADS = (1, 1, 2, 4)
 
 
@@ -109,7 +109,7 @@ class GpuUnderTest(DeviceUnderTest):
         yield self.prepare(trial, multiprocessors, bind=rng.random() < 0.5)
 
     def prepare(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> PreparedRun:
-        """Return a prepared run. `multiprocessors`: as of `CudaProgram`. `bind`: bind the program; else launch it on pointers."""
+        """Return a prepared run. `multiprocessors`: see `CudaProgram`. `bind`: bind the program, else launch it on pointers."""
         with self._memory_errors():
             program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
         kernels = tuple(dict.fromkeys(launch.variant.name for launch in program.launches))
@@ -140,12 +140,14 @@ class GpuUnderTest(DeviceUnderTest):
             yield
         except RuntimeError as error:
             if "cudaErrorMemoryAllocation" in str(error):
-                raise MemoryError(f"{self.name} has too little free for a plan of the self-test: end what else uses it") from None
+                raise MemoryError(
+                    f"{self.name} has too little free memory for a plan of the self-test: end other processes that use it"
+                ) from None
             raise
 
 
 _MAX_LISTED = 100
-"""Most failed trials whose numbers a report contains."""
+"""The largest number of failed trials that a report lists."""
 Progress = Callable[[int, int, str], None]
 """A callback that takes the work done, the total (both in trials or both in seconds), and a label."""
 

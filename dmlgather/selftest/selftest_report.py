@@ -132,7 +132,7 @@ def _memory() -> int:
 
 
 _SHOWN_PARTS = 3
-"""Most wrong parts that the report's line contains."""
+"""The largest number of wrong parts in the report's line."""
 
 
 class FailedTrial(Record):

@@ -19,7 +19,7 @@ from dmlgather.selftest.random_plans import PlanBuffers, plan_for, random_buffer
 from dmlgather.wording import counted
 
 GUARD = 256
-"""Least bytes of a guard band."""
+"""The smallest size of a guard band, in bytes."""
 BASE_ALIGNMENT = 16
 """Alignment in bytes of a region, which has guard bands and content. Its copies on a device have this alignment too."""
 
@@ -66,9 +66,9 @@ TRIALS_PER_ROUND = 2 * len(VARIANTS)
 LARGE_PERIOD = 100
 """One trial in this many has a large plan, so that the CPU engine uses several threads and non-temporal stores."""
 MIN_LARGE_BYTES = (2**20, 2**23)
-"""Least bytes that a large plan copies. One of the two is drawn."""
+"""The smallest number of bytes that a large plan copies. One of the two is drawn."""
 MAX_BUFFER_BYTES = 2**26
-"""Most bytes of a large plan's input, and of its output."""
+"""The largest size of a large plan's input, and of its output, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Trial:
     `number`: the trial's number for the seed.
     `kernel`: the kernel for which the plan was drawn, or None for any plan. CUDA uses this kernel if it plans with
     `multiprocessors=0`.
-    `alignment`: of the addresses of input and output, 1 to 16 bytes. Indices are aligned to their size.
+    `alignment`: the alignment of the input's and the output's address, 1 to 16 bytes. Indices are aligned to their size.
     `buffers`: input, indices, output.
     `first_bad`: the result of `reference.run`.
     `expected`: the bytes of the output buffer, with the poison that no element overwrites; None if an index is bad under RAISE,
@@ -104,7 +104,7 @@ class Trial:
         kernel: Variant | None = None,
         guard: int = GUARD,
     ) -> Trial:
-        """Return a trial of a plan with random buffers. `guard`: bytes of a guard band, a multiple of `BASE_ALIGNMENT`."""
+        """Return a trial of a plan with random buffers. `guard`: the bytes of a guard band, a multiple of `BASE_ALIGNMENT`."""
         arrays = random_buffers(plan, rng)
         out = arrays.out.copy()
         first_bad = reference.run(plan, arrays.data, arrays.indices, out)
@@ -147,7 +147,7 @@ def _large_plan(rng: random.Random) -> IndexPlan:
 def _guarded_buffers(
     arrays: PlanBuffers, alignment: int, rng: random.Random, guard: int
 ) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
-    """Return input, indices and output. At least one of input and output has exactly the alignment, not a larger one."""
+    """Return input, indices and output. The input or the output, or both, have exactly this alignment and no larger alignment."""
     exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
     in_misalignment, out_misalignment = rng.sample((exact, other), 2)
     index_misalignment = 0 if arrays.indices is None else arrays.indices.itemsize * rng.randrange(2)

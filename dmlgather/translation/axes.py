@@ -20,8 +20,8 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 class AccessPattern:
     """The elements that a copy reads. Strides and offset are in elements.
 
-    `sizes`, `strides`: of the dimensions.
-    `lookups`: limit and stride of each.
+    `sizes`, `strides`: the sizes and strides of the dimensions.
+    `lookups`: the limit and the stride of each lookup.
     """
 
     sizes: tuple[int, ...]
@@ -132,7 +132,7 @@ class _AxisAssignment:
         return False
 
     def _assign_lookup(self, limit: int, stride: int) -> bool:
-        """Assign an axis to a lookup, or return False. Axes without a dimension come first, then axes of just the right size."""
+        """Assign an axis to a lookup, or return False. Axes without a dimension come first, then axes whose size is the limit."""
         candidates = []
         for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             window = self.windows.get(axis, Window(self.starts[axis], 1, 1))
@@ -152,11 +152,11 @@ class _AxisAssignment:
 
 
 _MAX_POSITIONS = 2**24
-"""Most constant positions in a model, for a copy that is neither slices nor transpositions."""
+"""The largest number of constant positions in a model, for a copy that slices and transpositions cannot express."""
 
 
 def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
-    """Add a copy of a value's elements, of shape `access.sizes`. The pattern has no lookups."""
+    """Add a copy, with shape `access.sizes`, of the elements of a value that the pattern reads. The pattern has no lookups."""
     axis_map = map_to_axes(target.type_of(value).shape, access)
     if axis_map is None:
         copy = gather_flat(target, value, target.graph.constant(positions(access)))

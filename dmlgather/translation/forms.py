@@ -11,7 +11,7 @@ from dmlgather.translation.onnx_operators import POSITIONS, OnnxProgram, Untrans
 
 
 def gather_by_axes(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a gather with one of ONNX's operators, of shape `gathering.sizes`. Return None if none fits."""
+    """Add a gather, with shape `gathering.sizes`, by one of ONNX's operators. Return None if no operator fits."""
     if gathering.windowed:
         return None if gathering.index_dims else _one_window(target, gathering)
     if len(gathering.plan.lookups) > 1:
@@ -75,7 +75,7 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a window that starts at one index per axis, as one Gather per axis: its indices are index, index + 1, ….
+    """Add a window that starts at one index per axis, as one Gather per axis. The Gather's indices are index, index + 1, ….
 
     Return None under RAISE.
     """
@@ -100,7 +100,7 @@ def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def gather_by_positions(target: OnnxProgram, gathering: Gathering, access: AccessPattern) -> str:
-    """Add the computation of flat positions, and a Gather from the flattened data. `access`: of the data, with the lookups.
+    """Add the computation of flat positions, and a Gather from the flattened data. `access`: the data's pattern with the lookups.
 
     Raise UntranslatableError under RAISE.
     """

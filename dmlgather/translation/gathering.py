@@ -23,8 +23,8 @@ _WIDE_UNSIGNED = ("uint32", "uint64")
 class ConvertedIndices:
     """Indices for an ONNX operator.
 
-    `value`: of the graph.
-    `valid`: a mask of the indices in range, if the source fills, else None.
+    `value`: the name of the indices in the graph.
+    `valid`: a mask of the indices in range if the source fills, else None.
     """
 
     value: str
@@ -194,7 +194,7 @@ class Gathering:
     def tuple_order(self) -> list[int] | None:
         """Return the lookups sorted by index offset if they read consecutive components of index tuples, else None.
 
-        They do so if their index strides are equal and their offsets equally spaced.
+        They do so if their index strides are equal and their offsets are equally spaced.
         """
         lookups = self.plan.lookups
         order = sorted(range(len(lookups)), key=lambda number: lookups[number].index_offset)
@@ -204,9 +204,9 @@ class Gathering:
         return order if equal_strides and len(steps) <= 1 and 0 not in steps else None
 
     def converted(self, numbers: Sequence[int], rule: IndexRule, *, components: bool = False) -> ConvertedIndices:
-        """Add the indices of lookups, for an operator with `rule`. Their shape is the sizes of the lookups' dimensions.
+        """Add the indices of lookups, for an operator with `rule`. The shape is the sizes of the lookups' dimensions.
 
-        `numbers`: of lookups with equal index strides.
+        `numbers`: the numbers of the lookups, which have equal index strides.
         `components`: True for a last dimension with one component per lookup. Without it, there is one lookup.
         """
         lookups = [self.plan.lookups[number] for number in numbers]
@@ -249,12 +249,12 @@ class Gathering:
         return strided_copy(self.target, value, AccessPattern(tuple(sizes), strides, place))
 
     def with_all_dims(self, value: str, dims: Sequence[int]) -> str:
-        """Add a reshape of a value with dimensions `dims` to all dimensions. The others have size 1."""
+        """Add a reshape of a value with dimensions `dims` to all dimensions. The added dimensions have size 1."""
         sizes = [size if dim in dims else 1 for dim, size in enumerate(self.sizes)]
         return self.target.reshaped(value, sizes)
 
     def finish(self, result: str, dims: Sequence[int], masks: Sequence[str] = ()) -> str:
-        """Add the output: arrange the result's dimensions, broadcast the others, and fill where a mask is false.
+        """Add the output: arrange the result's dimensions, broadcast to the missing dimensions, and fill where a mask is false.
 
         `dims`: the dimensions of `result`, in its order.
         `masks`: values that broadcast to all dimensions.

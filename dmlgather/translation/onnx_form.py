@@ -64,7 +64,7 @@ _MIN_IR_VERSION = 4
 
 
 class OnnxForm:
-    """An ONNX model under construction. `types`: of all values of the graph and of the model."""
+    """An ONNX model under construction. `types`: the types of all values of the graph and of the model."""
 
     def __init__(self, graph: IndexGraph, opset: int) -> None:
         self.graph, self.opset = graph, opset

@@ -83,7 +83,7 @@ class OnnxProgram:
         return replace(problem, opset=self.opset) if isinstance(problem, OnnxProblem) else None  # type: ignore[type-var] # all are
 
     def block_operator(self, problem: Problem) -> Problem | None:
-        """Return the DepthToSpace or SpaceToDepth that has an equal canonical plan, or None."""
+        """Return the DepthToSpace or SpaceToDepth with an equal canonical plan, or None."""
         data, output = problem.data.shape, problem.output.shape
         implemented = self.opset >= _BLOCK_OPSETS.get(problem.data.dtype.name, self.opset + 1)
         if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not implemented:
@@ -101,7 +101,7 @@ class OnnxProgram:
         return None
 
     def sliced(self, value: str, windows: Sequence[Window]) -> str:
-        """Add a Slice with one window per dimension, at least one of which is not whole."""
+        """Add a Slice with one window per dimension. At least one window is not whole."""
         tensor = self.type_of(value)
         axes = [axis for axis, window in enumerate(windows) if window != Window.whole(tensor.shape[axis])]
         starts, ends, steps = [], [], []
@@ -126,7 +126,7 @@ class OnnxProgram:
         return self.add(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
 
     def add(self, problem: Problem, *inputs: str) -> str:
-        """Add a problem of ONNX and return its output."""
+        """Add an ONNX problem and return its output."""
         return self.graph.problem(self.step_name or problem.name, problem, *inputs, output=problem.name)
 
     # Arithmetic and views. If all inputs are constants, the result is a constant, and no step is added.
@@ -142,7 +142,7 @@ class OnnxProgram:
         return self.graph.constant(array.reshape(-1)[0] if equal else array)
 
     def compute(self, operator: str, dtype: Any, *values: str) -> str:
-        """Add elementwise arithmetic. `operator`: as of `Elementwise`. `dtype`: of the result."""
+        """Add elementwise arithmetic. `operator`: as of `Elementwise`. `dtype`: the result's type."""
         constants = [array for value in values if (array := self.graph.known(value)) is not None]
         if len(constants) == len(values):
             return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))

@@ -76,7 +76,7 @@ def _depth_space(target: OnnxProgram, problem: Problem, values: Sequence[str]) -
 
 
 def _by_axes(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a strided copy, or a gather whose dimensions and lookups each move along an axis of the data."""
+    """Add a strided copy, or a gather in which each dimension and each lookup moves along one axis of the data."""
     plan = _outermost_first(_element_plan(problem))
     access = _access_pattern(plan)
     if not plan.lookups:

@@ -201,7 +201,7 @@ def test_files_that_are_no_baseline(folder: Path, command: Command, content: str
         assert (ended.code, ended.out) == (2, "")
         assert ended.err.startswith(f"dmlgather: {says}")
         assert len(ended.err.splitlines()) == 1
-        another = "dmlgather check --write-baseline base.json FILE…" if content is None else "write one of another name"
+        another = "dmlgather check --write-baseline base.json FILE…" if content is None else "write a new file with another name"
         assert ended.err.strip().endswith(another)
         assert content is None or (folder / "base.json").read_text() == content
 

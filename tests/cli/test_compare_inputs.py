@@ -151,7 +151,7 @@ def test_options_that_do_not_go_with_inputs(folder: Path, command: Command, monk
         (["model.json", "other.json", "--inputs", "table.npy"], "expected one model or descriptor, got model.json, other.json"),
         (["--inputs", "table.npy", "ids.npy"], "expected one model or descriptor, got none"),
         (["model.json", "table.npy"], "expected one model or descriptor, got model.json, table.npy"),
-        (["model.json", "--inputs", "a.npy", "b.npy", "--inputs", "c.npy"], "the order of the files is not clear"),
+        (["model.json", "--inputs", "a.npy", "b.npy", "--inputs", "c.npy"], "the order of the files is ambiguous"),
     ):
         ended = command("compare", *words)
         assert (ended.code, says in " ".join(ended.err.split())) == (2, True), ended.err

@@ -194,7 +194,7 @@ def test_a_file_that_takes_its_time_is_a_problem_of_its_own(tmp_path: Path, monk
     monkeypatch.setattr(file_check, "_check_onnx", endless)
     first, second = check_paths([_folder_of(tmp_path, _gathers())]).files
     assert [problem.message for problem in first.problems] == [
-        "takes more than its limit of 0.2 seconds of a processor: raise it by --time-limit, or split the file; it is not checked"
+        "takes more than its limit of 0.2 s of CPU time: raise it by --time-limit, or split the file; it is not checked"
     ]
     assert "dispatchables" in str(second.problems[0])
 

@@ -70,7 +70,7 @@ def test_work_that_takes_its_time_is_ended(
     monkeypatch.setattr(*limited.works, endless)
     ended = command(*limited.arguments, "--time-limit", "0.2")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == limited.told("0.2 seconds of a processor", "--time-limit")
+    assert ended.err == limited.told("0.2 s of CPU time", "--time-limit")
     assert list(folder.iterdir()) == []
 
 
@@ -144,7 +144,7 @@ def test_a_larger_file_has_larger_limits(folder: Path, command: Command, monkeyp
     larger.write_text(SLICE.read_text() + " " * 2_500_000)
     monkeypatch.setattr(limits, "SECONDS", 0.1)
     monkeypatch.setattr(model_file, "check_file", endless)
-    assert "its limit of 0.25 seconds" in command("explain", larger).err
+    assert "its limit of 0.25 s of CPU time" in command("explain", larger).err
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1e300", "x"])

@@ -211,4 +211,4 @@ def test_a_dump_has_its_own_limits(tmp_path: Path, command: Command) -> None:
     assert command("translate", stream).code == 0
     ended = command("translate", stream, "--time-limit", 0.01)
     assert (ended.code, ended.out.count(" to onnx")) == (2, 0)
-    assert "takes more than its limit of 0.01 seconds of a processor" in ended.err
+    assert "takes more than its limit of 0.01 s of CPU time" in ended.err

@@ -239,13 +239,13 @@ def test_outputs_of_an_earlier_case_are_not_taken_for_the_new_ones(
     on_gpu.touch()
     ended = run("compare", "--devices", "cpu,reference", file, "--save", case)
     assert (ended.code, ended.out) == (2, "")
-    assert f"{case} holds {on_gpu.name}, which would pass for outputs of the new case: remove" in ended.err
+    assert f"{case} holds {on_gpu.name}, which would be taken for outputs of the new case: remove" in ended.err
     on_gpu.unlink()
     before = {path: path.read_bytes() for path in case.iterdir()}
     assert run("run", case / "case.json", "--device", "cpu", "--output-dir", case).code == 0
     (replayed,) = {*case.iterdir()} - {*before}
     ended = run("compare", "--devices", "cpu,reference", file, "--save", case)
-    assert (ended.code, f"{case} holds {replayed.name}, which would pass for" in ended.err) == (2, True)
+    assert (ended.code, f"{case} holds {replayed.name}, which would be taken for" in ended.err) == (2, True)
     assert {path: path.read_bytes() for path in before} == before
     replayed.unlink()
     assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0

@@ -3,7 +3,7 @@ read mutated folders of conformance cases; and keep those at which the command f
 
     python -m tests.fuzzing [SECONDS [SEED]]
 
-A failure is: a traceback, an internal error, an exit code other than 0, 1 and 2, more than 5 seconds of a processor, more than
+A failure is: a traceback, an internal error, an exit code other than 0, 1 and 2, more than 5 seconds of CPU time, more than
 500 MB of memory, a terminal's control character in the output, a report that is no JSON or XML, or an input that has changed.
 """
 
@@ -91,7 +91,7 @@ def harm(folder: Path, before: dict[str, str]) -> str:
 
 
 def written(scratch: Path) -> tuple[float, bytes]:
-    """Seconds of a processor that translating a small model takes, nearly all of which loads libraries; and its ONNX file."""
+    """Seconds of CPU time that translating a small model takes, nearly all of which loads libraries; and its ONNX file."""
     small, path = ROOT / "examples/directml/gather_2.json", scratch / "small.onnx"
     with (scratch / "out").open("wb") as out:
         command = [sys.executable, "-m", "dmlgather.cli", "translate", str(small), "-o", str(path)]
@@ -133,7 +133,7 @@ json.dump([code, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024], open(sys
 
 
 def _measured(command: list[str], used: Path, out: IO[bytes], err: IO[bytes]) -> tuple[int, float, int]:
-    """Exit code, seconds of a processor and bytes of memory of a command and those that it waited for. used: a file for these."""
+    """Exit code, seconds of CPU time and bytes of memory of a command and those that it waited for. used: a file for these."""
     started = [PYTHON, "-S", "-c", _MEASURE, str(used), *command]
     process = subprocess.Popen(started, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
     try:

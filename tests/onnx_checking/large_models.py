@@ -33,7 +33,7 @@ WIDTH = 256
 
 
 class Measured(NamedTuple):
-    """seconds: from start to end. busy: seconds of a processor, which other programs do not lengthen. memory: bytes, the sum of
+    """seconds: from start to end. busy: seconds of CPU time, which other programs do not lengthen. memory: bytes, the sum of
     the most that each process held. output: both streams.
     """
 
@@ -107,7 +107,7 @@ def measured(paths: Sequence[Path]) -> Measured:
 
 
 def _busy() -> float:
-    """Seconds of a processor that the children of this process took, and theirs."""
+    """Seconds of CPU time that the children of this process took, and theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -140,7 +140,7 @@ def main() -> int:
         for path, most in (("zeros.onnx", SECONDS_LARGE), ("random.onnx", SECONDS_LARGE), ("small", SECONDS_SMALL)):
             took = measured([folder / path])
             failed |= took.busy > most or took.memory > MEMORY
-            print(f"{path}: {took.busy:.2f} s of a processor (at most {most:g}) in {took.seconds:.2f} s, ", end="")
+            print(f"{path}: {took.busy:.2f} s of CPU time (at most {most:g}) in {took.seconds:.2f} s, ", end="")
             print(f"{took.memory // 10**6} MB (at most {MEMORY // 10**6})")
             print(f"  {took.output.splitlines()[-1]}")
     return int(failed)

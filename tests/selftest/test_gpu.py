@@ -134,7 +134,7 @@ def test_a_gpu_without_memory_is_no_mismatch(cupy: Any, monkeypatch: pytest.Monk
         raise RuntimeError("cudaErrorMemoryAllocation: out of memory")
 
     monkeypatch.setattr(cupy.cuda, "Memory", full)
-    with pytest.raises(MemoryError, match="cuda:0 has too little free for a plan of the self-test: end what else"):
+    with pytest.raises(MemoryError, match="cuda:0 has too little free memory for a plan of the self-test: end other"):
         run(trials=2, seed=5)
 
 
