@@ -1,13 +1,8 @@
-"""Tables of docs/explain.md with the meaning of words in explanations, from the package."""
+"""Table of docs/explain.md with the loops of the CPU engine."""
 
 from __future__ import annotations
 
 from ci.pages.blocks import table
-from dmlgather.backends.cuda.describe import LETTERS, WORDS
-from dmlgather.diagram.explanation import TERMS
-
-_NAMES = [*WORDS.items(), *((f"{letter}N", f"N {counts}s {rest}") for letter, (counts, rest) in LETTERS.items())]
-
 
 CPU_LOOPS = (
     ("looked-up units", "each index moves a unit of up to 63 bytes"),
@@ -27,12 +22,5 @@ CPU_LOOPS = (
 
 
 def legend_tables() -> dict[str, str]:
-    """Return the blocks: name -> table."""
-    rows = {
-        "the words": (("in the output", "means"), [(term.shown, term.meaning) for term in TERMS]),
-        "the parts of names": (("part", "means"), _NAMES),
-        "the loops": (("name", "for"), CPU_LOOPS),
-    }
-    return {
-        block: table(heading, [(f"`{name}`", meaning) for name, meaning in entries]) for block, (heading, entries) in rows.items()
-    }
+    """Return the block: name -> table."""
+    return {"the loops": table(("name", "for"), [(f"`{name}`", use) for name, use in CPU_LOOPS])}
