@@ -118,7 +118,8 @@ def test_the_pages_name_the_pytorch_that_is_tested() -> None:
     assert match
     assert f"The rules are those of PyTorch {match[1]};" in read("docs/torch.md")
     assert f"Found in PyTorch {match[1]} on the CPU" in read("docs/torch.md")
-    assert f"with PyTorch {match[1]}," in read("docs/testing.md")
+    assert f"\n| PyTorch {match[1]} |" in read("docs/testing.md")
+    assert f"with PyTorch {match[1]}," in read("tests/heavy.py")
 
 
 @pytest.mark.parametrize("page", PAGES)
