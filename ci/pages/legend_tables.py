@@ -16,7 +16,7 @@ CPU_LOOPS = (
     ("strided", "single units, with the same step from each to the next"),
     ("picked", "short pieces of the output, each from few places: vectors are loaded, and bytes picked from them"),
     ("transposed", "input and output are contiguous along different dimensions: tiles are transposed in registers"),
-    ("tiled", "the same for units that fill no register evenly: tiles stay in the cache"),
+    ("tiled", "like transposed, for units that do not fill registers evenly: tiles stay in the cache"),
 )
 """Names of the compiled engine's loops, which follow "cpu" in explanations, and their use."""
 
