@@ -8,5 +8,5 @@ from tests.heavy import CHECKS
 
 def script_tables() -> dict[str, str]:
     """Return the block: name -> table."""
-    heading = ("check", "due before changes of")
+    heading = ("check", "after changes of")
     return {"the heavier checks": table(heading, [(f"`{check.usage}`", check.due) for check in CHECKS])}
