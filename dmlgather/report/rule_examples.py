@@ -5,45 +5,44 @@ from __future__ import annotations
 import re
 
 _DIFF = re.compile(r"(?:At feature level (?P<level>\d_\d):\n\n)?```diff\n(?P<lines>.*?)```", re.DOTALL)
-_MODEL = re.compile(r"^## Example model\n.*?```json\n(.*?)```", re.MULTILINE | re.DOTALL)
+_JSON = re.compile(r"^```json\n(.*?)```", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
-def example_model(page: str) -> str:
-    """Return the DxDispatch model to which the diffs of rules about models apply."""
-    match = _MODEL.search(page)
-    if match is None:
-        raise ValueError("the page has no example model")
-    return match[1]
+def shared_example(section: str, page: str) -> str:
+    """Return the document to which diffs of the section apply: the last JSON block of the page before the section."""
+    found = _JSON.findall(page.partition(section)[0])
+    if not found:
+        raise ValueError("the page has no example before the section")
+    return str(found[-1])
 
 
 def written_out(section: str, page: str) -> str:
     """Return a section of `page` with each diff replaced by its failing and its fixed document.
 
-    A diff that begins with "{" or "<" has all lines of a descriptor, file or ONNX model. Any other diff applies to the page's
-    example model: each line replaces the model's line with the same key or command.
+    A diff that begins with "{" or "<" has all lines of a descriptor, file or ONNX model. Any other diff applies to the example
+    before the section: each line replaces the example's line with the same key or command.
     """
 
     def documents(match: re.Match[str]) -> str:
         language = "onnx" if match["lines"].lstrip(" +-").startswith("<") else "json"
-        failing, fixed = (f"```{language}\n{_document(match['lines'], sign, page)}```" for sign in "-+")
+        failing, fixed = (f"```{language}\n{document(match['lines'], sign)}```" for sign in "-+")
         level = f" at feature level {match['level']}" if match["level"] else ""
         return f"Fails{level}:\n\n{failing}\n\nFixed:\n\n{fixed}"
+
+    def document(diff: str, sign: str) -> str:
+        lines = [line[1:] for line in diff.splitlines() if line[0] in (" ", sign)]
+        if not lines[0].startswith(("{", "<")):
+            changed = {_key(line): line for line in lines}
+            lines = [changed.pop(_key(line), line) for line in shared_example(section, page).splitlines()]
+            if changed:
+                raise ValueError(f"the example has no line like {min(changed.values())!r}")
+        return "".join(f"{line}\n" for line in lines)
 
     return _DIFF.sub(documents, section)
 
 
-def _document(diff: str, sign: str, page: str) -> str:
-    lines = [line[1:] for line in diff.splitlines() if line[0] in (" ", sign)]
-    if not lines[0].startswith(("{", "<")):
-        changed = {_key(line): line for line in lines}
-        lines = [changed.pop(_key(line), line) for line in example_model(page).splitlines()]
-        if changed:
-            raise ValueError(f"the example model has no line like {min(changed.values())!r}")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _key(line: str) -> str:
-    """Return the key at the start of a model's line, or the type of a command."""
+    """Return the key at the start of a line, or the type of a command."""
     match = _KEY.match(line)
     return line if match is None else match[1] or match[2]

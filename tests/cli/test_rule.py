@@ -30,7 +30,7 @@ def test_a_code_is_explained_with_its_examples(folder: Path, command: Command) -
     """The examples that are printed do what they say when they are saved and checked."""
     ended = command("rule", "DML302")
     assert ended.code == 0
-    assert ended.out.startswith("# DML302 error: OutputTensor must have the sizes of the result\n\nThe sizes of the output are ")
+    assert ended.out.startswith("# DML302 error: OutputTensor must have the sizes of the result\n\nThe sizes are joined from ")
     failing, mended = re.findall(r"```json\n(.*?)```", ended.out, re.DOTALL)
     (folder / "a.json").write_text(failing)
     assert "DML302" in command("check", "a.json").out

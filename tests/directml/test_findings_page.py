@@ -14,7 +14,7 @@ import pytest
 from dmlgather.directml import CODES, SOURCES, Finding, Severity, minimum_level, parse_descriptor, validate
 from dmlgather.directml.dxdispatch.model_file import check_file
 from dmlgather.report.code_registry import explanation
-from dmlgather.report.rule_examples import example_model, written_out
+from dmlgather.report.rule_examples import shared_example, written_out
 
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def _sections() -> dict[str, Section]:
     found = {}
     for part in TEXT.split("\n## ")[1:]:
         heading, _, text = part.partition("\n")
-        if heading in ("Sources", "Example model"):
+        if heading in ("Sources", "Example descriptor", "Example model"):
             continue
         code, _, title = heading.partition(" ")
         shown = explanation(code)
@@ -80,15 +80,16 @@ def test_every_source_is_explained() -> None:
     assert listed == list(SOURCES.items())
 
 
-def test_a_diff_of_a_line_that_the_model_lacks_is_refused() -> None:
+def test_a_diff_of_a_line_that_the_example_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="no line like"):
         written_out('```diff\n-    "absent": 1\n+    "absent": 2\n```', TEXT)
-    with pytest.raises(ValueError, match="no example model"):
-        example_model("# Findings\n")
+    with pytest.raises(ValueError, match="no example before"):
+        shared_example("## DML101", "# Findings\n")
 
 
-def test_the_example_model_has_no_fault(tmp_path: Path) -> None:
-    (model,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+def test_the_shared_examples_have_no_fault(tmp_path: Path) -> None:
+    descriptor, model = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    assert _findings(json.loads(descriptor), "6_4", tmp_path) == []
     assert _findings(json.loads(model), "6_4", tmp_path) == []
 
 
