@@ -77,21 +77,21 @@ def _range(counts: list[int]) -> str:
 
 INTRODUCTION = """# Support matrix
 
-The tables show the lowest DirectML feature level at which each operator takes a data type or a number of dimensions. A level
-takes everything that earlier levels take; a tensor needs the higher level of its type and its number of dimensions. The last
-level is {last}; nothing here changes after {changed}.
+The tables show the lowest DirectML feature level at which each operator takes a data type or a number of dimensions. Later
+levels take everything that earlier levels take. A tensor needs a level that takes both its type and its number of dimensions.
+The last level is {last}; nothing here changes after {changed}.
 
-`dmlgather levels` prints the tables in a terminal, with `--json` as data, and with `--markdown` as this page. In Python,
-`dmlgather.support("GATHER")` returns the table of an operator, and `dmlgather.minimum_level(descriptor)` the lowest level of a
-descriptor. Sizes, strides, flags and alignment have the same rules in every operator and at every level: see
-[Findings](findings.md), DML101 to DML115. [Sources](#sources) explains the keys in brackets."""
+`dmlgather levels` prints the tables, also with `--json`. In Python, `dmlgather.support("GATHER")` returns the table of an
+operator, and `dmlgather.minimum_level(descriptor)` the lowest level of a descriptor. Rules of sizes, strides, flags and
+alignment do not depend on the operator or the level: see [Findings](findings.md), DML101 to DML115. [Sources](#sources)
+explains the keys in brackets."""
 
 VERSIONS = """The highest level depends on the version of DirectML, rarely on the driver. A program uses the DirectML of its
-Windows, or brings one along (the package Microsoft.AI.DirectML). Versions 1.2, 1.3 and 1.14 had no wide release. A patch
-version changes no level.
+Windows, or brings one along (the package Microsoft.AI.DirectML). A patch version changes no level. Versions 1.2, 1.3 and 1.14
+had no wide release.
 
-Levels can be written as `4_1`, `4.1`, `LEVEL_4_1`, `0x4100` or `DML_FEATURE_LEVEL_4_1`, and as `DirectML 1.7`, the version that
-introduced the level. A bare number is a level: `1.0` is level 1_0. `1.7` is refused, with a hint at `DirectML 1.7`."""
+Options and functions take a level as `4_1`, `4.1`, `LEVEL_4_1`, `0x4100` or `DML_FEATURE_LEVEL_4_1`. They also take the version
+that introduced the level, as `DirectML 1.7`. A bare number is a level: `1.0` is level 1_0."""
 
 NEVER = "–"
 
