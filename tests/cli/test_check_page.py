@@ -6,9 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dmlgather.report.baseline import Baseline
 from dmlgather.report.configuration import Configuration, Ignore
-from dmlgather.report.finding_status import CountedFingerprint
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import ROOT, Command
 
@@ -29,10 +27,6 @@ def _fields(model: Any, prefix: str = "") -> list[tuple[str, str]]:
 
 def test_every_key_of_the_configuration() -> None:
     assert _table("| key | means |") == [*_fields(Configuration), *_fields(Ignore, "ignore.")]
-
-
-def test_every_key_of_a_baseline() -> None:
-    assert _table("| key | is |") == [*_fields(Baseline), *_fields(CountedFingerprint, "findings.")]
 
 
 def test_every_format() -> None:
