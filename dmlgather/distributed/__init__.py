@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlgather.distributed.chunked_gather import gather
     from dmlgather.distributed.chunked_slice import slice  # noqa: A004 - the operator's name
     from dmlgather.distributed.forecast import GatherForecast, plan_gather
-    from dmlgather.distributed.memory_model import MemoryLimitError
+    from dmlgather.distributed.memory_limits import MemoryLimitError
     from dmlgather.distributed.run_descriptor import run
 
 __all__ = ["GatherForecast", "MemoryLimitError", "gather", "gather_elements", "plan_gather", "run", "slice"]
@@ -23,7 +23,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "GatherForecast": "forecast",
-        "MemoryLimitError": "memory_model",
+        "MemoryLimitError": "memory_limits",
         "gather": "chunked_gather",
         "gather_elements": "chunked_elements",
         "plan_gather": "forecast",

@@ -25,6 +25,9 @@ FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'ar
 The message does not recommend dask.array.from_array, which would copy the whole file into memory.
 """
 
+SMALLER_CHUNKS = f"table.rechunk(…); {FILE_CHUNKS}; those of a zarr store, by writing it again"
+"""Part of an error message: how to get chunks of at most some number of bytes."""
+
 
 class Cell(NamedTuple):
     """A chunk of a grid: its number, its first coordinate and its size along each axis."""

@@ -25,7 +25,7 @@ from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, GridIndex, cells, chunk_starts, replace_axis
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
-from dmlgather.distributed.memory_model import check_limit, compute_memory, worker_memory, workers_now
+from dmlgather.distributed.memory_limits import RowGather, byte_count, check_compute, client_runs, cluster_now
 from dmlgather.distributed.routing import (
     BLOCK_BYTES,
     IN_FLIGHT_BYTES,
@@ -34,10 +34,10 @@ from dmlgather.distributed.routing import (
     even,
     grouped,
     host_indices,
-    routing_of,
     row_bytes,
 )
 from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chunks, result_array
+from dmlgather.wording import amount
 
 Work: TypeAlias = tuple[Any, ...]
 """A function of the module `tasks`, then the arguments that select rows."""
@@ -181,8 +181,8 @@ def gather(
     axis: int = 0,
     dialect: str = "directml",
     out_of_bounds: str | Fill | None = None,
-    block_bytes: int = BLOCK_BYTES,
-    in_flight_bytes: int = IN_FLIGHT_BYTES,
+    block_bytes: int | str = BLOCK_BYTES,
+    in_flight_bytes: int | str = IN_FLIGHT_BYTES,
     memory_limit: int | str | None = None,
 ) -> da.Array:
     """Return output[lead…, i…, trail…] = table[lead…, indices[i…], trail…] for a table larger than a device or a machine.
@@ -196,8 +196,9 @@ def gather(
 
     `block_bytes`: maximum output of one task. `in_flight_bytes`: maximum output of a group of blocks, which share the loads of
     their chunks; with a higher value, chunks are loaded less often, and workers need more memory.
-    `memory_limit`: of one worker, in bytes or as a text such as "2GB"; see `plan_gather`. Without a Dask client, this process
-    is the worker, and `compute` checks the limit as well.
+    All three are bytes, as an integer or as text such as "2GB".
+    `memory_limit`: maximum memory of one worker (see `plan_gather`); default: the limit of the current Dask client's workers.
+    Without a client, this process is the worker, and `compute` checks the limit, too.
 
     The result is a dask array of the table's data type, with chunks of the table's array library. It is chunked by blocks along
     i…, and like the table in the other dimensions. Nothing is loaded before `compute`.
@@ -214,7 +215,8 @@ def gather(
            [ 0,  1],
            [10, 11]])
     """
-    limit = check_limit(memory_limit)
+    block_bytes, in_flight_bytes = byte_count("block_bytes", block_bytes), byte_count("in_flight_bytes", in_flight_bytes)
+    limit = None if memory_limit is None else byte_count("memory_limit", memory_limit)
     source = as_table(table)
     at = check_axis("axis", axis, source.ndim, "table")
     lazy = isinstance(indices, da.Array)
@@ -222,24 +224,20 @@ def gather(
         check_chunks("indices", indices)
         if limit is not None:
             raise ValueError(
-                f"memory_limit is {limit} bytes, but indices is a dask array, and the memory of a gather can be computed "
+                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory of a gather can be computed "
                 "only from indices in memory: leave memory_limit out, or pass indices.compute()"
             )
     index_array: Any = indices if lazy else host_indices(indices)
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", index_array), at, out_of_bounds)
-    row = row_bytes(source.chunks, at, rule.dtype)
     options = (at, dialect, out_of_bounds, block_bytes, in_flight_bytes)
     if lazy:
-        blocks = index_array.rechunk(_block_chunks(index_array, row, block_bytes))
+        blocks = index_array.rechunk(_block_chunks(index_array, row_bytes(source.chunks, at, rule.dtype), block_bytes))
         return result_array(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
-    routing = routing_of(rule.resolve(index_array), source.chunks[at], row, block_bytes, in_flight_bytes)
-    refuse = None
-    if limit is not None:
-        workers, threads = workers_now()
-        of_worker = worker_memory(routing, source.chunks[at], workers, threads)
-        of_worker.check(limit, routing, source.chunks[at], axis=at, workers=workers)
-        of_compute = compute_memory(routing, source.chunks, at, source.dtype, threads=threads, available=None)
-        refuse = partial(of_compute.check, limit)
+    cluster, local = cluster_now(), not client_runs()
+    call = RowGather(rule.resolve(index_array), source.chunks, at, source.dtype, cluster.workers, cluster.threads, local)
+    routing = call.routing(block_bytes, in_flight_bytes)
+    call.check(cluster.with_limit(limit), routing)
+    refuse = partial(check_compute, call.compute(routing), limit) if limit is not None and local else None
     return result_array(gather_known(source, rule, routing, tokenize(source.name, index_array, options)), refuse)
 
 

@@ -19,24 +19,9 @@ from dmlgather.directml import DescriptorError, FeatureLevel, Finding, GatherOpe
 from dmlgather.distributed.axis_rules import axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, chunk_starts, replace_axis, union
 from dmlgather.distributed.chunk_operators import gather_descriptor, judge, word_of
-from dmlgather.distributed.memory_model import (
-    ComputeMemory,
-    WorkerMemory,
-    check_limit,
-    client_runs,
-    compute_memory,
-    requests,
-    worker_memory,
-    workers_now,
-)
-from dmlgather.distributed.routing import (
-    BLOCK_BYTES,
-    IN_FLIGHT_BYTES,
-    Routing,
-    host_indices,
-    routing_of,
-    row_bytes,
-)
+from dmlgather.distributed.memory_limits import BLOCK_BY_BLOCK, RowGather, byte_count, client_runs, cluster_now
+from dmlgather.distributed.memory_model import ComputeMemory, WorkerMemory, requests
+from dmlgather.distributed.routing import BLOCK_BYTES, IN_FLIGHT_BYTES, Routing, host_indices
 from dmlgather.host import available_memory
 from dmlgather.onnx.problems.export import express
 from dmlgather.onnx.problems.gather import Gather
@@ -246,15 +231,19 @@ class GatherForecast(Record):
         yield f"  requests     {self.requests}, {counted(self.duplicates_removed, 'duplicate')} removed, {self.filled} filled"
         yield f"  loaded       {amount(self.bytes_loaded)} in {counted(sum(chunk.loads for chunk in self.touched), 'load')}"
         yield f"  taken        {amount(self.bytes_taken)}"
-        limit = "" if self.memory_limit is None else f", {amount(self.memory_limit)} allowed"
-        yield f"  peak memory  {amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}{limit}:"
+        of_workers = f"{amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}"
+        yield f"  peak memory  {of_workers}{self._allowed(self.peak.total_bytes)}:"
         yield f"    {self.peak}"
-        over = self.memory_limit is not None and self.compute.tasks_bytes and self.compute.total_bytes > self.memory_limit
-        allowed = f", more than the {amount(self.memory_limit or 0)} allowed" if over else ""
+        allowed = self._allowed(self.compute.total_bytes) if self.compute.tasks_bytes else ""
         yield f"  compute()    {amount(self.compute.total_bytes)} of this process{self.compute.shortage}{allowed}:"
         yield f"    {self.compute}"
-        if self.compute.shortage or over:
-            yield "    write the result block by block instead (dask.array.store, to_zarr)"
+        if self.compute.shortage or "more" in allowed:
+            yield f"    {BLOCK_BY_BLOCK}"
+
+    def _allowed(self, needed: int) -> str:
+        if self.memory_limit is None:
+            return ""
+        return f", {'more than the ' * (needed > self.memory_limit)}{amount(self.memory_limit)} allowed"
 
     def _table(self) -> Iterator[str]:
         """Yield the lines of the table; all columns but the last are right-aligned."""
@@ -289,8 +278,8 @@ def plan_gather(
     workers: int | None = None,
     threads: int | None = None,
     memory_limit: int | str | None = None,
-    block_bytes: int = BLOCK_BYTES,
-    in_flight_bytes: int = IN_FLIGHT_BYTES,
+    block_bytes: int | str = BLOCK_BYTES,
+    in_flight_bytes: int | str = IN_FLIGHT_BYTES,
 ) -> GatherForecast:
     """Return a forecast of the loads, the moved bytes and the memory of `gather`, without reading a chunk of the table.
 
@@ -310,25 +299,24 @@ def plan_gather(
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
     ([0, 1], 16, 88)
     """
-    limit = check_limit(memory_limit)
+    block_bytes, in_flight_bytes = byte_count("block_bytes", block_bytes), byte_count("in_flight_bytes", in_flight_bytes)
+    limit = None if memory_limit is None else byte_count("memory_limit", memory_limit)
     sizes, table = _table(table, dtype)
     for name, value in (("workers", workers), ("threads", threads)):
         if value is not None and whole(name, value) < 1:
             raise ValueError(f"{name} is {value}, expected at least 1")
-    if workers is None or threads is None:
-        default_workers, default_threads = workers_now()
-        workers, threads = workers or default_workers, threads or default_threads
+    cluster = cluster_now()
+    workers, threads = workers or cluster.workers, threads or cluster.threads
     axis = check_axis("axis", axis, len(sizes), "the table")
     if hasattr(indices, "__dask_graph__"):
         raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
     index_array = host_indices(indices)
     rule = axis_rule(dialect, table, type_of("indices", index_array), axis, out_of_bounds)
-    row = row_bytes(sizes, axis, table.dtype)
-    routing = routing_of(rule.resolve(index_array), sizes[axis], row, block_bytes, in_flight_bytes)
-    peak = worker_memory(routing, sizes[axis], workers, threads)
-    peak.check(limit, routing, sizes[axis], axis=axis, workers=workers)
-    own_threads = 0 if workers > 1 or client_runs() else threads
-    compute = compute_memory(routing, sizes, axis, table.dtype, threads=own_threads, available=available_memory())
+    local = workers == 1 and not client_runs()
+    call = RowGather(rule.resolve(index_array), sizes, axis, table.dtype, workers, threads, local)
+    routing = call.routing(block_bytes, in_flight_bytes)
+    if limit is not None:
+        call.check(cluster.with_limit(limit), routing)
     touched = _touched(routing, sizes, axis, table)
     read = sum(chunk.requests for chunk in touched)
     borders = pairwise([-1, *(chunk.chunk for chunk in touched), len(sizes[axis])])
@@ -352,9 +340,9 @@ def plan_gather(
         place=_place(routing, sizes, axis, table.dtype),
         whole=_whole(table, axis, index_array.shape),
         workers=workers,
-        peak=peak,
-        compute=compute,
-        memory_limit=limit,
+        peak=call.worker(routing),
+        compute=call.compute(routing, available_memory()),
+        memory_limit=cluster.memory_limit if limit is None else limit,
     )
 
 

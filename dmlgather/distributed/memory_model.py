@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -10,12 +9,10 @@ from typing import Any
 import numpy as np
 from pydantic import computed_field
 
-from dmlgather.dialects.problem import whole
-from dmlgather.distributed.chunk_grid import FILE_CHUNKS, Chunks, Split, replace_axis
+from dmlgather.distributed.chunk_grid import Chunks, Split, replace_axis
 from dmlgather.distributed.routing import WIDE, Routing
-from dmlgather.host import cpus
 from dmlgather.record import Record
-from dmlgather.wording import amount, bytes_of, counted
+from dmlgather.wording import amount, counted
 
 ROUTING_BYTES = 64
 """Memory per index while `gather` computes the routing: eight int64 arrays."""
@@ -28,29 +25,6 @@ TASK_BYTES = 2048
 
 KEPT_BYTES = 64 * 2**20
 """Memory that threads and the allocator keep for any gather, measured."""
-
-
-def check_limit(limit: object) -> int | None:
-    """Return a caller's memory_limit in bytes, None for no limit.
-
-    Raise TypeError for another type, and ValueError for less than one byte or a text that is no number of bytes.
-    """
-    if limit is None:
-        return None
-    size = bytes_of(limit) if isinstance(limit, str) else limit
-    if size is None:
-        raise ValueError(f"memory_limit is {limit!r}, expected a number of bytes such as '500MiB' or '2GB'")
-    try:
-        size = whole("memory_limit", size)
-    except TypeError as error:
-        raise TypeError(f"{error} of bytes, such as 2 * 10**9, or a text such as '2GB'") from None
-    if size < 1:
-        raise ValueError(f"memory_limit is {limit!r}, expected at least 1 byte; None for no limit")
-    return size
-
-
-class MemoryLimitError(ValueError):
-    """Error for a gather that needs more memory than `memory_limit`. Its message names the largest part and a remedy."""
 
 
 class WorkerMemory(Record):
@@ -79,45 +53,9 @@ class WorkerMemory(Record):
         """Memory of the worker."""
         return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
 
-    def check(self, limit: int | None, routing: Routing, sizes: Sequence[int], *, axis: int, workers: int) -> None:
-        """Raise MemoryLimitError if the worker needs more than `limit` bytes. `routing`, `sizes`: those of `worker_memory`."""
-        if limit is None or self.total_bytes <= limit:
-            return
-        threads = f"bytes on {counted(self.threads, 'thread')}"
-        causes = {
-            f"the largest chunk and the rows taken of it, {self.take_bytes} {threads}": self.threads * self.take_bytes,
-            f"three times the largest block, {self.place_bytes} {threads}": self.threads * self.place_bytes,
-            f"the rows of a group held by one of {counted(workers, 'worker')}, {self.held_bytes} bytes": self.held_bytes,
-        }
-        chunk = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0) * routing.row_bytes
-        raise MemoryLimitError(
-            f"the gather needs {self.total_bytes} bytes of a worker, but memory_limit is {limit} bytes; most of it is "
-            f"{max(causes, key=causes.__getitem__)}: {_remedy(limit, self.threads, chunk, routing.row_bytes, axis)}"
-        )
-
     def __str__(self) -> str:
         one_thread = f"chunk and its rows {amount(self.take_bytes)}, 3 blocks {amount(self.place_bytes)}"
         return f"{counted(self.threads, 'thread')} x max({one_thread}) + rows held {amount(self.held_bytes)}"
-
-
-def _remedy(limit: int, threads: int, chunk: int, row: int, axis: int) -> str:
-    """Return a remedy that meets the limit for any indices. `chunk`, `row`: bytes of the largest chunk and of one row of it."""
-    # If each group is one block of b bytes, each thread needs max(chunk + b, 3 b), and the worker holds b.
-    # Example: limit 70, 2 threads, chunk 20: b <= 70 // 7 = 10 and b <= (70 - 40) // 3 = 10; 2 * max(30, 30) + 10 = 70.
-    block = min(limit // (3 * threads + 1), (limit - threads * chunk) // (threads + 1))
-    if block >= row:
-        return f"block_bytes and in_flight_bytes of {block} meet it"
-    block, refusal = limit // (3 * threads + 1), "no block_bytes meets it"
-    if block < row:
-        least = (3 * threads + 1) * row
-        return (
-            f"{refusal}, and no chunks along axis {axis} do: rows of {row} bytes need {least} bytes on "
-            f"{counted(threads, 'thread')}; use fewer threads of a worker, or chunks that are smaller off the axis"
-        )
-    return (
-        f"{refusal} with such chunks: make them at most {2 * block} bytes, {counted(2 * block // row, 'row')} along axis {axis} "
-        f"(table.rechunk(…); {FILE_CHUNKS.format(2 * block)}), with block_bytes and in_flight_bytes of {block}"
-    )
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
@@ -165,14 +103,6 @@ class ComputeMemory(Record):
     def total_bytes(self) -> int:
         """Peak memory."""
         return max(self.routing_bytes, self.graph_bytes + self.output_bytes + max(self.join_bytes, self.tasks_bytes))
-
-    def check(self, limit: int) -> None:
-        """Raise MemoryLimitError if this process runs the tasks and needs more than `limit` bytes."""
-        if self.total_bytes > limit and not client_runs():
-            raise MemoryLimitError(
-                f"compute() needs {self.total_bytes} bytes of this process, which runs the tasks as well, but memory_limit is "
-                f"{limit} bytes; write the result block by block instead (dask.array.store, to_zarr), or gather in parts"
-            )
 
     @property
     def shortage(self) -> str:
@@ -246,30 +176,3 @@ def requests(split: Split) -> dict[int, int]:
     reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
     begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
     return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))
-
-
-def client_runs() -> bool:
-    """Return True if a Dask client runs the tasks of this process."""
-    return _client() is not None
-
-
-def _client() -> Any:
-    """Return the current client, None if there is none."""
-    if (distributed := sys.modules.get("distributed")) is None:  # a client exists only if the library was imported
-        return None
-    try:
-        return distributed.get_client()
-    except ValueError:
-        return None
-
-
-def workers_now() -> tuple[int, int]:
-    """Return the number of workers and the maximum threads per worker, for the client or dask's threaded scheduler."""
-    if (client := _client()) is not None and (threads := list(client.nthreads().values())):
-        return len(threads), max(threads)
-    try:
-        from dask import config
-        from dask.system import CPU_COUNT
-    except ImportError:
-        return 1, cpus()
-    return 1, config.get("num_workers", None) or CPU_COUNT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU
-from dmlgather.dialects.problem import whole
 from dmlgather.distributed.chunk_grid import (
     Chunks,
     GridIndex,
@@ -56,10 +56,7 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
 
     `bytes_each`: output of one index, in bytes. A chunk of one index may exceed `block_bytes`. Leading dimensions are split
     first; trailing dimensions are split only if needed. Nothing is split if the output is empty.
-    Raise TypeError unless `block_bytes` is an integer, ValueError unless it is at least 1.
     """
-    if whole("block_bytes", block_bytes) < 1:
-        raise ValueError(f"block_bytes is {block_bytes}, expected at least 1 (bytes of output per block of indices)")
     if not bytes_each * prod(shape):
         return tuple((size,) for size in shape)
     room = max(block_bytes // bytes_each, 1)
@@ -75,11 +72,7 @@ def grouped(
 ) -> tuple[tuple[T, ...], ...]:
     """Return groups of consecutive blocks. A group has at most `in_flight_bytes` of output; a larger block is a group of its
     own.
-
-    Raise TypeError unless `in_flight_bytes` is an integer, ValueError unless it is at least 1.
     """
-    if whole("in_flight_bytes", in_flight_bytes) < 1:
-        raise ValueError(f"in_flight_bytes is {in_flight_bytes}, expected at least 1 (bytes of output per group of blocks)")
     groups: list[list[T]] = []
     total = 0
     for block, size in zip(blocks, sizes_in_bytes, strict=True):
@@ -123,6 +116,11 @@ class Routing:
         """Splits of all blocks, in row-major order."""
         return [block.split for group in self.groups for block in group.blocks]
 
+    @property
+    def loads(self) -> Counter[int]:
+        """Number of loads of each chunk along the axis: one for each group that reads the chunk."""
+        return Counter(chunk for group in self.groups for chunk in group.rows)
+
 
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
@@ -130,8 +128,7 @@ def routing_of(
     """Return the routing of positions, an array of any shape. A negative position means a filled element.
 
     `sizes`: rows of each chunk of the table along the axis. `row_bytes`: size of one row of the widest chunk.
-    `block_bytes`, `in_flight_bytes`: maximum output of a block of several indices, and of a group of several blocks. Raise
-    ValueError unless both are at least 1.
+    `block_bytes`, `in_flight_bytes`: maximum output of a block of several indices, and of a group of several blocks.
     """
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)

@@ -45,10 +45,3 @@ def test_groups_are_as_large_as_they_may_be(sizes: list[int], limit: int) -> Non
         assert len(group) > 0
         assert total <= limit or len(group) == 1
         assert after is None or total + sizes[after[0]] > limit
-
-
-def test_no_room_is_refused() -> None:
-    with pytest.raises(ValueError, match="block_bytes is 0, expected at least 1"):
-        block_chunks((3,), 4, 0)
-    with pytest.raises(ValueError, match="in_flight_bytes is -1, expected at least 1"):
-        grouped("x", [1], -1)

@@ -1,0 +1,242 @@
+"""Memory limits of a gather: the check, the sizes that meet a limit, and the workers of the current Dask client."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlgather.dialects.problem import whole
+from dmlgather.distributed.chunk_grid import SMALLER_CHUNKS, Chunks, replace_axis
+from dmlgather.distributed.memory_model import KEPT_BYTES, ComputeMemory, WorkerMemory, compute_memory, worker_memory
+from dmlgather.distributed.routing import Routing, routing_of, row_bytes
+from dmlgather.host import cpus
+from dmlgather.wording import amount, bytes_of, counted
+
+MANY = 10_000
+"""An error does not compute the loads of a gather with more blocks or chunks than this, because that takes too long."""
+
+BLOCK_BY_BLOCK = "write the result block by block instead (dask.array.store, to_zarr)"
+"""Remedy if `compute` needs too much memory for the result."""
+
+ONE_THREAD = ("sync", "synchronous", "single-threaded")
+"""Dask's names of the scheduler that runs tasks one by one."""
+
+
+class MemoryLimitError(ValueError):
+    """Error for a gather that needs more memory than `memory_limit`. Its message names the largest part and a remedy."""
+
+
+def byte_count(name: str, size: object) -> int:
+    """Return a caller's number of bytes, which is an integer or a text such as "2GB". `name`: argument, for messages.
+
+    Raise TypeError for another type, ValueError for less than one byte and for another text.
+    """
+    count = bytes_of(size) if isinstance(size, str) else size
+    if count is None:
+        raise ValueError(f"{name} is {size!r}, expected a number of bytes such as '500MiB' or '2GB'")
+    try:
+        count = whole(name, count)
+    except TypeError as error:
+        raise TypeError(f"{error} of bytes, such as 2 * 10**9, or a text such as '2GB'") from None
+    if count < 1:
+        raise ValueError(f"{name} is {size!r}, expected at least 1 byte")
+    return count
+
+
+class Limit(NamedTuple):
+    """A limit of one worker's memory, in bytes, and its name in messages."""
+
+    size: int
+    name: str
+
+
+class Cluster(NamedTuple):
+    """The workers that run tasks. `threads`: of one worker. `memory_limit`: the smallest of the workers, None without limits."""
+
+    workers: int
+    threads: int
+    memory_limit: int | None
+
+    def with_limit(self, memory_limit: int | None) -> Limit | None:
+        """Return a caller's limit, else that of the workers, else None."""
+        if memory_limit is not None:
+            return Limit(memory_limit, "memory_limit")
+        return None if self.memory_limit is None else Limit(self.memory_limit, "the limit that Dask gives each worker")
+
+
+def cluster_now() -> Cluster:
+    """Return the workers of the current Dask client; without a client, this process with the threads of Dask's scheduler."""
+    if (client := _client()) is not None and not client.asynchronous and (threads := client.nthreads().values()):
+        limits = [worker["memory_limit"] for worker in client.scheduler_info()["workers"].values()]
+        return Cluster(len(threads), max(threads), min(filter(None, limits), default=None))
+    try:
+        from dask import config
+        from dask.system import CPU_COUNT
+    except ImportError:
+        return Cluster(1, cpus(), None)
+    return Cluster(1, 1 if config.get("scheduler", None) in ONE_THREAD else config.get("num_workers", None) or CPU_COUNT, None)
+
+
+def client_runs() -> bool:
+    """Return True if a Dask client runs the tasks of this process."""
+    return _client() is not None
+
+
+def _client() -> Any:
+    if (distributed := sys.modules.get("distributed")) is None:  # a client exists only if the library was imported
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+class _Remedy(NamedTuple):
+    """Sizes with which a worker meets a limit. `loaded`: bytes loaded; infinite if there are MANY blocks or chunks."""
+
+    sizes: str
+    cost: str
+    loaded: float
+    compute_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowGather:
+    """A gather of rows at known positions (see `AxisRule.resolve`), and the workers that run its tasks.
+
+    `chunks`, `dtype`: of the table. `threads`: of one worker. `local`: True if this process is the worker.
+    """
+
+    positions: NDArray[np.int64]
+    chunks: Chunks
+    axis: int
+    dtype: np.dtype[Any]
+    workers: int
+    threads: int
+    local: bool
+
+    @property
+    def row(self) -> int:
+        """Bytes of one row of the widest chunk."""
+        return row_bytes(self.chunks, self.axis, self.dtype)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the output."""
+        return self.positions.size * self._whole_row
+
+    @property
+    def _whole_row(self) -> int:
+        return prod(map(sum, replace_axis(self.chunks, self.axis))) * self.dtype.itemsize
+
+    def routing(self, block_bytes: int, in_flight_bytes: int) -> Routing:
+        """Return the routing for these sizes."""
+        return routing_of(self.positions, self.chunks[self.axis], self.row, block_bytes, in_flight_bytes)
+
+    def worker(self, routing: Routing) -> WorkerMemory:
+        """Return the memory of one worker."""
+        return worker_memory(routing, self.chunks[self.axis], self.workers, self.threads)
+
+    def compute(self, routing: Routing, available: int | None = None) -> ComputeMemory:
+        """Return the memory of the process that calls `compute`. `available`: free memory of the machine, in bytes."""
+        threads = self.threads if self.local else 0
+        return compute_memory(routing, self.chunks, self.axis, self.dtype, threads=threads, available=available)
+
+    def check(self, limit: Limit | None, routing: Routing) -> None:
+        """Raise MemoryLimitError if a worker needs more than the limit."""
+        peak = self.worker(routing)
+        if limit is None or peak.total_bytes <= limit.size:
+            return
+        each = f"for each of {counted(self.threads, 'thread')}"
+        parts = {
+            f"the largest chunk and the rows taken of it, {amount(peak.take_bytes)} {each}": self.threads * peak.take_bytes,
+            f"three times the largest block, {amount(peak.place_bytes)} {each}": self.threads * peak.place_bytes,
+            f"the rows of a group on one of {counted(self.workers, 'worker')}, {amount(peak.held_bytes)}": peak.held_bytes,
+        }
+        raise MemoryLimitError(
+            f"the gather needs {amount(peak.total_bytes)} ({peak.total_bytes} bytes) of a worker, but {limit.name} is "
+            f"{amount(limit.size)}; most of it is {max(parts, key=parts.__getitem__)}: {self._advice(limit.size, routing)}"
+        )
+
+    def _advice(self, limit: int, routing: Routing) -> str:
+        sizes = self.chunks[self.axis]
+        rows = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0)
+        smaller_rows = max(limit // (8 * self.threads) // self.row, 1)
+        as_it_is = self._remedy(limit, rows)
+        rechunked = self._remedy(limit, smaller_rows, rechunk=True) if smaller_rows < rows else None
+        if as_it_is is None and rechunked is None:
+            least = (3 * self.threads + 1) * self.row
+            return (
+                f"no sizes along axis {self.axis} meet it, because rows of {self.row} bytes need {least} bytes on "
+                f"{counted(self.threads, 'thread')}; use fewer threads of a worker, or chunks that are smaller off the axis"
+            )
+        remedies, how = [], ""
+        if rechunked is not None and (as_it_is is None or 2 * rechunked.loaded < as_it_is.loaded):
+            largest = smaller_rows * self.row
+            chunks = f"chunks of at most {largest} bytes, {counted(smaller_rows, 'row')} along axis {self.axis}"
+            remedies.append((rechunked, f"{chunks}, with {rechunked.sizes} ({rechunked.cost})"))
+            how = f". Chunks are made smaller by {SMALLER_CHUNKS.format(largest)}"
+        if as_it_is is not None:
+            remedies.append((as_it_is, f"{as_it_is.sizes} {'with larger chunks ' * bool(remedies)}({as_it_is.cost})"))
+        advice = f"use {'; or '.join(text for _, text in remedies)}"
+        needed = remedies[0][0].compute_bytes
+        if self.local and needed > limit:
+            advice += f". But compute() needs {amount(needed)} ({needed} bytes) even then: {BLOCK_BY_BLOCK}"
+        return advice + how
+
+    def _remedy(self, limit: int, chunk_rows: int, *, rechunk: bool = False) -> _Remedy | None:
+        """Return sizes that meet the limit, if possible also in `compute`. `chunk_rows`: rows of the largest chunk."""
+        beside_result = limit - self.output_bytes - KEPT_BYTES if self.local else limit
+        remedy = None
+        for room in (beside_result * 9 // 10, beside_result // 2, limit):
+            sizes = _sizes(room, self.threads, chunk_rows * self.row, self.row)
+            if sizes is not None:
+                remedy = self._with_sizes(*sizes, chunk_rows if rechunk else None)
+                if remedy.compute_bytes <= limit:
+                    break
+        return remedy
+
+    def _with_sizes(self, block_bytes: int, in_flight_bytes: int, chunk_rows: int | None) -> _Remedy:
+        text, size = f"block_bytes={block_bytes} and in_flight_bytes={in_flight_bytes}", sum(self.chunks[self.axis])
+        if self.output_bytes > MANY * block_bytes or (chunk_rows is not None and size > MANY * chunk_rows):
+            return _Remedy(text, f"more than {MANY} tasks", float("inf"), KEPT_BYTES + 2 * self.output_bytes)
+        call = self
+        if chunk_rows is not None:
+            sizes = (chunk_rows,) * (size // chunk_rows) + (size % chunk_rows,) * (size % chunk_rows > 0)
+            call = replace(self, chunks=replace_axis(self.chunks, self.axis, sizes))
+        routing = call.routing(block_bytes, in_flight_bytes)
+        loads = routing.loads
+        loaded = sum(count * call.chunks[call.axis][chunk] for chunk, count in loads.items()) * call._whole_row
+        return _Remedy(text, f"{amount(loaded)} in {counted(loads.total(), 'load')}", loaded, call.compute(routing).total_bytes)
+
+
+def _sizes(limit: int, threads: int, chunk: int, row: int) -> tuple[int, int] | None:
+    """Return block_bytes and in_flight_bytes that meet a limit for any indices; None if there are none.
+
+    All arguments but `threads` are in bytes. `chunk`, `row`: the largest chunk, and one row of it.
+    With blocks of b bytes in groups of f bytes, a worker needs threads * max(chunk + min(f, chunk), 3 * b) + f bytes.
+    A large f saves loads, but a quarter of the limit is left to the threads.
+    """
+    in_flight = limit - 2 * threads * chunk
+    if in_flight < chunk:
+        in_flight = (limit - threads * chunk) // (threads + 1)
+    in_flight = min(in_flight, limit * 3 // 4, limit - 3 * threads * row)
+    block = min(in_flight, (limit - in_flight) // (3 * threads))
+    return (block, in_flight) if block >= row else None
+
+
+def check_compute(memory: ComputeMemory, limit: int) -> None:
+    """Raise MemoryLimitError if this process runs the tasks and needs more than `limit` bytes for `compute`."""
+    if memory.total_bytes <= limit or client_runs():
+        return
+    joined = memory.graph_bytes + memory.output_bytes + memory.join_bytes
+    remedy = "lower block_bytes and in_flight_bytes (see plan_gather), or " * (joined <= limit) + BLOCK_BY_BLOCK
+    raise MemoryLimitError(
+        f"compute() needs {amount(memory.total_bytes)} ({memory.total_bytes} bytes) of this process, which runs the tasks as "
+        f"well, but memory_limit is {amount(limit)}; {remedy}, or gather in parts"
+    )
