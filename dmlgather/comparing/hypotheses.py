@@ -48,6 +48,9 @@ LEAST_EVIDENCE = 20.0
 MOST_REPORTED = 3
 """Maximum number of reported hypotheses. If more hypotheses explain equally many elements, none is reported."""
 
+MOVES = (1, 2, 3, 4, 5, 6, 7, *(1 << bits for bits in range(3, 31)))
+"""Numbers of positions by which the hypothesis "output is moved" moves the output along a dimension."""
+
 Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 
 
@@ -165,6 +168,18 @@ def _exchanged_output(reads: Reads) -> Iterator[tuple[str, Prediction]]:
         yield words, _right(Reads(reads.run, along(place, strides)))
 
 
+def _moved_output(reads: Reads) -> Iterator[tuple[str, Prediction]]:
+    sizes, place = reads.run.output.sizes, reads.output
+    for axis, (size, stride) in enumerate(zip(sizes, packed_strides(sizes), strict=True)):
+        for step in (sign * step for step in MOVES if step <= size // 2 for sign in (1, -1)):
+            words = f"OutputTensor were moved by {step} along dimension {axis}"
+            position = place[axis] - step
+            rolled = _right(Reads(reads.run, reads.numbers + (position % size - place[axis]) * stride))
+            inside = (position >= 0) & (position < size)
+            yield words, rolled
+            yield words, Prediction(rolled.patterns, inside, rolled.copied & inside)
+
+
 def _packed(reads: Reads) -> Iterator[tuple[str, Prediction]]:
     data, output, buffer = reads.run.data, reads.run.output, reads.run.buffer
     if buffer is not None and data.element_strides != packed_strides(data.sizes):
@@ -195,6 +210,7 @@ HYPOTHESES = (
     Hypothesis("another dimension", _along_another),
     Hypothesis("another layout of the input", _exchanged_input),
     Hypothesis("another layout of the output", _exchanged_output),
+    Hypothesis("output is moved", _moved_output),
     Hypothesis("strides are ignored", _packed),
     Hypothesis("not written", _unwritten),
 )

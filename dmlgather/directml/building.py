@@ -67,11 +67,15 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
     return packed(name, sizes, parsed_type)
 
 
+MASK_AS_INDICES = "indices has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask"
+"""Message of the TypeError for a mask in the place of indices."""
+
+
 def indices_of(given: Any) -> BufferTensorDesc:
     """Return `tensor_of("indices", given)`. Also raises TypeError for types other than integers, and for bool."""
     tensor = tensor_of("indices", given)
     if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
-        raise TypeError("indices has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask")
+        raise TypeError(MASK_AS_INDICES)
     if tensor.data_type.index_type is None:
         raise TypeError(f"indices has data type {tensor.data_type}, expected integers: convert with .astype('int64')")
     return tensor

@@ -14,6 +14,7 @@ from dmlgather.backends.outcomes import out_of_range
 from dmlgather.calls.arguments import Fill, resolve_policy
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.directml import FeatureLevel
+from dmlgather.directml.building import MASK_AS_INDICES
 from dmlgather.directml.support import row_at
 from dmlgather.distributed.chunk_grid import replace_axis
 from dmlgather.lax.problems.gather import GatherDimensionNumbers, LaxGather
@@ -111,11 +112,11 @@ def axis_rule(
 
 def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
     """Raise TypeError for types that GATHER does not support at the newest feature level. Sizes are checked per chunk."""
+    if indices.dtype == np.bool_:
+        raise TypeError(MASK_AS_INDICES)
     for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
         row = row_at("GATHER", tensor, max(FeatureLevel))
         assert row is not None
-        if tensor == "IndicesTensor" and dtype == np.bool_:
-            raise TypeError("IndicesTensor has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask")
         if not dtype.isnative or dtype.name.upper() not in {data_type.name for data_type in row.data_types}:
             bits = " or .view" if tensor == "InputTensor" and dtype.isnative else ""
             raise TypeError(

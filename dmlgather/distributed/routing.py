@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -151,8 +151,14 @@ def host_indices(indices: Any) -> NDArray[Any]:
     """
     if isinstance(indices, str | os.PathLike):
         raise TypeError(f"indices is {os.fspath(indices)!r}, expected integers: the table, which may be a path, comes first")
+    if isinstance(indices, slice):
+        raise TypeError(f"indices is {indices}, expected integers: dmlgather.distributed.slice takes the bounds of a slice")
+    if isinstance(indices, Set | Iterator):
+        raise TypeError(f"indices is of type {type(indices).__name__}, expected integers: pass list(indices)")
     if isinstance(indices, np.generic | Sequence | int):
         array = np.asarray(indices)
+        if array.dtype == object and all(isinstance(index, int) for index in array.flat):
+            raise ValueError("indices has an integer of more than 64 bits: no array of integers can hold it")
         return array if array.size else array.astype(np.int64)  # numpy.asarray([]) is float64
     try:
         array, device = arrays.adopt(indices)

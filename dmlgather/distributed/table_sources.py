@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -14,11 +14,12 @@ from uuid import uuid4
 
 import dask.array as da
 import numpy as np
+from dask import config
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_graph, execute_graph
 from dask.array.core import normalize_chunks
 from dask.sizeof import sizeof
 from dask.tokenize import tokenize
-from dask.utils import ensure_dict
+from dask.utils import ensure_dict, parse_bytes
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
@@ -239,6 +240,10 @@ def _remedy(table: Any) -> str:
         return f"name one of the group's arrays, {sorted(table.array_keys())}"
     if hasattr(table, "__dlpack__"):
         return "an array in memory is gathered on one device, or chunked with dask.array.from_array(table, chunks=…)"
+    if isinstance(table, bytes):
+        return "a path is a str or a pathlib.Path (os.fsdecode(table))"
+    if isinstance(table, Sequence):
+        return "numpy.asarray(table) makes an array"
     return "whatever dask reads becomes one with dask.array.from_array or dask.array.from_delayed"
 
 
@@ -255,6 +260,8 @@ def _opened(path: str) -> Any:
     """Return the dask array of a .npy file, or the zarr array of a store."""
     if not path:
         raise ValueError("table is '', expected the path of a .npy file or of a zarr store, or an array")
+    if path.startswith("~") and not Path(path).exists():
+        raise FileNotFoundError(f"table: {path} does not exist, because ~ is not expanded: pass os.path.expanduser(path)")
     if "://" not in path and Path(path).suffix == ".npy" and not Path(path).is_dir():
         return _from_npy(Path(path).absolute())
     path = path if "://" in path else str(Path(path).absolute())
@@ -266,8 +273,11 @@ def _opened(path: str) -> Any:
         opened = zarr.open(path, mode="r")
     except (FileNotFoundError, ValueError, OSError) as error:
         error_type = ValueError if "://" in path or Path(path).exists() else FileNotFoundError
-        message = f"table: {path} is neither a .npy file nor a zarr store: name one, or pass an array; zarr says: {error}"
-        raise error_type(message) from None
+        neither = f"table: {path} is neither a .npy file nor a zarr store"
+        if Path(path).suffix == ".npz":
+            raise error_type(f"{neither}: write an array of it with numpy.save(new_path, numpy.load(path)[name])") from None
+        zarr_says = "" if Path(path).is_file() else f"; zarr says: {error}"
+        raise error_type(f"{neither}: name one, or pass an array{zarr_says}") from None
     if _is_zarr(opened, "Group"):
         raise ValueError(f"table: {path} holds a zarr group: {_remedy(opened)} (the path of the store, then /, then the name)")
     return opened
@@ -299,7 +309,12 @@ class _ZarrTable:
         """Return elements. Raise FileNotFoundError if the array was deleted, ValueError if it was replaced."""
         import zarr
 
-        elements, array = self.array[where], self.array
+        array = self.array
+        try:
+            elements = array[where]
+        except Exception as error:
+            error.add_note(f"table: elements {where} of the zarr array {array.store_path} could not be read")
+            raise
         try:
             now = zarr.open_array(array.store, path=array.path, mode="r", zarr_format=array.metadata.zarr_format)
         except FileNotFoundError:
@@ -373,6 +388,8 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
     """Return chunks that split only the slowest dimension, so that each chunk is contiguous."""
     if 0 in shape:
         return tuple((size,) for size in shape)
+    if (limit := parse_bytes(config.get("array.chunk-size"))) < 1:
+        raise ValueError(f"dask's setting array.chunk-size is {limit} bytes, expected at least 1 byte")
     slowest = 0 if order == "C" else len(shape) - 1
     spec = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
     return normalize_chunks(spec, shape, dtype=dtype)  # type: ignore[no-any-return]
@@ -397,5 +414,8 @@ def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"table: {path} was deleted after the table was made") from None
     return status.st_size, status.st_mtime_ns

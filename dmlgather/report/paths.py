@@ -53,7 +53,7 @@ def absolute_uri(file: str) -> str:
 
 
 _PROGRAM_LINE = re.compile(
-    r"((?!\w\w+://).+\.(?:c|cc|cp|cpp|cxx|c\+\+|cppm|ixx|h|hh|hpp|hxx|h\+\+|inc|inl|ipp|tcc|tpp|txx|cu|cuh|hip|m|mm|cs|rs|py))"
+    r"((?!\w\w+://|[^/\\]*\s).+\.(?:c|cc|cp|cpp|cxx|c\+\+|cppm|ixx|h|hh|hpp|hxx|h\+\+|inc|inl|ipp|tcc|tpp|txx|cu|cuh|hip|m|mm|cs|rs|py))"
     r":([0-9]{1,9})",
     re.IGNORECASE,
 )
@@ -63,7 +63,8 @@ _PROGRAM_LINE = re.compile(
 def program_line(name: str) -> tuple[str, int] | None:
     """Split a name that dmlgather_dump.h wrote, such as "src/rows.cpp:12", into file and line. Returns None for other names.
 
-    A label such as "net.weight:7" is another name: it has no extension of a source file.
+    Labels are other names: "net.weight:7" has no extension of a source file, and "see rows.cpp:12" has a space before the first
+    slash.
     """
     match = _PROGRAM_LINE.fullmatch(name)
     return (match[1], int(match[2])) if match else None

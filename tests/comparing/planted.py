@@ -254,6 +254,17 @@ def output_packed(rng: np.random.Generator) -> Planted:
     return Planted(desc, (data, index), wrong, "OutputTensor were packed, and had no Strides")
 
 
+def output_moved(rng: np.random.Generator) -> Planted:
+    data = table(rng, *sizes_of(rng, 2, 4))
+    index = ids(rng, data.shape[0], 20)
+    desc, _ = gather(data, index, 0)
+    right = taken(desc, data, resolved(index, data.shape[0]), 0)
+    axis = right.ndim - data.ndim  # the rows, behind leading dimensions of size 1
+    step = int(rng.choice((1, -1, 3, -4, 8)))
+    wrong = np.roll(right, step, axis)
+    return Planted(desc, (data, index), wrong, f"OutputTensor were moved by {step} along dimension {axis}")
+
+
 def unwritten(rng: np.random.Generator) -> Planted:
     data = table(rng, *sizes_of(rng, 2, 4))
     index = ids(rng, data.shape[0], 9)
@@ -269,5 +280,5 @@ def unwritten(rng: np.random.Generator) -> Planted:
 FAULTS: tuple[Callable[[np.random.Generator], Planted], ...] = (
     index_off_by_one, element_index_off_by_one, tuple_index_off_by_one, window_off_by_one, clamped_not_filled, zeroed_not_clamped,
     taken_modulo, taken_as_first, not_from_the_end, cut, along_another, input_exchanged, sizes_exchanged, output_exchanged,
-    input_packed, output_packed, unwritten,
+    input_packed, output_packed, output_moved, unwritten,
 )  # fmt: skip

@@ -133,6 +133,19 @@ def test_right_elements_tell_hypotheses_apart() -> None:
     assert (fault.as_if, fault.contradicted, fault.equal_looked_at) == ("an index out of range gave 0", 0, 12)
 
 
+@pytest.mark.parametrize("step", [1, -2, 64])
+def test_rows_that_the_output_was_moved_out_of_may_hold_anything(step: int) -> None:
+    rng = np.random.default_rng(seeds.seed())
+    rows, index = rng.integers(0, 2**63, (300, 4)), rng.permutation(300)[:200]
+    desc = dg.GatherOperatorDesc.of(rows, index, 0)
+    wrong = np.roll(rows[index], step, 0)
+    wrong[slice(step) if step > 0 else slice(step, None)] = rng.integers(0, 2**63, (abs(step), 4))
+    (difference,) = dg.compare(desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes)).differences
+    (fault,) = difference.faults
+    assert fault.as_if == f"OutputTensor were moved by {step} along dimension {wrong.ndim - 2}"
+    assert fault.explains == 4 * (200 - abs(step))
+
+
 def test_a_large_mismatch_takes_little_memory() -> None:
     """Some of the elements are looked at, and the counts of all are right."""
     rng = np.random.default_rng(seeds.seed())

@@ -267,6 +267,9 @@ def test_the_dialects_that_take_a_type_are_named(dtype: str, others: str) -> Non
     [
         (np.zeros((3, 2)), ["a"], "indices has objects or strings, expected integers"),
         (np.zeros((3, 2)), np.array([1], object), "indices has objects or strings, expected integers"),
+        (np.zeros((3, 2)), slice(0, 3), r"^indices is slice\(0, 3, None\), expected integers: dmlgather.distributed.slice takes"),
+        (np.zeros((3, 2)), {1}, r"^indices is of type set, expected integers: pass list\(indices\)$"),
+        (np.zeros((3, 2)), iter([1]), r"^indices is of type list_iterator, expected integers: pass list\(indices\)$"),
         (np.zeros((3, 2)), "table.npy", "indices is 'table.npy', expected integers: the table, which may be a path, comes first"),
         (np.array([1], object), [0], "the table has type object: objects are stored outside of their array"),
     ],
@@ -282,5 +285,11 @@ def test_an_empty_path_is_not_the_current_folder() -> None:
 
 
 def test_a_mask_in_the_place_of_indices_is_answered_with_flatnonzero() -> None:
-    with pytest.raises(TypeError, match=r"^IndicesTensor has type bool, expected integers: numpy\.flatnonzero\(mask\) gives "):
+    with pytest.raises(TypeError, match=r"^indices has type bool, expected integers: numpy\.flatnonzero\(mask\) gives "):
         gather(np.zeros((6, 2), np.float32), np.array([True, False, True]))
+
+
+@pytest.mark.parametrize("indices", [10**30, [[0, -(2**64)]]])
+def test_an_integer_that_no_array_holds_is_called_an_integer(indices: Any) -> None:
+    with pytest.raises(ValueError, match=r"^indices has an integer of more than 64 bits"):
+        gather(np.zeros((6, 2), np.float32), indices)

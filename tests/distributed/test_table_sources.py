@@ -79,6 +79,33 @@ def test_a_file_that_has_changed_is_not_read(tmp_path: Path) -> None:
     assert bits(as_table(file).compute()) == bits(X + 1)
 
 
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "table.npy", X)
+    table = as_table(tmp_path / "table.npy")
+    (tmp_path / "table.npy").unlink()
+    with pytest.raises(FileNotFoundError, match=r"^table: .*table\.npy was deleted after the table was made$"):
+        table.compute()
+
+
+@pytest.mark.parametrize("size", [0, "0", "-1MiB"])
+def test_chunks_have_at_least_a_byte(tmp_path: Path, size: Any) -> None:
+    np.save(tmp_path / "table.npy", X)
+    with dask.config.set({"array.chunk-size": size}), pytest.raises(ValueError, match=r"^dask's setting array\.chunk-size is "):
+        as_table(tmp_path / "table.npy")
+
+
+def test_a_corrupt_chunk_of_a_store_is_named(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "table.zarr", data=X, chunks=(128, 4))
+    (tmp_path / "table.zarr" / "c" / "1" / "0").write_bytes(b"x" * 100)
+    table = as_table(tmp_path / "table.zarr")
+    assert bits(table[:128].compute()) == bits(X[:128])
+    with pytest.raises(RuntimeError) as raised:
+        table.compute()
+    (note,) = raised.value.__notes__
+    assert note.startswith("table: elements (slice(128, 256, None), slice(0, 4, None)) of the zarr array file://")
+    assert note.endswith("table.zarr could not be read")
+
+
 def test_zarr_arrays_and_stores(tmp_path: Path) -> None:
     rows = zarr.create_array(tmp_path / "rows.zarr", shape=X.shape, chunks=(128, 4), dtype=X.dtype)
     rows[:] = X
@@ -191,8 +218,13 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"its header says float64 of shape .*, 19200 bytes, and 19199 follow"):
         as_table(file)
     (tmp_path / "table.bin").write_bytes(b"x")
-    with pytest.raises(ValueError, match=r"table.bin is neither a .npy file nor a zarr store: name one, or pass an array; "):
+    with pytest.raises(ValueError, match=r"table.bin is neither a .npy file nor a zarr store: name one, or pass an array$"):
         as_table(tmp_path / "table.bin")
+    np.savez(tmp_path / "table.npz", X)
+    with pytest.raises(ValueError, match=r"npz is neither .*: write an array of it with numpy.save\(new_path, numpy.load\("):
+        as_table(tmp_path / "table.npz")
+    with pytest.raises(FileNotFoundError, match=r"^table: ~/no-table.npy does not exist, because ~ is not expanded: pass "):
+        as_table("~/no-table.npy")
 
 
 class _NoArray:
@@ -213,12 +245,18 @@ class _NoArray:
             TypeError,
             r"standin.Standin, expected .* one device, or chunked with dask.array.from_array\(table, chunks=…\)",
         ),
-        ([1], TypeError, "builtins.list, expected a dask, zarr or NumPy array or a path: whatever dask reads becomes one"),
+        (
+            [1],
+            TypeError,
+            r"builtins.list, expected a dask, .* or a path: numpy.asarray\(table\) makes an array$",
+        ),
+        (b"table.npy", TypeError, r"builtins.bytes, .*: a path is a str or a pathlib.Path \(os.fsdecode\(table\)\)$"),
+        (None, TypeError, "NoneType, expected a dask, zarr or NumPy array or a path: whatever dask reads becomes one"),
         (da.arange(9)[da.arange(9) > 3], ValueError, r"table has chunks of unknown size .* call table.compute_chunk_sizes\(\)"),
         (da.ma.masked_array(da.zeros(3)), TypeError, r"masked chunks, .* use dask.array.ma.filled\(table, value\)"),
         (da.zeros(3).map_blocks(id, meta=_NoArray(), dtype="f4"), TypeError, "chunks of type tests.*_NoArray, expected NumPy's"),
     ],
-    ids=["masked NumPy", "stand-in", "list", "unknown sizes", "masked", "no arrays"],
+    ids=["masked NumPy", "stand-in", "list", "bytes", "none", "unknown sizes", "masked", "no arrays"],
 )
 def test_what_is_no_table(table: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
