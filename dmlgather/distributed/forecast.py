@@ -230,7 +230,7 @@ class GatherForecast(Record):
         yield f"  chunks       {len(self.touched)} of {self.chunks} touched{untouched}"
         yield f"  requests     {self.requests}, {counted(self.duplicates_removed, 'duplicate')} removed, {self.filled} filled"
         yield f"  loaded       {amount(self.bytes_loaded)} in {counted(sum(chunk.loads for chunk in self.touched), 'load')}"
-        yield f"  taken        {amount(self.bytes_taken)}"
+        yield f"  rows taken   {amount(self.bytes_taken)}"
         of_workers = f"{amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}"
         yield f"  peak memory  {of_workers}{self._allowed(self.peak.total_bytes)}:"
         yield f"    {self.peak}"
@@ -256,11 +256,11 @@ class GatherForecast(Record):
             yield f"  and {counted(len(self.touched) - len(shown), 'chunk')} of which less is taken"
 
     def _findings(self) -> Iterator[str]:
-        yield f"  in one piece: {self.whole}"
+        yield f"  one descriptor for all chunks: {self.whole}"
         for finding in self.whole.findings:
             yield f"    {finding}"
         for finding in dict.fromkeys(finding for part in self.parts for finding in part.findings):
-            yield f"  in parts: {finding}"
+            yield f"  one chunk: {finding}"
 
 
 DESCRIPTORS_KEPT = 1024

@@ -55,7 +55,7 @@ class WorkerMemory(Record):
 
     def __str__(self) -> str:
         one_thread = f"chunk and its rows {amount(self.take_bytes)}, 3 blocks {amount(self.place_bytes)}"
-        return f"{counted(self.threads, 'thread')} x max({one_thread}) + rows held {amount(self.held_bytes)}"
+        return f"{counted(self.threads, 'thread')} x max({one_thread}) + rows of a group {amount(self.held_bytes)}"
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
@@ -116,7 +116,7 @@ class ComputeMemory(Record):
         rows = " and the rows of its one block" if self.join_bytes > self.output_bytes else ""
         copy = f"its copy{rows} {amount(self.join_bytes)}"
         most = f"max({copy}, running tasks {amount(self.tasks_bytes)})" if self.tasks_bytes else copy
-        return f"max(routing {amount(self.routing_bytes)}, {kept} + {most})"
+        return f"max(indices {amount(self.routing_bytes)}, {kept} + {most})"
 
 
 def compute_memory(

@@ -129,17 +129,17 @@ def test_a_forecast_is_a_table() -> None:
         "  chunks       3 of 8 touched; never loaded: 1 … 3, 5 … 6",
         "  requests     6, 2 duplicates removed, 0 filled",
         "  loaded       3.75 KiB in 3 loads",
-        "  taken        512 bytes",
+        "  rows taken   512 bytes",
         "  peak memory  1.312 KiB of each of 2 workers, 976.6 KiB allowed:",
-        "    1 thread x max(chunk and its rows 768 bytes, 3 blocks 1.125 KiB) + rows held 192 bytes",
+        "    1 thread x max(chunk and its rows 768 bytes, 3 blocks 1.125 KiB) + rows of a group 192 bytes",
         "  compute()    64.02 MiB of this process:",
-        "    max(routing 384 bytes, graph of tasks 64.02 MiB + result 768 bytes + its copy 768 bytes)",
+        "    max(indices 384 bytes, graph of tasks 64.02 MiB + result 768 bytes + its copy 768 bytes)",
         "",
         "  chunk     rows  requests  different  loads    loaded      taken  descriptor",
         "      0    0 … 9         4          2      1  1.25 KiB  256 bytes  legal",
         "      4  40 … 49         1          1      1  1.25 KiB  128 bytes  legal",
         "      7  70 … 79         1          1      1  1.25 KiB  128 bytes  legal",
-        "  in one piece: legal",
+        "  one descriptor for all chunks: legal",
     ]
     long = str(plan_gather(((1,) * 50,), np.arange(50)))
     assert "  and 30 chunks of which less is taken" in long.splitlines()

@@ -34,7 +34,7 @@ def test_the_model_by_hand() -> None:
     found = worker_memory(routing, (4, 4, 2), workers=2, threads=3)
     assert (found.take_bytes, found.place_bytes, found.held_bytes) == ((4 + 2) * 8, 3 * 2 * 8, 2 * 8)
     assert found.total_bytes == 3 * 48 + 16
-    assert str(found) == "3 threads x max(chunk and its rows 48 bytes, 3 blocks 48 bytes) + rows held 16 bytes"
+    assert str(found) == "3 threads x max(chunk and its rows 48 bytes, 3 blocks 48 bytes) + rows of a group 16 bytes"
 
 
 @pytest.mark.parametrize(
