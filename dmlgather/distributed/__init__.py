@@ -1,6 +1,6 @@
 """Gather and slice of tables that are larger than a device or a machine, with Dask.
 
-Results have the same bits as those of one device. The functions need the extra `dask`; `import` and `plan_gather` do not.
+Results have the same bits as on one device. All functions need the extra `dask`, except `plan_gather` of chunk sizes.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class AxisRule:
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
         """Return the position of each index, 0 … extent - 1 or FILLED, as a new array. Shape: [i…].
 
-        `indices`: integers on the host. Shape: [i…]. `start`: coordinates, for messages, of their first element.
+        `indices`: integers on the host. Shape: [i…]. `start`: coordinates of the first index in the whole array, for messages.
         Raise TypeError unless the indices are integers. Under RAISE, raise IndexError for the first index out of bounds. Under
         CLAMP and PROMISE, raise ValueError if an index reads elements of an axis of size 0.
         """
@@ -86,7 +86,7 @@ class AxisRule:
 def axis_rule(
     dialect: str, table: TensorType, indices: TensorType, axis: int, out_of_bounds: str | Fill | None = None
 ) -> AxisRule:
-    """Return the rule of a dialect's gather of rows along `axis`, which is not negative.
+    """Return the rule by which a dialect gathers rows along `axis`, counted from the front.
 
     `dialect`: one of DIALECTS. `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
     Raise TypeError for strings and for types that the dialect does not take, ValueError for an unknown dialect or policy.
@@ -111,7 +111,7 @@ def axis_rule(
 
 
 def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
-    """Raise TypeError for types that GATHER does not support at the newest feature level. Sizes are checked per chunk."""
+    """Raise TypeError for types that GATHER does not support at the newest feature level. Other functions check the sizes."""
     if indices.dtype == np.bool_:
         raise TypeError(MASK_AS_INDICES)
     for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
@@ -136,7 +136,7 @@ def _other_dialects(table: TensorType, indices: TensorType, axis: int) -> str:
 
 
 def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
-    """Return jax.lax.gather of whole rows, with index vectors of one component."""
+    """Return the problem of a jax.lax.gather of whole rows. Each index vector has one component."""
     vectors = TensorType((*indices.shape, 1), indices.dtype)
     offset_dims = [dim for dim in range(table.rank - 1 + indices.rank) if not axis <= dim < axis + indices.rank]
     numbers = GatherDimensionNumbers(tuple(offset_dims), collapsed_slice_dims=(axis,), start_index_map=(axis,))

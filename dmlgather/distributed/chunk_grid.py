@@ -1,4 +1,4 @@
-"""The chunks of an array: their numbers, offsets and sizes, and the rows of each chunk that a gather reads."""
+"""Chunks of an array, and the rows of each chunk that a gather reads."""
 
 from __future__ import annotations
 
@@ -54,13 +54,12 @@ def cells(chunks: Chunks) -> Iterator[Cell]:
 
 
 def replace_axis(values: Sequence[T], axis: int, *new: T) -> tuple[T, ...]:
-    """Return a copy of `values` in which the value at `axis` is replaced by the values `new`. `values`: one per axis."""
+    """Return a copy of `values`, one per axis, with the values `new` instead of the value at `axis`."""
     return (*values[:axis], *new, *values[axis + 1 :])
 
 
 _DENSE = 4
-"""If the range of positions has fewer rows per position than this, a table of marks finds distinct positions, without
-sorting."""
+"""`_distinct` sorts positions, unless their range is smaller than this many times their number."""
 
 Rows: TypeAlias = Mapping[int, NDArray[np.int64]]
 """Rows to read, by the number of the chunk along the axis, ascending.
@@ -71,9 +70,9 @@ Each array holds distinct ascending row numbers, counted from the start of the c
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Positions along a chunked axis, as the distinct rows of each chunk and, for each position, an index into these rows.
+    """Positions along a chunked axis, split into distinct rows of each chunk.
 
-    `lookup`: for each position, the index of its row in the concatenation of all `rows`; `count` if the position is filled.
+    `lookup`: for each position, the index of its row in the concatenation of all `rows`, or `count` for a filled element.
     `count`: number of rows of all chunks.
     """
 
@@ -83,14 +82,14 @@ class Split:
 
 
 def chunk_starts(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return the first row of each chunk along an axis, then the size of the axis; shape [chunks + 1]."""
+    """Return the first row of each chunk along an axis, and then the size of the axis. Shape: [chunks + 1]."""
     return np.array([0, *accumulate(sizes)], np.int64)
 
 
 def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
     """Return the split of positions among chunks, in O(n log n) time.
 
-    `positions`: 0 … starts[-1] - 1, or negative for a filled element; any shape. `starts`: the result of `chunk_starts`.
+    `positions`: 0 … starts[-1] - 1, or negative for filled elements. Any shape. `starts`: the result of `chunk_starts`.
     """
     flat = positions.reshape(-1)
     filled = flat < 0
@@ -104,7 +103,7 @@ def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
 
 
 def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
-    """Return the union of sets of rows; `parts` must not be empty. `starts`: the result of `chunk_starts`."""
+    """Return the rows of all `parts`, of which there is at least one. `starts`: the result of `chunk_starts`."""
     if len(parts) == 1:
         return parts[0]
     arrays = [rows + starts[chunk] for part in parts for chunk, rows in part.items()]

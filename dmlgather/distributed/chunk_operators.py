@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device
 from dmlgather.calls.arguments import Fill
-from dmlgather.calls.operator import CompiledOperator, compile  # noqa: A004 - the word users know
+from dmlgather.calls.operator import CompiledOperator, compile  # noqa: A004 - the public name
 from dmlgather.dialects.descriptors import storage_type
 from dmlgather.dialects.element_types import BELOW_A_BYTE
 from dmlgather.directml import (
@@ -37,7 +37,7 @@ OPERATORS_KEPT = 256
 
 
 def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -> GatherOperatorDesc:
-    """Return the descriptor of a GATHER of `count` rows along `axis` of a chunk of `shape`. The descriptor is not validated.
+    """Return the descriptor, not validated, of a GATHER of `count` rows along `axis` from a chunk of `shape`.
 
     Indices are INT64. Shape: [1…, count]. Elements of a type that DirectML lacks are described as integers (`word_of`).
     Raise TypeError for a type that `word_of` refuses, DescriptorError for a size of more than 32 bits.
@@ -57,7 +57,7 @@ def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -
 
 
 def judge(desc: OperatorDesc) -> Report:
-    """Return the report of `validate` on the descriptor of a chunk. The remedies tell how to rechunk the table."""
+    """Return the report of `validate` on the descriptor of a chunk. The remedies say how to rechunk the table."""
     report = validate(desc)
     findings = tuple(finding.model_copy(update={"remedy": _remedy(finding)}) for finding in report.findings)
     return report.model_copy(update={"findings": findings})
@@ -72,8 +72,8 @@ def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = No
     """Return rows of a chunk along `axis`, as an array of the chunk's library and device. Shape: [lead…, i…, trail…].
 
     `chunk`: on the host or a GPU. Shape: [lead…, n, trail…]. `rows`: row numbers 0 … n - 1 on the host. Shape: [i…].
-    `fill`: the bytes of one element; row number n then means a filled row. `dtype`: expected type of the chunk, None for any.
-    Raise TypeError for a chunk of another type, of strings or of objects, DescriptorError if DirectML cannot describe it.
+    `fill`: the bytes of one element for row number n; None if there is no such number. `dtype`: expected type of the chunk.
+    Raise TypeError for a chunk of another type, of strings or of objects. Raise DescriptorError if DirectML cannot describe it.
     """
     with arrays.in_order([chunk]):
         array, device = arrays.adopt(chunk)
@@ -96,7 +96,7 @@ def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:
 
 
 def _gathered(array: Any, device: Device, axis: int, rows: Any, fill: bytes | None) -> Any:
-    """Return the rows of a NumPy or CuPy array without sizes of 0; elements as words (`word_of`). `rows`: shape [count]."""
+    """Return rows of a NumPy or CuPy array that has no size of 0. Elements become words (`word_of`). `rows`: shape [count]."""
     word, parts = word_of(array.dtype)
     # As a float, some fill bytes would be refused by Fill; unsigned integers take any bytes.
     source = as_words(array, word if fill is None else np.dtype(f"u{word.itemsize}"), parts)
@@ -128,10 +128,10 @@ def compiled(
 
 
 def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the type (the word) as which elements are moved, and the shape of the words of one element.
+    """Return the type of the words as which elements are moved, and the shape of the words of one element.
 
-    The word is `dtype` itself if DirectML has it, else the unsigned integer of its size. An element of 16 bytes is two uint64
-    words, shape (2,). All other elements are one word, shape ().
+    The word has type `dtype` if DirectML has this type, else it is the unsigned integer of the same size. An element of 16 bytes
+    is two uint64 words, shape (2,). Other elements are one word, shape ().
     Raise TypeError for strings, objects, and elements of another size.
     """
     padded = dtype.name.startswith(BELOW_A_BYTE)  # NumPy stores an int4 in a byte
@@ -166,7 +166,7 @@ def check_sizes(operator: str, tensor: str, sizes: Sequence[int]) -> None:
 
 
 def _remedy(finding: Finding) -> str:
-    """Return the finding's remedy, after a sentence that tells how to rechunk the table."""
+    """Return the remedy of a finding. How to rechunk the table comes first."""
     advice = {
         "DML102": "merge dimensions of the table (table.reshape(…))",
         "DML108": "rechunk the table into smaller chunks (table.rechunk(…))",

@@ -39,8 +39,8 @@ def gather_elements(
 
     `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; one chunk along `axis`.
     `indices`: a NumPy, CuPy or dask array. Its rank and its sizes, except that of `axis`, are the table's; dialect "onnx" also
-    takes smaller sizes. The indices are rechunked like the table, except along `axis`. There a dask array keeps its chunks, and
-    each of these chunks loads the table's chunk again.
+    takes smaller sizes. The indices are rechunked like the table, except along `axis`. Along `axis`, a dask array keeps its
+    chunks, and each chunk of indices loads the chunk of the table again.
     `dialect`: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError).
     `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
 
@@ -147,7 +147,7 @@ def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """Return chunk sizes for the indices: along the axis those of `indices`, elsewhere the table's, cropped to the indices."""
+    """Return chunk sizes for the indices. Along other axes than `axis`, they are the table's, cropped to the indices."""
     cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)
@@ -170,7 +170,7 @@ def _check_directml(table: da.Array, indices: Any, axis: int) -> None:
         raise ValueError(f"{shapes}, but GATHER_ELEMENTS takes equal ranks: reshape the indices")
     if replace_axis(indices.shape, axis) != replace_axis(table.shape, axis):
         raise ValueError(
-            f"{shapes}, but off the axis ({axis}) GATHER_ELEMENTS takes equal sizes: slice the table there, or use "
+            f"{shapes}, but GATHER_ELEMENTS takes equal sizes along all axes other than {axis}: slice the table there, or use "
             "dialect 'onnx', which takes smaller indices"
         )
     largest = [max(sizes) for sizes in table.chunks]

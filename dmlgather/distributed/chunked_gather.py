@@ -25,7 +25,7 @@ from dmlgather.distributed import tasks
 from dmlgather.distributed.axis_rules import AxisRule, axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, GridIndex, cells, chunk_starts, replace_axis
 from dmlgather.distributed.chunk_operators import check, gather_descriptor
-from dmlgather.distributed.memory_limits import RowGather, byte_count, check_compute, client_runs, cluster_now
+from dmlgather.distributed.memory_limits import ChunkedGather, byte_count, check_compute, client_runs, dask_workers
 from dmlgather.distributed.routing import (
     BLOCK_BYTES,
     IN_FLIGHT_BYTES,
@@ -40,14 +40,14 @@ from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chun
 from dmlgather.wording import amount
 
 Work: TypeAlias = tuple[Any, ...]
-"""A function of the module `tasks`, then the arguments that select rows."""
+"""Function of the module `tasks`, followed by those of its arguments that select rows."""
 
 
 class _BlockTasks(NamedTuple):
     """The tasks of one block of indices.
 
-    `grid_index`, `shape`: number and shape of the block in the indices. `picks`: the pick task for each chunk that the block
-    reads, in order; None if the block reads all rows that its group takes of the chunk. `output`: the place task.
+    `grid_index`, `shape`: number and shape of the block in the indices. `picks`: pick tasks, by the number of the chunk that they
+    read; None if the block needs all rows that its group takes of the chunk. `output`: the place task.
     """
 
     grid_index: GridIndex
@@ -57,7 +57,7 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return the gather of indices in memory. Each task holds its row numbers. A chunk that no index reads has no tasks.
+    """Return the gather of indices in memory. Each task holds its row numbers. Only chunks that indices read have tasks.
 
     `token`: part of the tasks' keys, equal for equal gathers. Raise DescriptorError for chunks that DirectML cannot describe.
     """
@@ -87,7 +87,7 @@ def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
 
 
 def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_bytes: int, token: str) -> da.Array:
-    """Return the gather of indices that other tasks compute. The tasks of a chunk load the chunk only if an index reads it.
+    """Return the gather of indices in a dask array. The tasks of a chunk load the chunk only if an index reads it.
 
     `indices`: each chunk is one block of indices. `token` and errors: see `gather_known`.
     """
@@ -115,8 +115,7 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 class _GatherGraph:
     """Builder of the task graph of one gather.
 
-    A column consists of the chunks that differ only in their number along the axis. `columns`: for each column, its chunk
-    number 0 along the axis.
+    Chunks with equal numbers along all other axes are a column. `columns`: the first chunk of each column.
     """
 
     def __init__(
@@ -194,19 +193,18 @@ def gather(
     IndexError ("onnx"), give 0 ("openvino") or are forbidden ("lax").
     `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
 
-    `block_bytes`: maximum output of one task. `in_flight_bytes`: maximum output of a group of blocks, which share the loads of
-    their chunks; with a higher value, chunks are loaded less often, and workers need more memory.
-    All three are bytes, as an integer or as text such as "2GB".
-    `memory_limit`: maximum memory of one worker (see `plan_gather`); default: the limit of the current Dask client's workers.
-    Without a client, this process is the worker, and `compute` checks the limit, too.
+    The three limits are bytes, as an integer or as text such as "2GB". `block_bytes`: output of one task. `in_flight_bytes`:
+    output of a group of blocks, which share the loads of chunks. With a higher value, chunks are loaded less often, and workers
+    need more memory. `memory_limit`: memory of one worker (see `plan_gather`); default: the limit of the current Dask client's
+    workers. Without a client, this process is the worker, and `compute` checks the limit, too.
 
     The result is a dask array of the table's data type, with chunks of the table's array library. It is chunked by blocks along
     i…, and like the table in the other dimensions. Nothing is loaded before `compute`.
 
-    Raise TypeError if `table` is no table, and for types that the dialect lacks; ValueError for an axis out of range, chunks of
-    unknown size, and an unknown dialect or policy; DescriptorError for chunks that DirectML cannot describe; MemoryLimitError
-    if a worker, or `compute`, needs more than `memory_limit`. Under "raise", raise IndexError at once; if the indices are a
-    dask array, `compute` raises it.
+    Raise TypeError if `table` is no table, and for types that the dialect lacks. Raise ValueError for an axis out of range,
+    chunks of unknown size, and an unknown dialect or policy. Raise DescriptorError for chunks that DirectML cannot describe.
+    Raise MemoryLimitError if a worker, or `compute`, needs more than the limit. Under "raise", raise IndexError at once; for
+    indices in a dask array, `compute` raises IndexError.
 
     >>> import dask.array as da
     >>> table = da.arange(12, chunks=4).reshape(6, 2)
@@ -233,16 +231,19 @@ def gather(
     if lazy:
         blocks = index_array.rechunk(_block_chunks(index_array, row_bytes(source.chunks, at, rule.dtype), block_bytes))
         return result_array(gather_lazy(source, rule, blocks, in_flight_bytes, tokenize(source.name, blocks.name, options)))
-    cluster, local = cluster_now(), not client_runs()
-    call = RowGather(rule.resolve(index_array), source.chunks, at, source.dtype, cluster.workers, cluster.threads, local)
+    cluster, local = dask_workers(), not client_runs()
+    call = ChunkedGather(rule.resolve(index_array), source.chunks, at, source.dtype, cluster.workers, cluster.threads, local)
     routing = call.routing(block_bytes, in_flight_bytes)
-    call.check(cluster.with_limit(limit), routing)
+    if limit is None:
+        call.check(routing, cluster.memory_limit, "the limit that Dask gives each worker")
+    else:
+        call.check(routing, limit)
     refuse = partial(check_compute, call.compute(routing), limit) if limit is not None and local else None
     return result_array(gather_known(source, rule, routing, tokenize(source.name, index_array, options)), refuse)
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:
-    """Return the chunks of the indices. Chunks with more than `block_bytes` of output are split."""
+    """Return the chunks of the indices, in which chunks with more than `block_bytes` of output are split."""
     largest = block_chunks([max(sizes) for sizes in indices.chunks], bytes_each, block_bytes)
     return tuple(
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))

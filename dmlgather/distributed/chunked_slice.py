@@ -30,17 +30,17 @@ WIDEST_STEP = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """The part of a slice (`Window`) inside one chunk along one axis: the chunk's number, and the window inside the chunk."""
+    """Number of a chunk along an axis, and the part of a slice inside this chunk, counted from its start."""
 
     chunk: int
     window: Window
 
 
 def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
-    """Split a window among the chunks of an axis, in the order of its elements. With a negative step, the last chunk is first.
+    """Return the parts of a window in the chunks of an axis. With a negative step, the last chunk is first.
 
-    `window`: inside the axis. `sizes`: of the chunks, in elements. Chunks without an element of the window are left out. If the
-    step is larger than `WIDEST_STEP`, each element becomes a window of its own. A window of one element has step 1.
+    `sizes`: elements of each chunk. A chunk without elements of the window has no part. If the step is larger than WIDEST_STEP,
+    each element is a part of its own. A part of one element has step 1.
     """
     borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
     windows = []
@@ -54,7 +54,7 @@ def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ..
 
 
 def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
-    """Return the window that a SLICE or SLICE1 without findings of severity ERROR copies, for each input dimension."""
+    """Return the window that a valid SLICE or SLICE1 copies, along each dimension of the input."""
     input_tensor = desc.tensor("input_tensor")
     packed = type(input_tensor)(data_type=input_tensor.data_type, sizes=input_tensor.sizes).layout()
     plan = lower(desc, {"input_tensor": packed})
@@ -65,7 +65,7 @@ def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
 
 
 def _steps_inside(window: Window, begin: int, end: int) -> range:
-    """Return the k in 0 … count - 1 with begin <= start + step · k < end."""
+    """Return all k in 0 … count - 1 for which begin <= start + step · k < end."""
     if window.step > 0:
         first, stop = (-((window.start - border) // window.step) for border in (begin, end))
     else:
@@ -134,7 +134,7 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
-    """Return the descriptor of a SLICE1 of a chunk of `shape`, whose elements are words (`word_of`). It is not validated.
+    """Return the descriptor, not validated, of a SLICE1 of a chunk of `shape`. Elements become words (`word_of`).
 
     `windows`: one per dimension, with at least one element each. Raise DescriptorError for a size of more than 32 bits.
     """

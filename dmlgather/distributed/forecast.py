@@ -1,4 +1,4 @@
-"""Forecast of the loads and the memory of a gather of a chunked table, as data, JSON and text. It does not need Dask."""
+"""Forecast of the loads and the memory of a gather of a chunked table, as data and text. It does not need Dask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmlgather.directml import DescriptorError, FeatureLevel, Finding, GatherOpe
 from dmlgather.distributed.axis_rules import axis_rule
 from dmlgather.distributed.chunk_grid import Chunks, chunk_starts, replace_axis, union
 from dmlgather.distributed.chunk_operators import gather_descriptor, judge, word_of
-from dmlgather.distributed.memory_limits import BLOCK_BY_BLOCK, RowGather, byte_count, client_runs, cluster_now
+from dmlgather.distributed.memory_limits import BLOCK_BY_BLOCK, ChunkedGather, byte_count, client_runs, dask_workers
 from dmlgather.distributed.memory_model import ComputeMemory, WorkerMemory, requests
 from dmlgather.distributed.routing import BLOCK_BYTES, IN_FLIGHT_BYTES, Routing, host_indices
 from dmlgather.host import available_memory
@@ -57,7 +57,7 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """Statistics of the chunks of the table that have one number along the axis and that indices read."""
+    """Statistics of a chunk that indices read. Chunks with the same number along the axis are counted as one chunk."""
 
     chunk: int
     """Number along the axis."""
@@ -78,16 +78,16 @@ class TouchedChunk(Record):
     """Number of loads: one for each group of blocks that reads the chunk."""
 
     rows_taken: int
-    """Rows taken of the chunk, summed over its loads; more than `rows` if several groups read one row."""
+    """Number of rows taken of the chunk, summed over its loads. It is more than `rows` if several groups read one row."""
 
     bytes_loaded: int
     """Bytes of the chunk, summed over its loads."""
 
     bytes_taken: int
-    """Bytes of the rows taken; at most these move between workers."""
+    """Bytes of the rows taken. Workers exchange at most these bytes."""
 
     take: CheckedDescriptor | None
-    """Descriptor of the task that takes most rows, for the widest chunk of the table; none if a tensor would be empty."""
+    """Descriptor of the largest take of the chunk. None if a tensor would be empty."""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -153,16 +153,16 @@ class GatherForecast(Record):
     """Number of indices out of bounds whose elements are filled."""
 
     blocks: int
-    """Number of blocks of the indices. The output has a chunk for each block, in each column of chunks."""
+    """Number of blocks into which the indices are split."""
 
     groups: int
-    """Number of groups of blocks. The blocks of a group share the loads of their chunks."""
+    """Number of groups of consecutive blocks. The blocks of a group share the loads of chunks."""
 
     row_bytes: int
     """Bytes of one whole row of the table."""
 
     place: CheckedDescriptor | None
-    """Descriptor of the task that places the rows of the largest block into the output; none if a tensor would be empty."""
+    """Descriptor of the task that puts the rows of the largest block in their places. None if a tensor would be empty."""
 
     whole: CheckedDescriptor
     """Descriptor of the whole gather on one device. It may be illegal although the descriptors of all chunks are legal."""
@@ -177,7 +177,7 @@ class GatherForecast(Record):
     """Peak memory of the process that calls `compute`."""
 
     memory_limit: int | None
-    """Memory limit of one worker, in bytes; none without a limit."""
+    """Memory limit of one worker, in bytes: that of the call, or else of the client's workers. None without a limit."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -200,7 +200,7 @@ class GatherForecast(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def duplicates_removed(self) -> int:
-        """Number of indices whose row was already taken for another index of their group: requests minus rows taken."""
+        """Requests minus rows taken: indices whose row another index of the same group reads, too."""
         return self.requests - sum(chunk.rows_taken for chunk in self.touched)
 
     @property
@@ -210,7 +210,7 @@ class GatherForecast(Record):
 
     @property
     def parts(self) -> tuple[CheckedDescriptor, ...]:
-        """Descriptors of the takes of all chunks, and of the place."""
+        """Descriptors `take` of all touched chunks, and the descriptor `place`."""
         return tuple(part for part in (*(chunk.take for chunk in self.touched), self.place) if part is not None)
 
     @property
@@ -246,7 +246,7 @@ class GatherForecast(Record):
         return f", {'more than the ' * (needed > self.memory_limit)}{amount(self.memory_limit)} allowed"
 
     def _table(self) -> Iterator[str]:
-        """Yield the lines of the table; all columns but the last are right-aligned."""
+        """Yield the lines of the table of chunks. All columns except the last are right-aligned."""
         shown = sorted(sorted(self.touched, key=lambda chunk: -chunk.bytes_taken)[:SHOWN], key=lambda chunk: chunk.chunk)
         rows = [HEADS, *(chunk.entries for chunk in shown)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
@@ -287,8 +287,8 @@ def plan_gather(
     With sizes, Dask is not needed. `indices`: integers in memory, any shape.
     `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: see `gather`.
     `dtype`: type of the table; default: the table's own, or float32 if `table` is sizes.
-    `workers`, `threads`: number of workers, and of threads of each worker. Default: those of the current client; without a
-    client, one worker with a thread per CPU. `memory_limit`: of one worker, in bytes or as a text such as "2GB".
+    `workers`, `threads`: number of workers, and threads of each worker. Default: those of the current client. Without a client,
+    one worker with Dask's number of threads. `memory_limit`: memory of one worker, in bytes or as text such as "2GB".
 
     Raise MemoryLimitError if a worker needs more than `memory_limit`. Raise IndexError for an index out of bounds under
     "raise". Raise ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or policy, and indices in
@@ -305,7 +305,7 @@ def plan_gather(
     for name, value in (("workers", workers), ("threads", threads)):
         if value is not None and whole(name, value) < 1:
             raise ValueError(f"{name} is {value}, expected at least 1")
-    cluster = cluster_now()
+    cluster = dask_workers()
     workers, threads = workers or cluster.workers, threads or cluster.threads
     axis = check_axis("axis", axis, len(sizes), "the table")
     if hasattr(indices, "__dask_graph__"):
@@ -313,10 +313,9 @@ def plan_gather(
     index_array = host_indices(indices)
     rule = axis_rule(dialect, table, type_of("indices", index_array), axis, out_of_bounds)
     local = workers == 1 and not client_runs()
-    call = RowGather(rule.resolve(index_array), sizes, axis, table.dtype, workers, threads, local)
+    call = ChunkedGather(rule.resolve(index_array), sizes, axis, table.dtype, workers, threads, local)
     routing = call.routing(block_bytes, in_flight_bytes)
-    if limit is not None:
-        call.check(cluster.with_limit(limit), routing)
+    call.check(routing, limit)
     touched = _touched(routing, sizes, axis, table)
     read = sum(chunk.requests for chunk in touched)
     borders = pairwise([-1, *(chunk.chunk for chunk in touched), len(sizes[axis])])
@@ -370,8 +369,8 @@ def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
             )
         if not len(sizes) or any(isnan(size) or size < 0 for size in sizes):
             raise ValueError(
-                f"chunks[{axis}] is {tuple(sizes)}, expected sizes of 0 or more: compute_chunk_sizes() of a dask array finds "
-                "those it lacks"
+                f"chunks[{axis}] is {tuple(sizes)}, expected sizes of 0 or more: call compute_chunk_sizes() of a dask "
+                "array with unknown sizes"
             )
     return tuple(tuple(whole(f"chunks[{axis}]", size) for size in sizes) for axis, sizes in enumerate(chunks))
 
@@ -414,7 +413,7 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: i
 
 
 def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
-    """Return the checked GATHER that places the block with the most indices. If all elements are filled, it reads one row."""
+    """Return the checked GATHER that places the largest block. If all elements of the block are filled, it reads one row."""
     largest = max(routing.splits, key=lambda split: split.lookup.size)
     shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
     return _described(shape, dtype, axis, largest.lookup.size)

@@ -18,7 +18,7 @@ from dmlgather.host import cpus
 from dmlgather.wording import amount, bytes_of, counted
 
 MANY = 10_000
-"""An error does not compute the loads of a gather with more blocks or chunks than this, because that takes too long."""
+"""The loads of a gather with more blocks or chunks than this are not computed for an error, because that takes too long."""
 
 BLOCK_BY_BLOCK = "write the result block by block instead (dask.array.store, to_zarr)"
 """Remedy if `compute` needs too much memory for the result."""
@@ -48,38 +48,27 @@ def byte_count(name: str, size: object) -> int:
     return count
 
 
-class Limit(NamedTuple):
-    """A limit of one worker's memory, in bytes, and its name in messages."""
-
-    size: int
-    name: str
-
-
-class Cluster(NamedTuple):
-    """The workers that run tasks. `threads`: of one worker. `memory_limit`: the smallest of the workers, None without limits."""
+class DaskWorkers(NamedTuple):
+    """The workers that run tasks. `threads`: of one worker. `memory_limit`: the smallest limit of a worker, None without one."""
 
     workers: int
     threads: int
     memory_limit: int | None
 
-    def with_limit(self, memory_limit: int | None) -> Limit | None:
-        """Return a caller's limit, else that of the workers, else None."""
-        if memory_limit is not None:
-            return Limit(memory_limit, "memory_limit")
-        return None if self.memory_limit is None else Limit(self.memory_limit, "the limit that Dask gives each worker")
 
-
-def cluster_now() -> Cluster:
+def dask_workers() -> DaskWorkers:
     """Return the workers of the current Dask client; without a client, this process with the threads of Dask's scheduler."""
     if (client := _client()) is not None and not client.asynchronous and (threads := client.nthreads().values()):
         limits = [worker["memory_limit"] for worker in client.scheduler_info()["workers"].values()]
-        return Cluster(len(threads), max(threads), min(filter(None, limits), default=None))
+        return DaskWorkers(len(threads), max(threads), min(filter(None, limits), default=None))
     try:
         from dask import config
         from dask.system import CPU_COUNT
     except ImportError:
-        return Cluster(1, cpus(), None)
-    return Cluster(1, 1 if config.get("scheduler", None) in ONE_THREAD else config.get("num_workers", None) or CPU_COUNT, None)
+        return DaskWorkers(1, cpus(), None)
+    return DaskWorkers(
+        1, 1 if config.get("scheduler", None) in ONE_THREAD else config.get("num_workers", None) or CPU_COUNT, None
+    )
 
 
 def client_runs() -> bool:
@@ -97,7 +86,7 @@ def _client() -> Any:
 
 
 class _Remedy(NamedTuple):
-    """Sizes with which a worker meets a limit. `loaded`: bytes loaded; infinite if there are MANY blocks or chunks."""
+    """Sizes that meet a limit, as text, and their cost. `loaded`: bytes of all loads; infinite for more than MANY tasks."""
 
     sizes: str
     cost: str
@@ -106,7 +95,7 @@ class _Remedy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RowGather:
+class ChunkedGather:
     """A gather of rows at known positions (see `AxisRule.resolve`), and the workers that run its tasks.
 
     `chunks`, `dtype`: of the table. `threads`: of one worker. `local`: True if this process is the worker.
@@ -147,10 +136,10 @@ class RowGather:
         threads = self.threads if self.local else 0
         return compute_memory(routing, self.chunks, self.axis, self.dtype, threads=threads, available=available)
 
-    def check(self, limit: Limit | None, routing: Routing) -> None:
-        """Raise MemoryLimitError if a worker needs more than the limit."""
+    def check(self, routing: Routing, limit: int | None, limit_name: str = "memory_limit") -> None:
+        """Raise MemoryLimitError if a worker needs more than `limit` bytes. `limit_name`: subject of the message."""
         peak = self.worker(routing)
-        if limit is None or peak.total_bytes <= limit.size:
+        if limit is None or peak.total_bytes <= limit:
             return
         each = f"for each of {counted(self.threads, 'thread')}"
         parts = {
@@ -159,8 +148,8 @@ class RowGather:
             f"the rows of a group on one of {counted(self.workers, 'worker')}, {amount(peak.held_bytes)}": peak.held_bytes,
         }
         raise MemoryLimitError(
-            f"the gather needs {amount(peak.total_bytes)} ({peak.total_bytes} bytes) of a worker, but {limit.name} is "
-            f"{amount(limit.size)}; most of it is {max(parts, key=parts.__getitem__)}: {self._advice(limit.size, routing)}"
+            f"the gather needs {amount(peak.total_bytes)} ({peak.total_bytes} bytes) of a worker, but {limit_name} is "
+            f"{amount(limit)}; most of it is {max(parts, key=parts.__getitem__)}: {self._advice(limit, routing)}"
         )
 
     def _advice(self, limit: int, routing: Routing) -> str:
@@ -173,7 +162,7 @@ class RowGather:
             least = (3 * self.threads + 1) * self.row
             return (
                 f"no sizes along axis {self.axis} meet it, because rows of {self.row} bytes need {least} bytes on "
-                f"{counted(self.threads, 'thread')}; use fewer threads of a worker, or chunks that are smaller off the axis"
+                f"{counted(self.threads, 'thread')}; use fewer threads of a worker, or chunks that are smaller along other axes"
             )
         remedies, how = [], ""
         if rechunked is not None and (as_it_is is None or 2 * rechunked.loaded < as_it_is.loaded):

@@ -41,11 +41,11 @@ class WorkerMemory(Record):
     """Memory of one thread that takes rows: the largest chunk, and the rows taken of this chunk."""
 
     place_bytes: int
-    """Memory of one thread that places a block. It holds the largest block three times: as pieces, concatenated, and as output.
-    Rows of 512 bytes or more are not concatenated."""
+    """Memory of one thread that places the largest block: three times the block. The thread holds the rows, the concatenated rows
+    (unless a row has 512 bytes or more) and the output."""
 
     held_bytes: int
-    """Bytes of the rows of one group on the worker that holds most of them, if chunks are assigned round-robin."""
+    """Bytes of the rows of one group on one worker, if chunks are assigned round-robin."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -59,7 +59,7 @@ class WorkerMemory(Record):
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
-    """Return the memory of one worker, which has `threads` threads. `sizes`: rows of each chunk of the table along the axis."""
+    """Return the memory of one worker. `threads`: of this worker. `sizes`: rows of each chunk of the table along the axis."""
     takes = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
     taken = [[len(rows) for rows in group.rows.values()] for group in routing.groups]
     shares = (sum(counts[worker::workers]) for counts in taken for worker in range(min(workers, len(counts))))
@@ -87,16 +87,15 @@ class ComputeMemory(Record):
     """Bytes of the result. The scheduler keeps the blocks of the result until all are computed."""
 
     join_bytes: int
-    """Bytes of the array into which `compute` copies the blocks. If the result is a single block, also the rows that its task
-    holds."""
+    """Bytes of the array into which `compute` copies the blocks. For a single block, also the rows that its task holds."""
 
     tasks_bytes: int
-    """Memory of tasks in this process, without the blocks of the result; 0 if workers run the tasks. The tasks hold the rows of
-    one group. In addition, each thread needs the memory of a take (a chunk and its rows) and of a place task: both, because the
-    allocator may keep the memory of takes while blocks are placed."""
+    """Memory of the tasks that run in this process, without the blocks of the result; 0 if workers run them. The tasks hold the
+    rows of one group. In addition, each thread needs the memory of a take (a chunk and its rows) and of a place task. These are
+    added, because the allocator may keep the memory of takes while blocks are placed."""
 
     available_bytes: int | None
-    """Free memory of the machine and of its control groups (cgroups), if the process needs more; else none."""
+    """Free memory of the machine and the control groups (cgroups) of this process. None if it is enough."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
@@ -153,7 +152,7 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """Return the number of tasks of a gather in each column of chunks: takes, places, and picks if blocks share takes."""
+    """Return the number of take, pick and place tasks for the chunks along the axis. Blocks that share takes have picks."""
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups
@@ -163,8 +162,8 @@ def _tasks(routing: Routing) -> int:
 def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
     """Return the memory in bytes of a thread that places a block, without the output.
 
-    The thread holds the rows of the block if they were `picked`, the concatenated rows or the rows of one scattered piece, and
-    PLACE_BYTES for each index.
+    The thread holds PLACE_BYTES for each index, and either the concatenated rows or the rows of one scattered piece. If the rows
+    were `picked`, it also holds the rows of the block.
     """
     scattered = trail >= WIDE and int(split.lookup.max(initial=0)) < split.count
     copied = max(requests(split).values(), default=0) if scattered else split.count

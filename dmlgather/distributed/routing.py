@@ -1,4 +1,4 @@
-"""The routing of a gather: blocks of indices, groups of blocks, and the rows of each chunk that they read."""
+"""Routing of a gather: blocks of indices, groups of blocks, and the rows of each chunk that they read."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ BLOCK_BYTES = 256 * 2**20
 """Maximum output of one block, in bytes. A block has at least one index."""
 
 WIDE = 512
-"""Rows of at least this many bytes are scattered to the output piece by piece.
+"""Rows of at least this many bytes are written to the output chunk by chunk.
 
-Shorter rows are concatenated and then gathered. This is faster for short rows but needs more memory.
+Shorter rows are first concatenated, and then gathered. This is faster for short rows, but needs more memory.
 """
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Maximum output of the blocks of one group, in bytes. A group has at least one block. Workers hold the rows of a group."""
+"""Maximum output of one group of blocks, in bytes. A group has at least one block. Workers hold the rows of a group."""
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
-    """Return the sizes of the fewest chunks of at most `largest` (>= 1) elements; their sum is `size`.
+    """Return the sizes of the fewest chunks with at most `largest` (>= 1) elements for an axis of `size` elements.
 
-    All chunks have one size, because zarr needs that; only the last may be smaller. An axis of size 0 is one chunk of size 0.
+    All chunks have one size, because zarr needs that; only the last may be smaller. An axis of size 0 has one chunk of size 0.
     """
     count = max(-(-size // largest), 1)
     chunk = -(-size // count)
@@ -70,9 +70,7 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
 def grouped(
     blocks: Iterable[T], sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES
 ) -> tuple[tuple[T, ...], ...]:
-    """Return groups of consecutive blocks. A group has at most `in_flight_bytes` of output; a larger block is a group of its
-    own.
-    """
+    """Return groups of consecutive blocks, with at most `in_flight_bytes` of output. A larger block is a group of its own."""
     groups: list[list[T]] = []
     total = 0
     for block, size in zip(blocks, sizes_in_bytes, strict=True):
@@ -86,7 +84,7 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of the indices: its number along each dimension, and the rows that it reads."""
+    """Block of the indices: its number along each dimension, and the rows that it reads."""
 
     grid_index: GridIndex
     split: Split
@@ -102,7 +100,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The blocks of a gather in their groups, with the rows that each block reads.
+    """Groups of blocks of a gather, with the rows that each block reads.
 
     `index_chunks`: sizes of the blocks along each dimension of the indices. `row_bytes`: size of one row of the widest chunk.
     """
@@ -125,7 +123,7 @@ class Routing:
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """Return the routing of positions, an array of any shape. A negative position means a filled element.
+    """Return the routing of positions. A negative position means a filled element.
 
     `sizes`: rows of each chunk of the table along the axis. `row_bytes`: size of one row of the widest chunk.
     `block_bytes`, `in_flight_bytes`: maximum output of a block of several indices, and of a group of several blocks.
@@ -145,9 +143,9 @@ def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:
 
 
 def host_indices(indices: Any) -> NDArray[Any]:
-    """Return indices as a NumPy array; an array on a GPU is copied, and numbers and sequences are converted.
+    """Return indices as a NumPy array. An array on a GPU is copied, and numbers and sequences are converted.
 
-    Raise TypeError for anything else.
+    Raise TypeError for other objects, ValueError for integers of more than 64 bits.
     """
     if isinstance(indices, str | os.PathLike):
         raise TypeError(f"indices is {os.fspath(indices)!r}, expected integers: the table, which may be a path, comes first")

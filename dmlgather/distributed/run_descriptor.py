@@ -28,7 +28,7 @@ from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table, result_array
 
 OF_ONE_DEVICE = frozenset({"DML108"})
-"""Codes of findings about the limits of one device. They apply to the descriptors of chunks, not to that of the whole table."""
+"""Codes of findings about the limits of one device. Chunks must keep these limits, the whole table need not."""
 
 
 def run(
@@ -41,9 +41,8 @@ def run(
 ) -> da.Array:
     """Return the result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
-    `desc`: a GATHER, GATHER_ELEMENTS, SLICE or SLICE1 that is valid at `level`, except that tensors may have more than 2^32 - 1
-    elements. Data types and sizes must be those of the arrays; an array may lack leading dimensions of size 1. The strides of
-    `desc` are ignored.
+    `desc`: a GATHER, GATHER_ELEMENTS, SLICE or SLICE1 that is valid at `level`. However, its tensors may have more than 2^32 - 1
+    elements. The arrays must have its data types and sizes, but may lack leading dimensions of size 1. Strides are ignored.
     `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices.
     `out_of_bounds`: "clamp", "raise", "promise" or Fill(value); None for DirectML's clamping.
@@ -103,7 +102,7 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
 
 
 def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
-    """Return the array with the shape and data type of the tensor: prepend leading 1s, view bool as UINT8.
+    """Return the array with the tensor's shape and data type. Prepend dimensions of size 1, and view bool as UINT8.
 
     Raise ValueError for another shape, TypeError for another data type.
     """
@@ -123,6 +122,6 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
 
 
 def _right_aligned(result: da.Array, rank: int) -> da.Array:
-    """Return `result` with `rank` dimensions, as in DirectML's output sizes: drop or prepend leading dimensions of size 1."""
+    """Return `result` with `rank` dimensions, like DirectML's output. Leading dimensions of size 1 are dropped or added."""
     surplus = result.ndim - rank
     return result_array(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result

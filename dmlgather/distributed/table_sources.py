@@ -34,10 +34,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EMBEDDED_TASKS = 64
-"""A chunk that is computed by more tasks than this is not embedded in other tasks, so that its tasks run on several workers."""
+"""Maximum number of tasks of a chunk to embed. More tasks stay separate, so that several workers can run them."""
 
 EMBEDDED_BYTES = 2**20
-"""A chunk whose tasks have more bytes of arguments than this is not embedded in other tasks, so that it is sent only once."""
+"""Maximum size of the arguments of the tasks to embed. Larger arguments stay in separate tasks, to be sent only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Load:
 def loaded(payload: Any) -> Any:
     """Return the chunk of a payload, which is a `Load` or the chunk itself.
 
-    Wait for the GPU of the chunk, because its tasks may have written it on an unknown stream.
+    Wait for the GPU of the chunk, because the tasks that wrote the chunk may have used another stream.
     """
     chunk = payload() if isinstance(payload, Load) else payload
     arrays.wait(chunk, for_all=True)
@@ -68,8 +68,7 @@ def loaded(payload: Any) -> Any:
 def synchronised(task: Callable[P, T]) -> Callable[P, T]:
     """Return a function that runs `task` and waits for the GPU before it returns.
 
-    Dask passes the result to threads with other streams. It may also free the arguments, and then their memory is written
-    again.
+    Dask passes the result to threads with other streams, and may free the arguments, whose memory is then written again.
     """
 
     @wraps(task)
@@ -83,13 +82,10 @@ def synchronised(task: Callable[P, T]) -> Callable[P, T]:
 
 
 class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
-    """A dask array whose `compute` waits for the GPU after it has concatenated the chunks.
-
-    Dask itself does not wait: it concatenates on the current stream of one of its threads.
-    """
+    """A dask array whose `compute` waits until the GPU has concatenated the chunks. Dask itself does not wait."""
 
     refuse: Callable[[], None] | None = None
-    """Function that raises MemoryLimitError before `compute`, if this process needs more memory than its limit."""
+    """Function that `compute` calls first. It raises MemoryLimitError if this process needs more memory than the limit."""
 
     def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self.refuse is not None:
@@ -103,7 +99,7 @@ class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to 
 
 @synchronised
 def _concatenate(chunks: Any, concatenate: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    give_memory_back()  # return the tasks' freed memory to the system, because the result exists twice now
+    give_memory_back()  # the result exists twice now
     return concatenate(chunks, *arguments)
 
 
@@ -119,7 +115,7 @@ def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> d
 
 
 class ChunkLoads:
-    """The chunks of an array, as arguments for tasks."""
+    """The chunks of an array, as arguments of tasks."""
 
     def __init__(self, array: da.Array, grid_indices: Iterable[GridIndex]) -> None:
         """`grid_indices`: the chunks for which `of` may be called."""
@@ -137,12 +133,12 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """Dependencies for `HighLevelGraph.from_collections`: the array, if `of` returned references to the array's tasks."""
+        """Dependencies for HighLevelGraph.from_collections. This is the array if `of` has returned references to its tasks."""
         return (self._array,) if self._depends else ()
 
 
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """Return the loads of the chunks to embed in other tasks, by key. Chunks that share a task are left out."""
+    """Return the loads to embed in other tasks, by the key of the chunk. Chunks that share a task have none."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
@@ -156,9 +152,7 @@ def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
 
 
 def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
-    """Return the keys of all tasks that compute a chunk; None if there are too many, if they are too large, or if one is
-    missing.
-    """
+    """Return the keys of all tasks that compute a chunk. None if they are too many or too large to embed, or one is missing."""
     names: list[Any] = []
     stack, seen, bytes_ = [key], {key}, 0
     while stack:
@@ -177,7 +171,7 @@ def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Return the bytes of a task's arguments, or of the arguments of all parts of a fused task. References count nothing."""
+    """Return the bytes of a task's arguments, without references. A fused task has the arguments of all its parts."""
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))
@@ -189,20 +183,17 @@ def _bytes_of(node: GraphNode) -> int:
 
 
 def as_table(table: Any) -> da.Array:
-    """Return `table` as a dask array of known chunks. Shape: [lead…, axis, trail…]. Of files, only the headers are read.
+    """Return `table` as a dask array with known chunks. Shape: [lead…, axis, trail…]. Only the header of a file is read.
 
     `table` is one of these:
 
     - a dask array, which is returned as it is;
-    - a zarr array, or its path or URL; a chunk of the table is a shard, or a chunk if the array has no shards;
-    - a NumPy array; a copy in chunks of dask's `array.chunk-size` becomes part of the graph;
-    - a numpy.memmap; views of it become part of the graph;
-    - the path of a .npy file; chunks of dask's `array.chunk-size`, each contiguous in the file, are memory-mapped by the tasks.
+    - a zarr array, or its path or URL. A chunk of the table is a shard, or a chunk if the array has no shards;
+    - a NumPy array. The graph has copies of its chunks, of dask's `array.chunk-size`;
+    - a numpy.memmap. The graph has views of its chunks;
+    - the path of a .npy file. The tasks map chunks of dask's `array.chunk-size` into memory. Workers need access to the path.
 
-    Workers open the same path, so they need access to it.
-
-    Raise TypeError for anything else, ValueError for chunks of unknown size and for a file without such an array, and
-    FileNotFoundError.
+    Raise TypeError for other objects, ValueError for chunks of unknown size and for files without a table, and FileNotFoundError.
     """
     if isinstance(table, str | os.PathLike):
         table = _opened(os.fspath(table))
@@ -285,25 +276,15 @@ def _opened(path: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ZarrTable:
-    """A zarr array for `dask.array.from_array`. Its metadata is read again after each read, to detect that the array was
-    deleted.
+    """A zarr array for `dask.array.from_array`. Each read also reads the metadata, to detect that the array was deleted.
 
-    For chunks that are missing from the store, and so for all chunks of a deleted array, zarr returns the fill value.
+    For missing chunks, and so for all chunks of a deleted array, zarr returns the fill value.
     """
 
     array: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype  # type: ignore[no-any-return]
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim  # type: ignore[no-any-return]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    ndim: int
 
     def __getitem__(self, where: Any) -> Any:
         """Return elements. Raise FileNotFoundError if the array was deleted, ValueError if it was replaced."""
@@ -327,15 +308,17 @@ class _ZarrTable:
 def _stored(array: Any) -> da.Array:
     chunks = array.shards or array.chunks
     meta = np.empty((0,) * array.ndim, array.dtype)
-    return da.from_array(_ZarrTable(array), chunks, name=f"from-zarr-{tokenize(array, chunks)}", meta=meta)
+    return da.from_array(
+        _ZarrTable(array, array.shape, array.dtype, array.ndim), chunks, name=f"from-zarr-{tokenize(array, chunks)}", meta=meta
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class NpyChunk:
-    """A contiguous chunk of a .npy file. The task that calls it maps the file into memory.
+    """A contiguous chunk of a .npy file. A call maps it into memory.
 
-    `stamp`: size and modification time of the file when the table was made. `offset`, `shape`: of the chunk; offset in bytes.
-    `order`: "C" or "F".
+    `stamp`: size and modification time of the file when the table was made. `offset`: first byte of the chunk in the file.
+    `shape`, `order`: of the chunk; order "C" or "F".
     """
 
     path: Path
@@ -346,7 +329,7 @@ class NpyChunk:
     order: str
 
     def __call__(self) -> NDArray[Any]:
-        """Return the memory-mapped chunk; only used rows are read from the file. Raise ValueError if the file changed."""
+        """Return the memory-mapped chunk. Only rows that are used are read. Raise ValueError if the file has changed."""
         if _stamp(self.path) != self.stamp:
             raise ValueError(f"table: {self.path} has changed since the table was made from it: make the table again")
         if 0 in self.shape:
@@ -374,7 +357,7 @@ def _from_npy(path: Path) -> da.Array:
 
 
 def _mapped(table: np.memmap[Any, Any]) -> da.Array:
-    """Return a dask array of views. `dask.array.from_array` would copy the whole file into memory, and hash it."""
+    """Return a dask array of views of a mapped file. `dask.array.from_array` would copy the file into memory and hash it."""
     values = np.asarray(table)
     chunks = _pieces(values.shape, values.dtype, "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C")
     file = Path(table.filename) if table.mode == "r" and table.filename is not None else None

@@ -6,8 +6,8 @@ take   takes the rows of a group out of a chunk
 pick   picks the rows of one block out of the rows of its group
 place  writes the rows of a block into a chunk of the output
 
-All functions are pure: if a worker is lost, its tasks run again with the same result. The threads of a worker share compiled
-operators. That is safe, because programs are immutable, and no position is out of bounds.
+If a worker is lost, its tasks run again with the same result, because the functions are pure. The threads of a worker may share
+compiled operators, because programs are immutable and no position is out of bounds.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dmlgather.distributed.table_sources import loaded, synchronised
 
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:
-    """Return the split of a block of indices. `first`: first coordinates of the block, for the message of an IndexError."""
+    """Return the split of a block of indices. `first`: coordinates of its first index, for the message of an IndexError."""
     return split(rule.resolve(host_indices(loaded(indices)), first), starts)
 
 
 def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
-    """Return the union of the rows that the blocks of a group read."""
+    """Return all rows that the blocks of a group read."""
     return union([block.rows for block in splits], starts)
 
 
@@ -52,12 +52,12 @@ def take_lazy(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk
 
 @synchronised
 def pick_rows(taken: Any, axis: int, positions: NDArray[Any]) -> Any:
-    """Return the rows of one block. `taken`: the rows of its group in a chunk; `positions`: indices into them."""
+    """Return the rows of one block. `taken`: rows of its group in a chunk. `positions`: indices into `taken`."""
     return take(taken, axis, positions.astype(np.int64))
 
 
 def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
-    """Return the rows of one block; None if the block reads none of the chunk. `shared`: the rows of its group."""
+    """Return the rows of one block, None if it reads no row of the chunk. `shared`: the rows of its group."""
     if chunk not in block.rows:
         return None
     own = block.rows[chunk]
@@ -82,15 +82,15 @@ class OutputChunk:
 
 
 def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
-    """Return `place_rows` for the pieces that are not None. A piece is None if the block reads no row of its chunk."""
+    """Return `place_rows` of those pieces that are not None. A piece is None if the block reads no row of its chunk."""
     return place_rows(output, block.lookup, *(piece for piece in pieces if piece is not None))
 
 
 @synchronised
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
-    """Return a chunk of the output, made of the rows of its block.
+    """Return a chunk of the output.
 
-    `lookup`: for each index, its row in the concatenated pieces, or their number of rows for a filled element. Shape: [i…].
+    `lookup`: for each index, its row in the concatenated pieces, or the number of rows for a filled element. Shape: [i…].
     `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
     """
     axis, trail = output.axis, output.shape[output.axis + lookup.ndim :]
@@ -109,7 +109,7 @@ def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
 
 
 def _scattered(output: OutputChunk, lookup: NDArray[np.int64], pieces: Sequence[Any]) -> Any:
-    """Return the result of `place_rows`. Write the rows of each piece to the output, without concatenating the pieces."""
+    """Return the result of `place_rows`. The pieces are written to the output one by one, not concatenated."""
     with arrays.in_order(pieces):
         like, home = arrays.adopt(pieces[0])
         whole = arrays.allocate(home, output.shape, like.dtype, like=pieces[0])
@@ -147,6 +147,6 @@ def _concatenated(pieces: Sequence[Any], axis: int) -> Any:
 
 
 def empty_like(like: Any, shape: tuple[int, ...]) -> Any:
-    """Return a new array of the library, data type and device of `like`, not initialised."""
+    """Return a new, uninitialised array with the library, data type and device of `like`."""
     array, device = arrays.adopt(like)
     return arrays.hand_back(arrays.allocate(device, shape, array.dtype, like=like), like)

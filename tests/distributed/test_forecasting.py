@@ -148,7 +148,7 @@ def test_a_forecast_is_a_table() -> None:
 def test_mistakes_are_refused() -> None:
     with pytest.raises(IndexError, match=r"indices\[1\] = 6 is out of range for axis 1 of size 6"):
         plan_gather(((4,), (3, 3)), [0, 6], axis=-1, dialect="onnx")
-    with pytest.raises(ValueError, match=r"chunks\[0\] is \(3, nan\), expected sizes of 0 or more: compute_chunk_sizes"):
+    with pytest.raises(ValueError, match=r"chunks\[0\] is \(3, nan\), expected sizes of 0 or more: call compute_chunk_sizes"):
         plan_gather(((3, float("nan")),), [0])
     with pytest.raises(ValueError, match="axis is 2, but the table has rank 1"):
         plan_gather(((3,),), [0], axis=2)

@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 
 from dmlgather.cli import common
 from dmlgather.distributed import GatherForecast, MemoryLimitError, chunked_gather, gather, memory_limits, plan_gather
-from dmlgather.distributed.memory_limits import Cluster, cluster_now
+from dmlgather.distributed.memory_limits import DaskWorkers, dask_workers
 from dmlgather.distributed.memory_model import worker_memory
 from dmlgather.distributed.routing import routing_of
 from dmlgather.wording import amount
@@ -195,7 +195,7 @@ def test_a_file_has_no_rechunk_and_the_message_says_what_has(tmp_path: Path) -> 
         rf"{SIZES}.*by table.rechunk\(…\); those of a .npy file, given by its path, "
         r"by dask.config.set\(\{'array.chunk-size': '(\d+)B'\}\); those of a zarr store, by writing it again$"
     )
-    with mock.patch.object(chunked_gather, "cluster_now", return_value=Cluster(1, 2, None)):
+    with mock.patch.object(chunked_gather, "dask_workers", return_value=DaskWorkers(1, 2, None)):
         with pytest.raises(MemoryLimitError, match=words) as raised:
             gather(path, [3], memory_limit="2KiB")
         found = re.search(words, str(raised.value))
@@ -208,13 +208,13 @@ def test_threads_are_those_that_dask_is_configured_to_use() -> None:
     """Three tasks that wait for each other end only if dask runs three threads."""
     together = threading.Barrier(3, timeout=60)
     with dask.config.set(num_workers=3):
-        assert cluster_now() == (1, 3, None)
+        assert dask_workers() == (1, 3, None)
         dask.threaded.get({f"wait {number}": (together.wait,) for number in range(3)}, [f"wait {number}" for number in range(3)])
 
 
 def test_a_scheduler_that_runs_tasks_one_by_one_has_one_thread() -> None:
     with dask.config.set(scheduler="synchronous", num_workers=3):
-        assert cluster_now() == (1, 1, None)
+        assert dask_workers() == (1, 1, None)
         assert plan_gather(((10,), (2,)), [1]).peak.threads == 1
 
 
