@@ -59,7 +59,7 @@ class DaskWorkers(NamedTuple):
 def dask_workers() -> DaskWorkers:
     """Return the workers of the current Dask client; without a client, this process with the threads of Dask's scheduler."""
     if (client := _client()) is not None and not client.asynchronous and (threads := client.nthreads().values()):
-        limits = [worker["memory_limit"] for worker in client.scheduler_info()["workers"].values()]
+        limits = [worker.get("memory_limit") for worker in client.scheduler_info()["workers"].values()]
         return DaskWorkers(len(threads), max(threads), min(filter(None, limits), default=None))
     try:
         from dask import config
