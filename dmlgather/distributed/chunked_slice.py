@@ -99,7 +99,10 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
     """Return the elements of a table inside `windows`, one per dimension. Raise TypeError and DescriptorError like `slice`."""
     axis_windows = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
-    _check_chunks(table, axis_windows)
+    word_of(table.dtype)  # raises TypeError for strings and objects
+    if table.ndim and all(axis_windows):  # a scalar needs no operator
+        largest = [max(sizes[part.chunk] for part in parts) for parts, sizes in zip(axis_windows, table.chunks, strict=True)]
+        check(slice_descriptor(largest, table.dtype, [Window.whole(size) for size in largest]))
     chunks = tuple(tuple(part.window.count for part in parts) or (0,) for parts in axis_windows)
     name = f"slice-{tokenize(table.name, tuple(windows))}"
     keys = {(name, *cell.grid_index): cell.shape for cell in cells(chunks)}
@@ -150,10 +153,3 @@ def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequen
         input_window_sizes=[1 + abs(span) for span in spans],
         input_window_strides=[window.step for window in word_windows],
     )
-
-
-def _check_chunks(table: da.Array, axis_windows: Sequence[Sequence[ChunkWindow]]) -> None:
-    word_of(table.dtype)
-    if table.ndim and all(axis_windows):  # a scalar needs no operator
-        largest = [max(sizes[part.chunk] for part in parts) for parts, sizes in zip(axis_windows, table.chunks, strict=True)]
-        check(slice_descriptor(largest, table.dtype, [Window.whole(size) for size in largest]))

@@ -148,14 +148,15 @@ class ChunkedGather:
             f"the rows of a group on one of {counted(self.workers, 'worker')}, {amount(peak.held_bytes)}": peak.held_bytes,
         }
         raise MemoryLimitError(
-            f"the gather needs {amount(peak.total_bytes)} ({peak.total_bytes} bytes) of a worker, but {limit_name} is "
+            f"a worker needs {amount(peak.total_bytes)} ({peak.total_bytes} bytes) for the gather, but {limit_name} is "
             f"{amount(limit)}; most of it is {max(parts, key=parts.__getitem__)}: {self._advice(limit, routing)}"
         )
 
     def _advice(self, limit: int, routing: Routing) -> str:
+        """Return the end of the message. Smaller chunks are advised if they halve the bytes loaded."""
         sizes = self.chunks[self.axis]
         rows = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0)
-        smaller_rows = max(limit // (8 * self.threads) // self.row, 1)
+        smaller_rows = max(limit // (8 * self.threads) // self.row, 1)  # chunks and their rows then need a quarter of the limit
         as_it_is = self._remedy(limit, rows)
         rechunked = self._remedy(limit, smaller_rows, rechunk=True) if smaller_rows < rows else None
         if as_it_is is None and rechunked is None:
@@ -180,6 +181,7 @@ class ChunkedGather:
 
     def _remedy(self, limit: int, chunk_rows: int, *, rechunk: bool = False) -> _Remedy | None:
         """Return sizes that meet the limit, if possible also in `compute`. `chunk_rows`: rows of the largest chunk."""
+        # In this process, `compute` also holds the result and the graph, whose size is known only afterwards: try two guesses.
         beside_result = limit - self.output_bytes - KEPT_BYTES if self.local else limit
         remedy = None
         for room in (beside_result * 9 // 10, beside_result // 2, limit):
@@ -226,6 +228,6 @@ def check_compute(memory: ComputeMemory, limit: int) -> None:
     joined = memory.graph_bytes + memory.output_bytes + memory.join_bytes
     remedy = "lower block_bytes and in_flight_bytes (see plan_gather), or " * (joined <= limit) + BLOCK_BY_BLOCK
     raise MemoryLimitError(
-        f"compute() needs {amount(memory.total_bytes)} ({memory.total_bytes} bytes) of this process, which runs the tasks as "
-        f"well, but memory_limit is {amount(limit)}; {remedy}, or gather in parts"
+        f"compute() needs {amount(memory.total_bytes)} ({memory.total_bytes} bytes) in this process, which also runs the "
+        f"tasks, but memory_limit is {amount(limit)}; {remedy}, or gather in parts"
     )

@@ -94,6 +94,8 @@ def test_a_limit_holds_for_compute_where_this_process_runs_the_tasks(monkeypatch
             MemoryLimitError, match=rf"^compute\(\) needs 6\S+ MiB \({needed} bytes\) .*limit is 6\S+ MiB; lower block"
         ):
             call()
+    with pytest.raises(MemoryLimitError, match=r"limit is 1 MiB; write the result block by block"):  # no sizes help
+        gather(table, indices, memory_limit="1MiB").compute()
     target = np.ones((1000, 3))
     da.store(refused, target)  # block by block
     assert not target.any()

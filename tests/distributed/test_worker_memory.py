@@ -134,7 +134,7 @@ def test_a_forecast_counts_the_threads_that_a_gather_has() -> None:
     peak = plan_gather(table, ids).peak_bytes_per_worker
     assert peak == plan_gather(table.chunks, ids, dtype="float64", workers=1, threads=CPU_COUNT).peak_bytes_per_worker
     gather(table, ids, memory_limit=peak)
-    with pytest.raises(MemoryLimitError, match=rf"\({peak} bytes\) of a worker"):
+    with pytest.raises(MemoryLimitError, match=rf"\({peak} bytes\) for the gather"):
         gather(table, ids, memory_limit=peak - 1)
 
 
@@ -234,7 +234,7 @@ def test_the_limit_of_the_workers_of_a_client_is_the_default() -> None:
             gather(table, da.from_array(ids), block_bytes=1)  # indices that are not known yet have no limit
             gather(table, ids, memory_limit=needed)
             if limit == needed - 1:
-                words = rf"\({needed} bytes\) of a worker, but the limit that Dask gives each worker is {amount(limit)}; "
+                words = rf"\({needed} bytes\) for the gather, but the limit that Dask gives each worker is {amount(limit)}; "
                 with pytest.raises(MemoryLimitError, match=words):
                     gather(table, ids)
             else:
