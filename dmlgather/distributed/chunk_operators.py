@@ -72,7 +72,7 @@ def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = No
     """Return rows of a chunk along `axis`, as an array of the chunk's library and device. Shape: [lead…, i…, trail…].
 
     `chunk`: on the host or a GPU. Shape: [lead…, n, trail…]. `rows`: row numbers 0 … n - 1 on the host. Shape: [i…].
-    `fill`: the bytes of one element for row number n; None if there is no such number. `dtype`: expected type of the chunk.
+    `fill`: the bytes of one element. If it is given, row number n is a row of fill values. `dtype`: expected type of the chunk.
     Raise TypeError for a chunk of another type, of strings or of objects. Raise DescriptorError if DirectML cannot describe it.
     """
     with arrays.in_order([chunk]):
@@ -128,10 +128,10 @@ def compiled(
 
 
 def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the type of the words as which elements are moved, and the shape of the words of one element.
+    """Return the data type of words, in which elements are moved, and the shape of the words of one element.
 
-    The word has type `dtype` if DirectML has this type, else it is the unsigned integer of the same size. An element of 16 bytes
-    is two uint64 words, shape (2,). Other elements are one word, shape ().
+    Words have type `dtype` if DirectML has this type, else they are unsigned integers of the same size. An element of 16 bytes is
+    two uint64 words, shape (2,). Other elements are one word, shape ().
     Raise TypeError for strings, objects, and elements of another size.
     """
     padded = dtype.name.startswith(BELOW_A_BYTE)  # NumPy stores an int4 in a byte

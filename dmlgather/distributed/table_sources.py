@@ -68,7 +68,7 @@ def loaded(payload: Any) -> Any:
 def synchronised(task: Callable[P, T]) -> Callable[P, T]:
     """Return a function that runs `task` and waits for the GPU before it returns.
 
-    Dask passes the result to threads with other streams, and may free the arguments, whose memory is then written again.
+    Dask passes the result to threads with other streams. It may free the arguments, so that other tasks overwrite their memory.
     """
 
     @wraps(task)
@@ -138,7 +138,7 @@ class ChunkLoads:
 
 
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """Return the loads to embed in other tasks, by the key of the chunk. Chunks that share a task have none."""
+    """Return a `Load` for each chunk that other tasks can embed, by the chunk's key. Chunks that share a task have none."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
