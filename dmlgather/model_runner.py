@@ -62,7 +62,7 @@ Event = Dispatched | Printed | Written
 
 @dataclass(frozen=True)
 class PreparedDispatch:
-    """A dispatch that is ready to run: an operator with its byte buffers, in the descriptor's order."""
+    """A dispatch that is ready to run: an operator and its byte buffers, which are in the order of the descriptor."""
 
     dispatchable: Dispatchable
     operator: CompiledOperator
@@ -82,8 +82,8 @@ class Runner:
 
         `device`: "cpu", "cuda", "cuda:N" or "reference". `output_folder`: the folder that writeFile commands write to.
 
-        ValueError for a model with problems, errors or refusals, FileError if initial values cannot be read, DeviceError if the
-        device cannot be used. To check the memory before, call `check_memory` with `memory_shares`.
+        Raise ValueError for a model with problems, errors or refusals, FileError if initial values cannot be read, and
+        DeviceError if the device cannot be used. To check the memory before, call `check_memory` with `memory_shares`.
         """
         if not model.ok:
             raise ValueError(f"{model.file} has problems or errors; check_file lists them")
@@ -94,20 +94,15 @@ class Runner:
         for name in {command.dispatchable: None for command in model.commands if isinstance(command, Dispatch)}:
             self._operators[name] = compile_operator(model.dispatchables[name].desc, device=device)
         initial = {name: resource.buffer() for name, resource in model.resources.items()}
-        self._owned = {
-            (command.dispatchable, tensor): self._moved(_range(initial, bound).copy())
-            for command in model.commands
-            if isinstance(command, Dispatch)
-            for tensor, bound in model.buffer_bindings(command)[1].items()
-        }
+        self._owned = {key: self._moved(_range(initial, bound).copy()) for key, bound in _owned_inputs(model).items()}
         self.buffers: dict[str, Any] = {name: self._moved(buffer) for name, buffer in initial.items()}
         self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
-        """Execute the commands in order, each dispatch `iterations` times; yield an event for each command.
+        """Execute the commands in order, each dispatch `iterations` times, and yield an event for each command.
 
-        FileError, before the first command, if a writeFile command cannot write to the output folder, or would replace a file
-        of the model.
+        Before the first command, raise FileError if a writeFile command cannot write to the output folder, or would replace a
+        file of the model.
         """
         targets = {command.target for command in self.model.commands if isinstance(command, WriteFile)}
         for name in targets:
@@ -187,8 +182,8 @@ class Runner:
     def _array(self, command: WriteFile) -> NDArray[Any]:
         """Return the resource's array for a .npy file.
 
-        Its dimensions are those that the command states, or else those of the output that was last written to the resource. A
-        resource without either has one dimension.
+        It has the dimensions that the command states. If the command states none, it has those of the output that was last
+        written to the resource. If no output was written, it has one dimension.
         """
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
@@ -203,20 +198,24 @@ def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
     return buffers[bound.resource][bound.offset : bound.offset + bound.size]
 
 
+def _owned_inputs(model: CheckedFile) -> dict[tuple[str, str], BufferBinding]:
+    """Return the bindings of the OWNED_BY_DML inputs, by dispatchable and tensor."""
+    dispatches = [command for command in model.commands if isinstance(command, Dispatch)]
+    return {
+        (dispatch.dispatchable, name): bound
+        for dispatch in dispatches
+        for name, bound in model.buffer_bindings(dispatch)[1].items()
+    }
+
+
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory that runners of `model` need, one on each device, all at the same time.
+    """Return the memory that is needed to have a runner of `model` on each device at the same time.
 
     A runner holds the resources, and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one
     GPU at a time.
     """
     sizes = {name: resource.size for name, resource in model.resources.items()}
-    dispatches = (command for command in model.commands if isinstance(command, Dispatch))
-    owned = {
-        (command.dispatchable, tensor): bound.size
-        for command in dispatches
-        for tensor, bound in model.buffer_bindings(command)[1].items()
-    }
-    shares = resource_shares(sizes, sum(owned.values()), devices)
+    shares = resource_shares(sizes, sum(bound.size for bound in _owned_inputs(model).values()), devices)
     scratch = max((resource.scratch_bytes for resource in model.resources.values()), default=0)
     return [*shares, MemoryShare(CPU, scratch, "reading initial values")]
 

@@ -33,8 +33,8 @@ class Fill:
 def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dtype[Any]) -> tuple[OutOfBounds, bytes]:
     """Return the policy, and its fill value as the bytes of one element of `dtype`.
 
-    `choice`: None for `default`, "clamp", "raise", "promise", or a Fill. Raise ValueError for any other name, and for a fill
-    value that the type cannot hold: an integer type must hold it exactly, a floating type must not overflow.
+    `choice`: None for `default`, "clamp", "raise", "promise", or a Fill. Raise ValueError for any other name, for a fill value
+    that an integer type cannot hold exactly, and for a fill value that overflows a floating type.
     """
     if choice is None:
         return default, b""
@@ -47,7 +47,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 
 def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    """Return the policy of a call and its fill bytes: the caller's choice, or the dialect's policy."""
+    """Return the policy of a call and its fill value in bytes: the caller's choice, or else the policy of `problem`."""
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
@@ -98,7 +98,7 @@ def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Return an argument whose values decide the result's shape. An array becomes a NumPy array, anything else is unchanged.
+    """Return an argument whose values decide the result's shape: a NumPy array for an array, any other value unchanged.
 
     Raise TypeError for an array on a GPU, because the call would have to wait for its values.
     """
@@ -118,7 +118,7 @@ def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any
 def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
     """Return the bounds of a slice by name: a tuple for a sequence of integers, a NumPy array for an array in host memory.
 
-    Bounds whose names are in `optional` may be None. Raise TypeError for anything else.
+    `optional`: names of bounds that may be None. Raise TypeError for any other value.
     """
     for name, values in bounds.items():
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
@@ -134,8 +134,8 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 class Taken:
     """An array argument on the device where it is read.
 
-    `given`: the argument, on the device `home`. `array`: its NumPy or CuPy array on the device `memory`, for a run on the
-    device `runs`.
+    `given`: the caller's array, on the device `home`. `array`: the NumPy or CuPy array that the call reads, in the memory of
+    `memory`. `runs`: the device that executes the call.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Taken:
 
     @property
     def has_signature(self) -> bool:
-        """Return True if the argument has a signature, and its elements were not converted."""
+        """Return True if the caller's array has a signature, and its elements were not converted."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property
@@ -177,9 +177,9 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
 
 
 def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
-    """Return array arguments, given by name, moved to `device`. If `device` is None, they stay on their one device.
+    """Return the array arguments `args`, by name, moved to `device`. If `device` is None, they stay where they are.
 
-    Strings become objects. Raise TypeError for arrays on several devices without `device`, and like `taken`.
+    NumPy's strings become Python objects. Raise TypeError for arrays on several devices without `device`, and like `taken`.
     """
     items = [taken(name, array, device) for name, array in args.items()]
     if len({item.memory for item in items}) > 1:
@@ -209,7 +209,7 @@ class CallOutput:
                 self._adopted, self.home = arrays.adopt_output(out)
             except TypeError as error:
                 raise TypeError(f"out: {error}") from None
-        self.array = arrays.move(self._adopted, self.home, self._memory)  # so gaps between a buffer's elements keep their bytes
+        self.array = arrays.move(self._adopted, self.home, self._memory)  # gaps between elements keep their bytes
         if self.array.dtype.kind in STRING_KINDS:
             self.array = self.array.astype(object, copy=False)
         if self.array is not self._adopted:
@@ -226,9 +226,9 @@ class CallOutput:
         return self.home == self._memory and self.array is self._adopted
 
     def check_given(self, expected: TensorType, *, moves: bool) -> None:
-        """Raise TypeError for an `out` of another data type, ValueError for one of another shape.
+        """Raise TypeError if `out` has a wrong data type, ValueError if it has a wrong shape.
 
-        Unless the call may move arrays (`moves`), raise TypeError for an `out` on another device than the first argument.
+        `moves`: the call may move arrays. If it may not, raise TypeError if `out` and the first argument are on two devices.
         """
         check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
         if not moves and self.home != self._first.home:
@@ -241,10 +241,5 @@ class CallOutput:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))
             return self._out if self._allocator is None else self._allocator.converted(self._out, self._first.given)
-        return converted_result(self.array, self._first)
-
-
-def converted_result(result: Any, first: Taken) -> Any:
-    """Move the result of a call to the device of its first argument, and convert it to that argument's type of array."""
-    moved = arrays.move(result, first.memory, first.home)
-    return moved.astype(first.given.dtype) if moved.dtype.hasobject else arrays.hand_back(moved, first.given)
+        moved, given = arrays.move(self.array, self._memory, self._first.home), self._first.given
+        return moved.astype(given.dtype) if moved.dtype.hasobject else arrays.hand_back(moved, given)

@@ -1,4 +1,4 @@
-"""The tensors of a descriptor, and the prepared calls for arrays that are passed for these tensors."""
+"""The tensors of a descriptor, and prepared calls for the arrays that a caller passes for these tensors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
 
 ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
-"""Further NumPy types for a DirectML type: callers of DirectML store bool as UINT8."""
+"""NumPy types that a DirectML type also accepts: callers of DirectML store bool as UINT8."""
 
 
 class DescribedTensors:
-    """The tensors of a valid descriptor, in binding order, and the prepared calls for arrays that are passed for them.
+    """The tensors of a valid descriptor, in binding order, and prepared calls for the arrays that a caller passes for them.
 
     Methods take signatures, not arrays, so that callers may cache their results. `device`: the device to run on; None for the
     device of the arrays.
@@ -64,9 +64,9 @@ class DescribedTensors:
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
         """Return the prepared call for arrays (inputs, then output); None if an array must be moved to the device first.
 
-        An array's shape decides if it is a logical tensor or a buffer. `buffers`: True if all arrays are buffers.
-        Raise TypeError for a wrong number of inputs, a wrong data type or several devices; ValueError for a wrong shape, and
-        for arrays that the device cannot read or write.
+        The shape of an array decides if it is read as a tensor of the described Sizes or as a buffer. `buffers`: True if all
+        arrays are buffers. Raise TypeError for a wrong number of inputs, a wrong data type, and arrays on several devices.
+        Raise ValueError for a wrong shape, and for arrays that the device cannot read or write.
         """
         self.check_count(len(signatures) - 1)
         present = [signature for signature in signatures if signature is not None]
@@ -86,9 +86,9 @@ class DescribedTensors:
         return prepare_call(self.lower, self.device or devices[0], footprints[:-1], footprints[-1], present, own_words=True)
 
     def target(self, device: str | None) -> Device:
-        """Return the device called `device`. For None, return the operator's own device, or GPU 0 if it has none.
+        """Return the device called `device`. For None, return the device that the operator was compiled for, or else GPU 0.
 
-        Raise ValueError for another device than the operator's own.
+        Raise ValueError if `device` is not the device that the operator was compiled for.
         """
         target = Device.parse(device) if device is not None else self.device or Device("cuda")
         if self.device is not None and target != self.device:
@@ -96,9 +96,9 @@ class DescribedTensors:
         return target
 
     def addressed(self, device: str | None) -> DeviceCall:
-        """Return the prepared call for buffers on a GPU whose addresses are multiples of 16 bytes.
+        """Return the prepared call for buffers on a GPU. The addresses of the buffers must be multiples of 16 bytes.
 
-        `device`: see `CompiledOperator.launch`. Raise ValueError if it is no GPU, or not the operator's own device.
+        `device`: see `CompiledOperator.launch`. Raise ValueError if it is no GPU, and the errors of `target`.
         """
         target = self.target(device)
         if not target.on_gpu:
@@ -109,10 +109,10 @@ class DescribedTensors:
         return call
 
     def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """Return the signatures, inputs then output, of an item of the `layouts` of `CompiledOperator.prepare`.
+        """Return the signatures of the arrays that `layout` states, inputs first. See `layouts` of `CompiledOperator.prepare`.
 
-        An entry None is a packed array of the described Sizes. Raise TypeError for a wrong number of entries, and for an entry
-        that states no array.
+        The entry None states a packed array of the described Sizes. Raise TypeError for a wrong number of entries, and for an
+        entry that states no array.
         """
         entries = [*layout]
         if len(entries) == len(self.inputs):
@@ -140,17 +140,11 @@ class DescribedTensors:
         if not tensor.is_logical(shape):
             return self._as_buffer(name, signature)
         if actual != dtype and str(actual) not in ALSO_ACCEPTED.get(tensor.data_type, ()):
-            raise TypeError(
-                f"{shown}: expected {dtype} elements (the descriptor says {tensor.data_type.name}), got {actual}; "
-                f"{self._remedy(name, actual)}"
-            )
+            is_input, indices = name in self.inputs, name != self.inputs[0]
+            remedy = conversion(actual, dtype, indices=indices) if is_input else f"allocate an array of {dtype}"
+            described = f"{dtype} elements (the descriptor says {tensor.data_type.name})"
+            raise TypeError(f"{shown}: expected {described}, got {actual}; {remedy}")
         return logical(shown, (actual, tensor.sizes, (0,) * (tensor.rank - len(shape)) + strides, where))
-
-    def _remedy(self, name: str, actual: np.dtype[Any]) -> str:
-        dtype = self._types[name].dtype
-        if name not in self.inputs:
-            return f"allocate an array of {dtype}"
-        return conversion(actual, dtype, indices=name != self.inputs[0])
 
     def _as_buffer(self, name: str, signature: Signature) -> Footprint:
         tensor, dtype, (actual, shape, strides, *_) = self.tensors[name], self._types[name].dtype, signature
@@ -166,7 +160,7 @@ class DescribedTensors:
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raise TypeError for more than one device."""
+    """Raise TypeError unless all devices are equal."""
     if len(set(devices)) > 1:
         raise TypeError(
             f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile(…, device=…) to say "
@@ -175,7 +169,7 @@ def check_devices(devices: Sequence[Device]) -> None:
 
 
 def _stated(name: str, item: Any, where: int) -> Signature:
-    """Return the signature that `item` states: an example array, (shape, dtype), or (shape, dtype, strides in bytes)."""
+    """Return the signature that `item` states. `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes)."""
     if not isinstance(item, tuple):
         try:
             array, home = arrays.adopt(item)

@@ -36,8 +36,8 @@ class Request:
     `device`: the device to run on; None for the device of the arrays.
     `out`: the output array; None for a new one.
     `stream`: on a GPU, a stream, like those of compiled operators.
-    `keyed`: True if calls may be cached by key. They may if the same arguments are arrays in every call, and if a call depends
-    on nothing but its arrays' types and strides, and its other arguments.
+    `keyed`: True if calls may be cached by key. The same arguments must then be arrays in every call, and the prepared call must
+    depend only on the types and strides of these arrays and on the other arguments.
     """
 
     problem_of: Callable[..., Any]
@@ -62,8 +62,8 @@ class Request:
 class Ran:
     """A call that has run.
 
-    `written`: the prepared calls that wrote its results, in order; empty if the call did any other work. `several`: the result
-    is a tuple.
+    `written`: the prepared calls that wrote the results, in order; empty if prepared calls alone cannot repeat the call.
+    `several`: True if the result is a tuple.
     """
 
     result: Any
@@ -94,7 +94,7 @@ class EagerFunction(Generic[P]):
             self._count, self._slots = len(request.arrays) + 1, _slots(self._request, request.arrays)
             repeaters, args_and_out = self._known(args, kwargs)
         ran = self.run(request)
-        # If the call has resized `out`, its key is another one now.
+        # The key is computed again, because the call may have resized `out`.
         if repeaters is not None and _reads_as_passed(ran, request, args_and_out) and self._known(args, kwargs)[0] is repeaters:
             repeaters[:] = _repeaters(ran, args_and_out)
         return ran.result
@@ -152,8 +152,8 @@ def execute(
 ) -> Any:
     """Run a problem (an operator call) on arrays. The result is an array of the first array's library.
 
-    `out_of_bounds`, `device`: as for the eager functions. Raise TypeError for arrays of another data type or on several
-    devices, ValueError for another shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is
+    `out_of_bounds`, `device`: as for the eager functions. Raise TypeError for a wrong data type and for arrays on several
+    devices, ValueError for a wrong shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is
     no usable GPU.
     """
     with arrays.in_order(inputs):
@@ -180,7 +180,7 @@ def written_by(
 def _run(
     problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, out: Any = None, *, moves: bool = False
 ) -> Ran:
-    """Run a problem on its arguments. `moves`: an `out` may be on another device than the first argument."""
+    """Run a problem on its arguments. `moves`: True if `out` and the first argument may be on two devices."""
     first, policy, shape = taken[0], policy_of(problem, out_of_bounds), problem.output.shape
     target = CallOutput(first, TensorType(shape, first.array.dtype), out)
     if out is not None:
@@ -195,8 +195,8 @@ def _run(
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     """Run on strings under the dialect's own FILL, whose fill value is the empty string.
 
-    A plan fills with raw bytes, which cannot be a reference to an object. So it moves positions of strings instead, counted
-    from 1, and position 0 is the empty string.
+    A plan fills with raw bytes, but raw bytes cannot be a reference to an object. So the plan moves the positions of the
+    strings instead, counted from 1. Position 0 is the empty string.
     """
     first = taken[0]
     positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
@@ -204,20 +204,20 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     return np.array(["", *first.array.flat], object)[moved]
 
 
-# Repeaters: they run calls whose key is known from an earlier call.
+# Repeaters run calls with the key of an earlier call.
 
 
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
-    """Return a number for each array argument, by its name and by its position; `out` has the last number."""
+    """Return a number for each array argument, by its name and by its position. The argument `out` has the last number."""
     places = [*inspect.signature(request).parameters]
     slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
     return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
 def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
-    """Return True if prepared calls alone can repeat the call: all arrays were read as they were passed, without `stream`.
+    """Return True if prepared calls alone can repeat the call. `args`: the array arguments, then `out`.
 
-    `args`: the array arguments, then `out`.
+    They can if the call read all arrays as they were passed, and was made without `stream`.
     """
     return bool(
         ran.written
@@ -230,10 +230,10 @@ def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
 
 def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
     """Return a list with the function that repeats the call; an empty list if the slow path must repeat it."""
-    repeaters = [repeats(call, args) for call in ran.written]
-    if not ran.several or not all(repeaters):
-        return repeaters[0] if all(repeaters) else []
-    return [partial(_repeat_all, [repeater for (repeater,) in repeaters])]
+    repeaters = [repeater for call in ran.written for repeater in repeats(call, args)]
+    if len(repeaters) < len(ran.written):
+        return []
+    return [partial(_repeat_all, repeaters)] if ran.several else repeaters
 
 
 def _as_passed(read: Any, argument: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Keys of calls: two calls have equal keys only if they differ at most in the addresses and elements of their arrays."""
+"""Keys of calls. Two calls with equal keys differ at most in the addresses and elements of their arrays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types whose equal values are interchangeable. Floats are not, because -0.0 equals 0.0; nor are subclasses."""
+"""Types whose equal values are interchangeable. Float is not among them, because -0.0 equals 0.0. Subclasses do not count."""
 LONGEST = 64
-"""Most items of a sequence, and most elements of an array, in a key."""
+"""A key contains sequences of at most this many items, and arrays of at most this many elements."""
 
 T = TypeVar("T")
 
@@ -32,14 +32,14 @@ def read_call(
     inputs: list[Any],
     signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
-    """Return the key of a call; None if an array argument has no signature, or another argument has no key.
+    """Return the key of a call; None if an array argument has no signature, or any other argument has no key.
 
-    `slots`: number of each array argument, by position and by name; `out` has the last number.
+    `slots`: number of each array argument, by position and by name. The argument `out` has the last number.
     `inputs`: list that receives the array arguments, by number.
     `signature`: the function `backends.arrays.signature`.
     """
     items: list[Any] = []
-    last = len(inputs) - 1  # `out`: its key must say if it is writeable
+    last = len(inputs) - 1  # the key of `out` must say if the array is writeable
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
     for place, value in places:
         if type(place) is str:
@@ -62,11 +62,8 @@ def read_call(
 
 
 def _added(items: list[Any], value: Any) -> bool:
-    """Append an argument's type and value to a key. Return False if it has no key.
-
-    The type is needed because True, 1 and 1.0 are equal.
-    """
-    kind = type(value)
+    """Append the type and the value of an argument to a key. Return False if the argument has no key."""
+    kind = type(value)  # part of the key, because True, 1 and 1.0 are equal
     if kind in PLAIN:
         items += (kind, value)
         return True

@@ -1,4 +1,4 @@
-"""Compiled operators: a DirectML operator descriptor that runs on arrays."""
+"""Compiled operators: DirectML operator descriptors that run on arrays."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class CompiledOperator:
         self._problem = DescriptorProblem(desc)
         self._output = self._problem.output
         self._tensors = DescribedTensors(self._problem, device, policy_of(self._problem, out_of_bounds))
-        # The keys are signatures, never ids: arrays can be changed in place, and Python reuses ids.
+        # The keys are signatures, never ids, because arrays can be changed in place, and Python reuses ids.
         self._prepared = lru_cache(CALLS_KEPT)(self._tensors.prepared)
         self._addressed = lru_cache(CALLS_KEPT)(self._tensors.addressed)
         self._new_output = lru_cache(CALLS_KEPT)(self._tensors.new_output)
         self._repeaters = lru_cache(CALLS_KEPT)(lambda *_: list[Repeater]())
         self._last: Outcome | None = None
-        # The fast path of the last call; None after a call on buffers.
         self._fast_path: FastPath | None = None
+        """Fast path of the last call, or None. The next call tries it first. `_adapter`: adapter of the last call's arrays."""
         self._adapter: Adapter = NUMPY
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ class CompiledOperator:
         `inputs`: one array per input tensor.
         `out`: an array to write and return instead of a new one. The call then allocates nothing.
         `stream`: on a GPU, the stream to run on: a stream of CuPy or torch, an object with `__cuda_stream__`, or an address.
-        Without it, the call runs on PyTorch's current stream if the first input is a tensor, else on CuPy's. The call is
+        Without `stream`, the call runs on PyTorch's current stream if the first input is a tensor, else on CuPy's. The call is
         ordered with the streams of other libraries that wrote an array or use it later. Without `stream`, it is also ordered
         with CuPy's current stream.
 
@@ -134,8 +134,9 @@ class CompiledOperator:
         return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
-        """Return the operator bound to these arrays, on the CPU or a GPU: the cheapest way to run it repeatedly, and the form
-        for a CUDA graph. Running it returns None; `out` has the result.
+        """Return the operator bound to these arrays, on the CPU or a GPU. Running it returns None; `out` has the result.
+
+        A bound operator is the cheapest way to run an operator repeatedly, and the form that a CUDA graph can capture.
 
         Later changes of the arrays' flags, such as `out.setflags(write=False)`, are not checked.
 
@@ -165,8 +166,8 @@ class CompiledOperator:
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
         """Run on one-dimensional byte buffers (uint8), which are read and written through the described strides.
 
-        Raise TypeError for buffers on another device than the operator was compiled for, ValueError for a buffer that is too
-        short or overlaps, and IndexError like a call.
+        Raise TypeError for buffers that are not on the operator's device, ValueError for a buffer that is too short, ValueError
+        for an `out` that overlaps an input, and IndexError like a call.
         """
         with arrays.in_order((*inputs, out), stream, self._tensors.device):
             adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
@@ -179,10 +180,10 @@ class CompiledOperator:
         """Plan and compile for later calls, so that the first call only launches.
 
         `device`: None for the device that the operator was compiled for, or else "cuda".
-        `layouts`: an item for each kind of call. An item has an entry for each input, and for `out` if the call has one: an
-        example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a GPU, later arrays must have
-        the alignment of their example array; arrays stated by shape must be aligned to 16 bytes. Without `layouts`, calls are
-        prepared for packed arrays of the described Sizes, and on a GPU also for buffers and addresses.
+        `layouts`: an item for each kind of call. An item has an entry for each input, and one for `out` if the call passes it.
+        An entry is an example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a GPU, later
+        arrays must have the alignment of their example array; arrays stated by shape must be aligned to 16 bytes. Without
+        `layouts`, calls are prepared for packed arrays of the described Sizes, and on a GPU also for buffers and addresses.
 
         Raise TypeError and ValueError like a call with these arrays; the message has the item's number. Raise ValueError for a
         device on which no call runs, and DeviceError if there is no usable GPU.
@@ -249,7 +250,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Repeat an earlier call with equal signatures. Without one, adopt, move or allocate arrays and run the call."""
+        """Repeat an earlier call with equal signatures. If there is none, adopt, move or allocate arrays, and run the call."""
         device, args = self._tensors.device, (*inputs, out)
         key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
@@ -276,7 +277,7 @@ class CompiledOperator:
         return result
 
     def _remember(self, call: PreparedCall, args: Sequence[Any]) -> None:
-        """Keep the fast path of a call for the next one. `args`: its inputs, then its output."""
+        """Keep the fast path of `call` for the next call. `args`: the inputs of `call`, then its output."""
         if call.reports:  # a fast path cannot return the outcome
             self._fast_path = None
         else:

@@ -17,9 +17,9 @@ from dmlgather.plan import OutOfBounds
 
 @lru_cache(maxsize=CALLS_KEPT)
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
-    """Return the prepared call of a problem for views with these signatures, inputs first, in the memory of `device`.
+    """Return the prepared call of a problem (an operator call) on `device`. `signatures`: of the inputs, then of the output.
 
-    Raise ValueError if no plan can represent their strides, or if the device cannot read or write the arrays.
+    Raise ValueError if no plan can represent the strides, or if the device cannot read or write the arrays.
     """
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
@@ -27,7 +27,7 @@ def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device
 
 
 def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any) -> None:
-    """Run a problem's call on views. Under RAISE, wait for a GPU, and raise IndexError for a bad index."""
+    """Run `call`, the prepared call of `problem`, on views. Under RAISE, wait for a GPU, and raise IndexError for a bad index."""
     outcome = call.run(inputs, out, wait=True)
     if outcome is not None:
         outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
@@ -35,28 +35,25 @@ def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any)
 
 @lru_cache(maxsize=CALLS_KEPT)
 def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
-    """Return the cached list for a key. It is empty until a call has run and its caller has put a repeater there."""
+    """Return the cached list for the key of a call. It is empty, or has the repeater that an earlier call has put there."""
     return []
 
 
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with the function that repeats `call`.
+    """Return a list with the function that repeats `call`. `args`: the inputs of the call, then `out`, or None for a new array.
 
-    It is empty if an array has no signature, and for arrays of several libraries on a GPU, because each call must order their
-    streams.
-    `args`: the inputs of the call, then `out`, or None for a new array.
+    The list is empty if an array has no signature. It is also empty for arrays of several libraries on a GPU, because each call
+    must order the streams of the libraries.
     """
     present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):
         return []
     adapters = [arrays.adapter_of(array) for array in present]
-    if call.device.on_gpu and len({*adapters}) > 1:
-        return []
-    return [call.repeater(adapters)]
+    return [] if call.device.on_gpu and len({*adapters}) > 1 else [call.repeater(adapters)]
 
 
 def forget() -> None:
-    """Clear the caches of this module, and those of programs, for tests."""
+    """Clear the caches of this module and the caches of programs. For tests."""
     known.cache_clear()
     prepared.cache_clear()
     prepared_call.forget_programs()

@@ -1,4 +1,4 @@
-"""Fusing of a graph of problems into fewer plans, and execution of the fused graph."""
+"""Fusing: a graph of problems becomes a graph with fewer plans, which can be executed."""
 
 from dmlgather.fusion.fused import Cut, Fused, FusedLaunch
 from dmlgather.fusion.fusing import fuse

@@ -1,4 +1,4 @@
-"""The result of `fuse`: the fused graph, the steps in each launch, and the reasons why launches could not be merged (cuts)."""
+"""The result of `fuse`: the fused graph, the steps that each launch executes, and the reasons why some steps are not fused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 class PreparedGraphs:
     """Cache of prepared graphs of one graph, by device and signatures of arrays.
 
-    It has no reference to a `GraphRunner`: a cycle of references would keep GPU memory until the garbage collector runs.
+    It has no reference to a `GraphRunner`, because a cycle of references would keep GPU memory until the garbage collector runs.
     """
 
     def __init__(self, parts: GraphParts) -> None:
@@ -59,11 +59,9 @@ class PreparedGraphs:
         return None if len(devices) > 1 else self.of(devices.pop(), inputs, ())
 
     def on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
-        """Return the graph, prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit
-        the graph.
+        """Return the graph, prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit.
 
-        `key`: the device, the signature of each input, then a pair (name, signature) for each output array that the caller
-        passes.
+        `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
         """
         types, count = self.graph.types, len(self.graph.inputs) + 1
         inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
@@ -110,10 +108,9 @@ class GraphRunner:
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
 
     def _run_fast(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """Return the outputs if all arrays are NumPy's, all inputs are tensors in host memory, or all arrays are CuPy's on one
-        GPU.
+        """Return the outputs for NumPy arrays, or without `out` for tensors in host memory or CuPy arrays on one GPU.
 
-        Return None for other arrays, and for arrays that do not fit the graph; `_run_adopted` then raises the error.
+        Return None for all other arrays, and for arrays that do not fit the graph. `_run_adopted` then raises the error.
         """
         if device is not None and type(device) is not str:
             return None
@@ -196,7 +193,7 @@ def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Sign
 
 
 def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
-    """Return a result as an array of the first input's library. Strings get the string type common to all inputs."""
+    """Return a result as an array of the first input's library. Strings get the inputs' string type if all inputs have it."""
     array = arrays.move(result, memory, home)
     if not array.dtype.hasobject:
         return arrays.hand_back(array, taken[0].given) if taken else array
@@ -208,8 +205,8 @@ def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]
 class FusedLaunch:
     """One launch of a fused graph.
 
-    `step`: name of its step in the fused graph. `holds`: names of the original steps that the launch executes, in order.
-    `plan`: the canonical plan over packed arrays.
+    `step`: name of the launched step in the fused graph. `holds`: names of the original steps that the launch executes, in
+    order. `plan`: the canonical plan over packed arrays.
     """
 
     step: str
@@ -220,7 +217,7 @@ class FusedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Two steps that could not be fused: `reader` reads from memory the value that `maker` writes.
+    """Two steps that could not be fused. The step `reader` reads the value that the step `maker` writes to memory.
 
     `code`: one of the reasons in docs/fusing.md. `reason`: the details.
     """
@@ -235,7 +232,7 @@ class Cut:
 class Fused:
     """A fused graph, the result of `fuse`. It can be called.
 
-    `graph`: the fused graph; its outputs are the outputs of `source`, then the kept values. `source`: the graph before fusing,
+    `graph`: the fused graph. Its outputs are the outputs of `source`, then the kept values. `source`: the graph before fusing,
     without dead steps. `kept`: names of the values to keep.
 
     >>> from dmlgather.dialects.problem import TensorType
@@ -253,12 +250,7 @@ class Fused:
     kept: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Fused, (
-            self.graph,
-            self.source,
-            self.cuts,
-            self.kept,
-        )  # unpickling prepares programs again
+        return Fused, (self.graph, self.source, self.cuts, self.kept)  # unpickling prepares programs again
 
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
@@ -310,8 +302,8 @@ class Fused:
 
         `values`: inputs by name. `out`: arrays to write, by name of the output. `device`, `stream`: see `__call__`.
 
-        Raise TypeError for another data type, for arrays on several devices, for an argument that is no mapping, for a missing
-        or unknown name, and for a stream on the CPU. Raise ValueError for another shape, and if an array of `out` overlaps an
+        Raise TypeError for a wrong data type, for arrays on several devices, for an argument that is no mapping, for a missing
+        or unknown name, and for a stream on the CPU. Raise ValueError for a wrong shape, and if an array of `out` overlaps an
         input. Raise IndexError for a bad index under RAISE, with the message of the step that reads the index. Raise
         DeviceError without a usable GPU.
         """
@@ -319,7 +311,7 @@ class Fused:
         _check_mapping("values", values, inputs)
         if out is not None:
             _check_mapping("out", out, [*positions])
-        if values.keys() != self._names:
+        if values.keys() != set(inputs):
             raise TypeError(f"values has {sorted(values, key=str)}, but the graph takes {sorted(inputs)}")
         if out:
             if unknown := {*out}.difference(positions):
@@ -392,10 +384,6 @@ class Fused:
         return GraphRunner(self.source)
 
     @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(self.graph.inputs)
-
-    @cached_property
     def _output_positions(self) -> dict[str, int]:
         return {name: self.graph.outputs.index(name) for name in self.graph.outputs}
 
@@ -404,10 +392,9 @@ def _check_mapping(argument: str, value: object, names: Sequence[str]) -> None:
     """Raise TypeError unless `value` is a mapping. `names`: its possible keys."""
     if type(value) is not dict and not isinstance(value, Mapping):
         example = names[0] if names else "name"
-        text = (
-            f"{argument} is of type {type(value).__name__}, expected a mapping from names to arrays, such as {{{example!r}: …}}"
-        )
-        raise TypeError(f"{text}; called as a function, the graph takes arrays in order")
+        expected = f"a mapping from names to arrays, such as {{{example!r}: …}}"
+        remedy = "called as a function, the graph takes arrays in order"
+        raise TypeError(f"{argument} is of type {type(value).__name__}, expected {expected}; {remedy}")
 
 
 def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
@@ -420,13 +407,8 @@ def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
 
 def _bytes(graph: IndexGraph) -> int:
     """Return the bytes that one run reads and writes."""
-
-    def size(name: str) -> int:
-        tensor = graph.types[name]
-        return prod(tensor.shape) * tensor.dtype.itemsize
-
     views = unlaunched(graph)
-    others = (step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in views)
-    return sum(launch.bytes.total for launch in _launches(graph)) + sum(
-        size(name) for step in others for name in (*step.inputs, *step.outputs)
-    )
+    computing = [step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in views]
+    tensors = [graph.types[name] for step in computing for name in (*step.inputs, *step.outputs)]
+    computed = sum(prod(tensor.shape) * tensor.dtype.itemsize for tensor in tensors)
+    return computed + sum(launch.bytes.total for launch in _launches(graph))

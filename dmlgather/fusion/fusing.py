@@ -1,8 +1,8 @@
-"""The fusing pass: two consecutive steps are replaced by one, wherever one plan can express both."""
+"""The fusing pass: two consecutive steps of a graph become one step, wherever one plan can execute both."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A value as the result of one plan on other values.
+    """A value that one plan computes from other values.
 
-    `data`, `indices`: names of the values that the plan reads. Several index tensors are concatenated in one buffer. Without
-    lookups, `indices` is empty. `holds`: names of the steps that the plan executes.
+    `data`, `indices`: names of the values that the plan reads. Several index tensors are concatenated in one buffer. If the plan
+    has no lookups, `indices` is empty. `holds`: names of the steps that the plan executes.
     """
 
     data: str
@@ -45,7 +45,7 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """An index tensor as a view of the value `base`. `holds`: names of the steps that make the index tensor from `base`.
+    """An index tensor that is a view of the value `base`. `holds`: names of the steps that make the index tensor from `base`.
 
     `plan`: the view as a plan over packed arrays. Its elements have one byte, because their size does not matter here.
     """
@@ -56,13 +56,13 @@ class IndexView:
 
 
 class IndexViews:
-    """The index tensors of a graph that are views, each with its base value."""
+    """The views in a graph that can be index tensors, each with the value that it views (its base)."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Add the output of a step without lookups if its input is an index tensor. `plan`: the step over packed arrays."""
+        """Add the output of a step without lookups if it is a view of integers. `plan`: the step over packed arrays."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -70,10 +70,11 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a derivation like `plan` that looks up the base of the index tensor `name` instead of `name`.
+        """Return the derivation of a step, which reads its indices from the base of the index tensor `name` if possible.
 
-        If there is none, return a derivation that looks up `name`, and the error. The derivation's `data` is empty. If all
-        values of an unsigned index type are in range, the policy becomes CLAMP.
+        If no plan can read the base, the derivation reads `name` itself, and the second result is the error. `plan`: the plan
+        of the step. The derivation's `data` is empty. If all values of an unsigned index type are in range, the policy becomes
+        CLAMP.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -88,7 +89,7 @@ class IndexViews:
         return Derivation("", (name,), plan, ()), refusal
 
     def _view(self, name: str) -> IndexView | None:
-        """Return an index tensor as a view of its base, or of itself if it has none. Return None for other values."""
+        """Return an index tensor as a view of its base, or of itself if it has no base. Return None for any other value."""
         tensor = self._types[name]
         if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
             identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
@@ -106,13 +107,13 @@ Parts = tuple[str, ...]
 
 
 class JoinedIndices:
-    """Builder of concatenated index tensors. Two gathers composed to one plan need one: a plan has a single index tensor."""
+    """Builder of concatenated index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """`types`, `constants`, `steps`: those of the graph. New values are added to `types` and `constants`."""
+        """`types`, `constants`, `steps`: of the graph. New values are added to `types` and `constants`."""
         self._types, self._constants = types, constants
         self._step_names = {step.name for step in steps}
-        self._values: dict[Parts, tuple[str, list[Step]]] = {}
+        self._values: dict[Parts, str] = {}
 
     def common_type(self, parts: Parts) -> np.dtype[Any] | None:
         """Return the smallest index type that holds the values of all parts; None for int64 and uint64 together."""
@@ -127,7 +128,10 @@ class JoinedIndices:
         return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """Return a plan like `plan` that looks up the concatenation of `parts` instead of `own`, a contiguous part of it."""
+        """Return the plan that reads its indices from the concatenation of `parts`. `own`: the parts that `plan` reads.
+
+        `own` must be contiguous in `parts`.
+        """
         if not plan.lookups:
             return plan
         dtype = self.common_type(parts)
@@ -137,13 +141,13 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the name of the concatenation of the parts, and the steps that compute it. Later calls return none."""
+        """Return the name of the concatenation of the parts, and the steps that compute it. Later calls return no steps."""
         if len(parts) == 1:
             return parts[0], []
-        if parts not in self._values:
-            self._values[parts] = self._joined(parts)
-            return self._values[parts]
-        return self._values[parts][0], []
+        if parts in self._values:
+            return self._values[parts], []
+        self._values[parts], steps = self._joined(parts)
+        return self._values[parts], steps
 
     def _joined(self, parts: Parts) -> tuple[str, list[Step]]:
         dtype, name = self.common_type(parts), f"{' and '.join(parts)} joined"
@@ -171,7 +175,7 @@ class JoinedIndices:
         return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
     def _new_value(self, name: str, tensor: TensorType) -> str:
-        """Add a value, and return its name, which is also the name of its step. The name gets a number if `name` is in use."""
+        """Add a value. Return its name, which is also the name of its step: `name`, with a number if `name` is in use."""
         free, number = name, 1
         while free in self._types or free in self._step_names:
             number += 1
@@ -190,8 +194,8 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
     """Return the plan for constant indices. `indices`: the elements of its index tensor. Shape: [index_extent].
 
     If the positions of a lookup are affine in the coordinates, strides replace the lookup. For example, [8, 6, 4] has stride
-    -2, and [0, 1, 5, 6] has strides (5, 1). The policy becomes CLAMP. If an index is out of range under FILL or RAISE, the plan
-    is returned unchanged.
+    -2, and [0, 1, 5, 6] has strides (5, 1). The policy becomes CLAMP. However, if an index is out of range under FILL or RAISE,
+    the plan is returned unchanged.
     """
     if plan.in_reach is None:
         return plan
@@ -209,7 +213,7 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
 
 
 def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions of a lookup, wrapped but not clamped. Shape: the plan's, with 1 where the index stride is 0."""
+    """Return the positions of a lookup, wrapped but not clamped. Shape: that of the plan, with 1 where the index stride is 0."""
     addresses = np.array(lookup.index_offset)
     sizes = [size if stride else 1 for size, stride in zip(plan.shape, lookup.index_strides, strict=True)]
     for axis, (size, stride) in enumerate(zip(sizes, lookup.index_strides, strict=True)):
@@ -221,7 +225,7 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
 
 
 def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """Return the plan with strides instead of lookup `number` if affine loops can yield its positions, else `plan`."""
+    """Return the plan with strides instead of lookup `number`; `plan` itself if its positions are not affine."""
     first = positions.flat[0]
     axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
@@ -235,7 +239,12 @@ def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan
         return plan
     lookup = plan.lookups[number]
     others = plan.lookups[:number] + plan.lookups[number + 1 :]
-    dims = [(size, span, axis, step) for axis, loops in enumerate(axis_loops) for size, span, step in _with_spans(loops)]
+    # One entry per loop. `span`: elements of the old dimension `axis` from one iteration to the next.
+    dims = [
+        (size, span, axis, step)
+        for axis, loops in enumerate(axis_loops)
+        for (size, step), span in zip(loops, packed_strides([size for size, _ in loops]), strict=True)
+    ]
     return replace(
         plan,
         shape=tuple(size for size, _, _, _ in dims),
@@ -251,9 +260,9 @@ def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan
 
 
 def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
-    """Return (size, step) of nested loops, outermost first, that yield `positions`; None if there are none.
+    """Return (size, step) of nested loops, outermost first, that yield `positions`; None if no loops do.
 
-    `positions` begins with 0. [0, 1, 5, 6] gives [(2, 5), (2, 1)].
+    `positions` begins with 0. For example, [0, 1, 5, 6] gives [(2, 5), (2, 1)].
     """
     step = positions[1]
     line = step * np.arange(positions.size)
@@ -268,13 +277,6 @@ def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
     return None if outer is None else [*outer, (inner, int(step))]
 
 
-def _with_spans(loops: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield size, span and step of each of the nested loops over a dimension. Span: elements of the dimension per iteration."""
-    sizes = [size for size, _ in loops]
-    for (size, step), span in zip(loops, packed_strides(sizes), strict=True):
-        yield size, span, step
-
-
 MOST_KNOWN = 2**20
 """The result of a step on constants is computed while fusing if it has at most this many elements."""
 
@@ -287,7 +289,7 @@ def fuse(
 ) -> Fused:
     """Fuse a chain or a graph of steps into as few launches as possible.
 
-    The fused graph returns the same bits as the original. Under RAISE, it raises errors for the same indices.
+    The fused graph returns the same bits as the original graph. Under RAISE, it raises errors for the same indices.
 
     `what`: one of these:
 
@@ -297,13 +299,13 @@ def fuse(
     - an `IndexGraph`.
 
     `keep`: name or names of values that `Fused.run` returns besides the outputs.
-    `join`: True allows added steps that concatenate index tensors at run time, where this moves fewer bytes.
+    `join`: True to add steps that concatenate index tensors at run time, where this moves fewer bytes.
 
     Dead steps are removed, unless they can raise (`IndexGraph.needed`). Steps on constants are computed now.
 
-    Raise TypeError for another `what`, and for a `keep` that is no name. Raise FileError for a file that cannot be used. Raise
-    DescriptorError for a descriptor that is not valid at feature level 6_4. Raise ValueError for an unknown name, and if the
-    output of a step does not fit the next step.
+    Raise TypeError if `what` or `keep` has a wrong type. Raise FileError for a file that cannot be used. Raise DescriptorError
+    for a descriptor that is not valid at feature level 6_4. Raise ValueError for an unknown name, and if the output of a step
+    does not fit the next step.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import ReshapeView, TransposeView
@@ -327,7 +329,7 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the names in `keep` without duplicates. Raise TypeError for anything but names, ValueError for unknown names."""
+    """Return the names in `keep` without duplicates. Raise TypeError if `keep` has a wrong type, ValueError for unknown names."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -355,7 +357,10 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """Return the step, or steps with the same result that read earlier values; none if the result is now a constant."""
+        """Return the steps that replace `step` and read earlier values; `step` itself if it cannot be fused.
+
+        Return no steps if the inputs are constants: the result is then computed now.
+        """
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
             constant = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
@@ -381,7 +386,7 @@ class _Fusing:
         return [*joining_steps, Step(step.name, work, tuple(reads), step.outputs)]
 
     def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
-        """Return the step's output as derived from its data. The steps that make its indices are fused if possible."""
+        """Return the derivation of the step's output, fused with the steps that make its indices if possible."""
         data, *indices = step.inputs
         own, refusal = Derivation(data, tuple(indices), problem.plan(), ()), None
         for name in indices:
@@ -396,7 +401,7 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Add a cut between a step and the step that makes its indices, if the latter is a gather or another `Problem`."""
+        """Add a cut between `reader` and the step that makes its indices, if this step is a `Problem`. `own`: of `reader`."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
@@ -407,7 +412,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """Return the derivation `own` of a step, fused with the step that makes its data. If that is impossible, add a cut."""
+        """Return `own`, the derivation of `step`, fused with the step that makes its data. If this is impossible, add a cut."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -448,7 +453,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and the reason if a value must be in memory even when `reader` is fused, else None."""
+        """Return the code and the reason if the value `name` must be in memory even when `reader` is fused, else None."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
@@ -471,7 +476,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """Return the result of a step on constants; None if it is large, or if the step raises: it must raise at run time."""
+    """Return the result of a step on constants. Return None if it is large, or if the step raises, so that it runs later."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

@@ -1,4 +1,4 @@
-"""Prepared graphs: graphs compiled for arrays with known signatures. A run only allocates outputs and launches programs."""
+"""Prepared graphs: graphs compiled for arrays with known signatures. A run only allocates outputs, and then launches programs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 OUT = "out"
-"""Label, in messages, of the only output of a graph without names that users know."""
+"""Label of an output in messages, if it is the only output and users know no names of the graph's values."""
 
 
 class Targets:
     """The arrays that a caller passes as `out`: an array or None for each output of the graph.
 
-    `direct`: the arrays, by output, that are in the memory where the graph runs. Launches write them directly.
+    `direct`: by output name, the arrays in the memory where the graph runs. Launches write to these arrays directly.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Targets:
     ) -> None:
         """`outs`: an array or None for each output. `inputs`: arrays by name. `label`: returns the name of a value in messages.
 
-        Raise TypeError or ValueError for an array of another type or shape, a read-only array, and an array that overlaps an
+        Raise TypeError or ValueError for an array of a wrong type or shape, a read-only array, and an array that overlaps an
         input or another output.
         """
         self._memory = memory
@@ -71,12 +71,14 @@ class Targets:
             check_output(logical(what, signature_on(home, array)))
             self._outs.append((out, array, home))
             if home == memory:
-                self._check_overlap(what, array, used)
+                for other, other_array in used.items():
+                    if overlap(memory, array, other_array):
+                        raise ValueError(f"{what} overlaps {other}: pass another array")
                 self.direct.setdefault(name, array)
                 used[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
-        """Copy the result into the caller's array for output `number`, and return this array. Return None without an array."""
+        """Copy the result into the caller's array for output `number`, and return the array; None if the caller passed none."""
         entry = self._outs[number]
         if entry is None:
             return None
@@ -85,32 +87,26 @@ class Targets:
             arrays.fill_from(array, home, arrays.move(result, self._memory, home))
         return out
 
-    def _check_overlap(self, what: str, array: Any, others: Mapping[str, Any]) -> None:
-        for other, used in others.items():
-            if overlap(self._memory, array, used):
-                raise ValueError(f"{what} overlaps {other}: pass another array")
-
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
     """Return True if two arrays in one memory share bytes, or if this cannot be excluded."""
     try:
         footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
-    except ValueError:  # strides that are no multiple of the element size; arrays on a GPU have none
+    except ValueError:  # strides that are no multiple of the element size, which arrays on a GPU do not have
         return np.may_share_memory(one, other)
     pointers = [array.data.ptr if memory.on_gpu else address_of(array) for array in (one, other)]
     return share_memory(footprints[0], pointers[0], footprints[1], pointers[1])
 
 
 class Launcher:
-    """A problem and its cache of prepared calls, by device and signatures of arrays."""
+    """A problem (an operator call) and its cache of prepared calls, by device and signatures of arrays."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
     def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
-        """Return a function that runs the problem on arrays with these signatures in the device's memory, inputs before the
-        output.
+        """Return a function that runs the problem on arrays with these signatures (inputs, then output) on a device.
 
         Return None if only `launch` can run the problem or raise the right error.
         """
@@ -136,9 +132,9 @@ class Launcher:
 
 
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
-    """Return the names of the steps without a launch: their output is a reshape or a bitcast of their whole input.
+    """Return the names of the steps that need no launch, because their output is a reshape or a bitcast of their whole input.
 
-    However, a step is launched if its output is an output of the graph that would share memory with an input, a constant or
+    However, a step is launched if its output is an output of the graph, and would share memory with an input, a constant or
     another output.
     """
     owner = {name: name for name in (*graph.inputs, *graph.constants)}
@@ -164,7 +160,7 @@ def moves_nothing(problem: Problem) -> bool:
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan, with the element size kept. A plan that reads no data is returned unchanged."""
+    """Return the canonical form of a plan with its element size unchanged. Return a plan that reads no data as it is."""
     return plan if plan.in_reach is None else simplify(plan)
 
 
@@ -176,8 +172,8 @@ Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 class GraphCall:
     """Allocator and target arrays of one call of a graph.
 
-    `empty`: function that allocates a packed array of a shape and type in the memory where the graph runs. `targets`: arrays of
-    the caller, by value name, that are written instead of new arrays.
+    `empty`: function that allocates a packed array of a shape and type in the memory where the graph runs. `targets`: by value
+    name, the caller's arrays, which are written instead of new arrays.
     """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
@@ -185,7 +181,7 @@ class GraphCall:
 
 
 Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
-"""Function that runs a step. The dict has the values by name; the function reads its inputs there and adds its output."""
+"""Function that runs a step. It reads the step's inputs from the dict, which has values by name, and adds the step's output."""
 
 
 class GraphParts:
@@ -197,7 +193,7 @@ class GraphParts:
         self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
         sources = (*graph.inputs, *graph.constants)
         self.results = tuple((name, name in {*sources, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
-        """For each output: its name, and True if `run` must copy it because it is an input, a constant or an earlier output."""
+        """For each output: the name, and True if `run` must copy it because it is an input, a constant or an earlier output."""
         last_readers = {name: step.name for step in graph.steps for name in step.inputs}
         kept = {*sources, *graph.outputs}
         self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
@@ -211,20 +207,17 @@ class PreparedGraph:
         """`targets`: signatures of the caller's output arrays. On a GPU, `targets` is empty, and `inputs` may be empty."""
         self._parts, self.device = parts, device
         self._actions = tuple(self._prepared_steps(dict(inputs), dict(targets)))
-        self._needs_no_copies = not any(copied for _, copied in parts.results)
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
         """Return the graph's outputs, in order. No output shares memory with an input, a constant or another output.
 
-        `values`: inputs and constants, by name; `run` adds and deletes other values.
+        `values`: inputs and constants, by name. `run` adds the results of steps, and deletes results that no later step needs.
         """
         for action, dropped in self._actions:
             action(call, values)
             for name in dropped:
                 del values[name]
-        if self._needs_no_copies:
-            return [values[name] for name in self._parts.graph.outputs]
         outputs = list[Any]()
         for name, copied in self._parts.results:
             array = values[name]
@@ -236,10 +229,7 @@ class PreparedGraph:
         return outputs
 
     def apart(self, inputs: Sequence[Any], targets: Iterable[Any]) -> bool:
-        """Return True if the address range of each target is disjoint from the ranges of all other arrays.
-
-        Arrays with overlapping ranges may still share no element.
-        """
+        """Return True if the address range of each target is disjoint from the ranges of all other arrays."""
         if self._spans is None:
             return False
         ranges: list[tuple[int, int]] = []
@@ -256,7 +246,7 @@ class PreparedGraph:
     ) -> Iterator[tuple[Action, tuple[str, ...]]]:
         """Yield the action of each step, and the values to delete after it.
 
-        `signatures`: those of the inputs; the signatures of constants and of the steps' outputs are added.
+        `signatures`: by name, of the inputs. The signatures of constants and of the steps' outputs are added.
         """
         parts, device = self._parts, self.device
         new, propagates = new_place(device), bool(signatures) or not device.on_gpu
@@ -270,19 +260,19 @@ class PreparedGraph:
                 action = partial(_reshape, step, work.output.shape)
                 source = signatures.get(step.inputs[0])
                 if source is not None and logical("", source).whole:
-                    signatures[step.outputs[0]] = _packed(work.output, source[3])
+                    signatures[step.outputs[0]] = packed_signature(work.output.dtype, work.output.shape, source[3])
             elif work.out_of_bounds is OutOfBounds.FILL and work.data.dtype.hasobject:
                 action = partial(_fill_strings, step, work, device)
             else:
                 (name,) = step.outputs
-                output = targets.get(name, _packed(work.output, new))
+                output = targets.get(name, packed_signature(work.output.dtype, work.output.shape, new))
                 action = self._launch_action(step, work.output.shape, list(map(signatures.get, step.inputs)), output)
                 if propagates:
                     signatures[name] = output
             yield action, parts.dropped[step.name]
 
     def _launch_action(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], output: Signature) -> Action:
-        """Return an action that launches a step. If all signatures are known, its call is prepared now."""
+        """Return an action that launches a step. If all signatures are known, prepare the call now."""
         launcher = self._parts.launchers[step.name]
         known = [signature for signature in inputs if signature is not None]
         writer = launcher.writer(self.device, *known, output) if len(known) == len(inputs) else None
@@ -320,7 +310,7 @@ def _compute(
 
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
-    """Return the result of a step without a plan on NumPy or CuPy arrays. The result of a bitcast may be a view of its input."""
+    """Return the result of a step without a plan, for NumPy or CuPy arrays. A bitcast may return a view of the input."""
     if isinstance(work, Elementwise):
         return work.compute(inputs)  # NumPy's functions dispatch to CuPy
     if on_gpu:
@@ -343,19 +333,12 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """Return the signature of an array on the host, marked as writable. `Targets` has already checked the arrays to write."""
+    """Return the signature of an array on the host, marked as writable, because `Targets` has checked the arrays to write."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
-def _packed(tensor: TensorType, place: int) -> Signature:
-    return packed_signature(tensor.dtype, tensor.shape, place)
-
-
 def _spans(inputs: Signatures, targets: Signatures) -> tuple[tuple[int, int], ...] | None:
-    """Return start and end of the memory of each array, in bytes from its pointer.
-
-    Return None if a stride is no multiple of the element size.
-    """
+    """Return start and end of each array's memory, in bytes from its pointer. Return None if a stride is no whole element."""
     try:
         footprints = [logical(name, signature) for name, signature in (*inputs, *targets)]
     except ValueError:
