@@ -1,7 +1,7 @@
 """Adapters: one interface to the arrays of all libraries.
 
 This module has the adapters for NumPy, for CuPy, and for arrays that come through DLPack or `__cuda_array_interface__`.
-`torch_tensors.py` and `jax_arrays.py` have those for PyTorch and JAX. `arrays.py` finds the adapter of an array.
+`torch_tensors.py` has the adapter for PyTorch, `jax_arrays.py` the adapter for JAX. `arrays.py` finds the adapter of an array.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Function that repeats a prepared call. It takes the call's arrays, then `out` or None. It returns the result; None if the
-slow path must run the call.
+"""Function that repeats a prepared call. Its argument is a list of the call's arrays, then `out` or None. It returns the result,
+or None if the slow path must run the call.
 """
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
@@ -39,13 +39,13 @@ class Adapter(ABC):
     """
 
     is_view = False
-    """True for NumPy and CuPy: an array of the library's own class needs no view."""
+    """True for NumPy and CuPy, because an array of the library's own class needs no view."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return data type, shape, strides and place of an array. Calls depend on nothing else but its address and elements.
+        """Return data type, shape, strides and place of an array (see `footprints.Signature`).
 
-        Return None for an array without a signature; calls then use `view`, which may raise TypeError. Signatures of different
-        libraries are never equal.
+        A prepared call depends on nothing else of an array. Return None for an array without a signature; calls then use `view`,
+        which may raise TypeError. Signatures of different libraries are never equal.
         """
         return None
 
@@ -72,18 +72,21 @@ class Adapter(ABC):
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of an array. DLPack's exchange, which makes a stream wait, is avoided if possible."""
+        """Return the device of an array, if possible without DLPack's exchange, because the exchange makes a stream wait."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Run the current call after the library's earlier work on the array, and before its later work.
+        """Run the current call after the library's earlier work on the array, and before the library's later work on it.
 
         The call is on CuPy's current stream of GPU `number`. The memory is kept until the call has run, unless the library
         itself keeps it.
         """
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address of the library's current stream on the array's GPU; None if that is CuPy's, or in host memory."""
+        """Return the address of the library's current stream on the array's GPU.
+
+        Return None if the library uses CuPy's current stream, and for an array in host memory.
+        """
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
@@ -100,7 +103,7 @@ class Adapter(ABC):
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
         """Return a function that repeats the call on arrays with the signatures for which it was prepared.
 
-        The caller must have compared the signatures. `adapters`: those of all arrays; `self` is the first.
+        The caller must have compared the signatures. `adapters`: the adapter of each array; `self` is the first.
         """
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
@@ -202,7 +205,7 @@ class CupyArrays(Adapter):
         run_at, shape, looks_up, number = call.run_at, call.shape, call.looks_up, call.device.index
         ndarray, current_device = self._functions
 
-        # One Python frame: each further one costs as much as reading an array.
+        # The function calls no Python function, because each Python frame costs as much as reading an array.
         def repeat(arrays: Sequence[Any]) -> Any:
             first, out = arrays[0], arrays[-1]
             if out is None:
@@ -213,7 +216,7 @@ class CupyArrays(Adapter):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        # One Python frame: each further one costs as much as reading an array.
+        # The fast path calls no Python function but `launch`, because each Python frame costs as much as reading an array.
         kind, launch = self._functions[0], call.run_at
         expected = tuple(item for array in arrays for item in self.signature(array) or ())
 
@@ -248,7 +251,7 @@ CHUNKED = dict.fromkeys(
 
 
 class ExchangedArrays(Adapter):
-    """Adapter for any other library, through DLPack, or else through `__cuda_array_interface__`."""
+    """Adapter for any other library: through DLPack, or else through `__cuda_array_interface__`."""
 
     def view(self, array: Any) -> tuple[Any, Device]:
         if not hasattr(array, "__dlpack__"):
@@ -293,9 +296,7 @@ class ExchangedArrays(Adapter):
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view by the `from_dlpack` of `like`'s array API namespace, or of its library. Without either, return the
-        view.
-        """
+        """Convert a view by `from_dlpack` of the library of `like`, or return the view if there is no such function."""
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -304,7 +305,7 @@ class ExchangedArrays(Adapter):
         return result
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return the view of an array in host memory that NumPy's DLPack refuses."""
+        """Return the view of an array in host memory for which NumPy's DLPack has failed."""
         if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
             return np.from_dlpack(array)  # raises the error again
         return np.asarray(array)
@@ -321,7 +322,7 @@ class ExchangedArrays(Adapter):
         try:
             view = cupy.from_dlpack(self._exported(array))
         except (BufferError, RuntimeError, TypeError) as error:
-            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # an error of the device: the array is not the cause
+            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError):  # the array is not the cause
                 raise
             if not hasattr(array, "__cuda_array_interface__"):
                 raise no_type(array.dtype, error) from None
@@ -343,7 +344,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """Wrapper that hides the stream of an array's `__cuda_array_interface__`: CuPy would make the host wait for this stream."""
+    """Wrapper that hides the stream of an array's `__cuda_array_interface__`, because CuPy would make the host wait for it."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -368,7 +369,7 @@ def no_type(dtype: Any, error: Exception) -> TypeError:
 
 
 def require(number: int) -> Any:
-    """Return the module cupy; raise DeviceError if there is no usable GPU. The CUDA backend is imported only here."""
+    """Return the module cupy. Raise DeviceError if there is no usable GPU. The CUDA backend is imported only here."""
     from dmlgather.backends.cuda import require as required
 
     return required(number)

@@ -1,4 +1,4 @@
-"""Fields of NumPy's array objects, read from memory: asking NumPy for three addresses takes as long as a small call."""
+"""Fields of NumPy's array objects, read from memory, because asking NumPy for three addresses takes as long as a small call."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class ArrayObject(ctypes.Structure):
 
 
 def has_known_fields() -> bool:
-    """Return True if array objects have the fields of `ArrayObject`, which is tested by reading some arrays.
+    """Return True if array objects have the fields of `ArrayObject`. This is tested by reading some arrays.
 
-    It is False for CPython without an interpreter lock: objects begin with other fields there, and a thread could change an
-    array while another one reads it.
+    Return False for CPython without an interpreter lock, because objects begin with other fields there, and a thread could
+    change an array while another thread reads it.
     """
     frozen = np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::-2]
     frozen.setflags(write=False)

@@ -41,13 +41,13 @@ def signed_by(kind: type) -> Adapter | None:
 
 
 def view_signatures(args: Sequence[Any]) -> list[Any]:
-    """Return each argument's `signature`; None for an argument that is not of NumPy's or CuPy's own class."""
+    """Return the `signature` of each argument; None for an argument that is not of NumPy's or CuPy's own class."""
     lookup = _BY_CLASS.get
     return [adapter.signature(array) if (adapter := lookup(type(array), EXCHANGED)).is_view else None for array in args]
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array. For any other object, return an adapter whose errors name the object's type."""
+    """Return the adapter for an array. For an object that is no array, return an adapter whose errors name the object's type."""
     kind = type(array)
     if (adapter := _BY_CLASS.get(kind)) is not None:
         return adapter
@@ -83,18 +83,14 @@ def adopt_output(out: Any) -> tuple[Any, Device]:
 
 
 def home_of(array: Any) -> Device:
-    """Return the device of an array. DLPack's exchange, which makes a stream wait, is avoided if possible.
-
-    Raise TypeError if `array` is no array.
-    """
+    """Return the device of an array, like `Adapter.home`. Raise TypeError if `array` is no array."""
     return adapter_of(array).home(array)
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """Return a new packed NumPy or CuPy array of shape `sizes` on `device`.
+    """Return a new packed NumPy or CuPy array of shape `sizes` on `device`. Raise ValueError like `check_size`.
 
-    `like`: an array of the library to which `hand_back` will convert the result, without a copy. Raise ValueError like
-    `check_size`.
+    `like`: an array of the library to which `hand_back` will convert the new array. It then needs no copy.
     """
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
@@ -112,8 +108,8 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 def move(array: Any, source: Device, target: Device) -> Any:
     """Return `array` if `source` is `target`, else a copy on `target`.
 
-    The copy is ordered with the devices' current streams. When a copy from the host returns, it has read all of `array`. Raise
-    TypeError for a data type that CuPy does not have.
+    The copy is ordered with the current streams of both devices. A copy from the host returns when it has read all of `array`.
+    Raise TypeError for a data type that CuPy does not have.
     """
     if source == target:
         return array
@@ -135,8 +131,8 @@ def move(array: Any, source: Device, target: Device) -> Any:
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
     """Return a packed copy, made on the target's current stream.
 
-    CuPy's own copy waits for no stream of the source, and its memory pool may reuse the source before the copy has run. So both
-    streams wait for each other, and the source is kept.
+    CuPy's own copy waits for no stream of the source GPU, and CuPy's memory pool may reuse the source before the copy has run.
+    So the streams wait for each other, and the source is kept.
     """
     cupy = require(target.index)
     if any(map(_captures, (target, source))):
@@ -161,10 +157,9 @@ def _no_copy(source: Device, target: Device) -> RuntimeError:
 
 
 def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
-    """Move NumPy and CuPy arrays to one device. Return the arrays and the device: the GPU if any array is on one, else
-    `memory`.
+    """Move NumPy and CuPy arrays to one device, and return the arrays and the device. Raise TypeError for arrays on several GPUs.
 
-    Raise TypeError for arrays on several GPUs.
+    The device is the GPU of an array, or `memory` if no array is on a GPU.
     """
     homes = [home_of(array) for array in arrays]
     gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
@@ -177,7 +172,7 @@ def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
 def _captures(device: Device) -> bool:
     """Return True if a graph is captured on the current stream of a GPU, or if CUDA refuses to answer.
 
-    It refuses to answer for the legacy stream while another stream captures.
+    CUDA refuses to answer for the legacy stream while a graph is captured on any other stream.
     """
     try:
         return streams.is_capturing(device.index, streams.current(device.index))
@@ -200,11 +195,11 @@ def _is_cupy(array: Any) -> bool:
 def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
     """Run the body as a call on these arrays, on one stream and in order with other streams.
 
-    The call runs on `stream`. Without one, it runs on PyTorch's current stream if the first array is a tensor on a GPU, else on
-    CuPy's. In the body, this stream is CuPy's current one, so copies, allocations and DLPack's exchange are ordered with the
-    kernel. `adopt` orders the call with the streams of other libraries' arrays. If the call runs on PyTorch's stream and some
-    array is CuPy's, that stream and CuPy's wait for each other. If the caller gave `stream`, ordering it with CuPy's stream is
-    up to the caller, as for CuPy's own kernels.
+    The call runs on `stream`. Without `stream`, it runs on PyTorch's current stream if the first array is a tensor on a GPU,
+    else on CuPy's. The body has the stream of the call as CuPy's current stream, so copies, allocations and DLPack's exchange
+    are ordered with the kernel. `adopt` orders the call with the streams of other libraries' arrays. If the call runs on
+    PyTorch's stream and some array is CuPy's, PyTorch's and CuPy's streams wait for each other. If the caller passes `stream`,
+    the caller must order it with CuPy's stream, as for CuPy's own kernels.
 
     `arrays`: inputs, then outputs, of any library; None for an output that is not allocated yet. `device`: where the call runs;
     None for the device of the first array. Raise TypeError for a wrong stream, like `stream_pointer`.
@@ -245,7 +240,7 @@ def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[
 def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
     """Return a function that calls `run` with a stream of the GPU `device`, in order with other libraries' work on `arrays`.
 
-    `views`: the views that `adopt` returned for the arrays. Each call orders the streams anew, because they may have new work.
+    `views`: the views that `adopt` returned for the arrays. Each call orders the streams again, because they may have new work.
     """
     adapters = [adapter_of(array) for array in arrays]
 

@@ -41,8 +41,9 @@ class Device:
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes this GPU CuPy's current device. For any other device, it does nothing. DeviceError
-        without such a GPU, or without CuPy.
+        """Return a context manager that makes this GPU CuPy's current device; it does nothing if the device is no GPU.
+
+        Raise DeviceError if the GPU or CuPy is missing.
         """
         if not self.on_gpu:
             return nullcontext()
@@ -54,9 +55,9 @@ class Device:
 
 @lru_cache
 def _cupy_device_class(index: int) -> Any:
-    """Return CuPy's class Device. Raise DeviceError without GPU number `index`, or without CuPy.
+    """Return CuPy's class Device. Raise DeviceError if GPU number `index` or CuPy is missing.
 
-    A call that allocates asks for it, so only the first one asks the driver. An error is not cached.
+    The class is cached, because asking the driver in each call that allocates takes time. Errors are not cached.
     """
     from dmlgather.backends.cuda.driver import require
 
@@ -80,10 +81,10 @@ def processor() -> str:
 
 
 def stream_pointer(stream: Any, device: Device) -> int:
-    """Return the address (cudaStream_t) of a stream; of CuPy's current stream for None, and 0 on the CPU.
+    """Return the address (cudaStream_t) of a stream. For None, return that of CuPy's current stream, or 0 on the CPU.
 
-    `stream`: a stream of CuPy or torch, an object with `__cuda_stream__`, an address, or None. Raise TypeError for anything
-    else, and for a stream on the CPU.
+    `stream`: a stream of CuPy or torch, an object with `__cuda_stream__`, an address, or None. Raise TypeError for any other
+    object, and for a stream on the CPU.
     """
     if not device.on_gpu:
         if stream is not None:
@@ -107,7 +108,7 @@ def stream_pointer(stream: Any, device: Device) -> int:
 
 
 def _no_stream(given: Any) -> str:
-    """Return the text for a wrong argument `stream`."""
+    """Return a description of a wrong argument `stream`."""
     array = hasattr(given, "__dlpack__") or hasattr(given, "__array__")
     return type(given).__name__ + (" (the arrays of a bound operator are fixed, and a call takes none)" if array else "")
 
@@ -116,7 +117,7 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
-    """Raise TypeError if CUDA's error, for work on `device`, says that the stream belongs to another GPU or does not exist."""
+    """Raise TypeError if `error` of CUDA says that the stream does not exist, or belongs to another GPU than `device`."""
     if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver

@@ -1,4 +1,4 @@
-"""Signatures of arrays, and footprints: the memory that arrays with a signature occupy."""
+"""Signatures of arrays, and footprints. A footprint describes the memory that arrays with one signature occupy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ WRITEABLE, READ_ONLY = -1, -2
 """Places of host arrays: the last items of their signatures."""
 
 Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], int]
-"""Data type, shape, strides (bytes), and place. On the host, the place is WRITEABLE or READ_ONLY. On a GPU, it is 16 · the
+"""Data type, shape, strides (bytes), and place. On the host, the place is WRITEABLE or READ_ONLY. On a GPU, the place is 16 · the
 GPU's number + pointer modulo 16: 0x15 = 21 for GPU 1 and a pointer that ends in 5. A signature is a plain tuple of few items,
-because each call makes and compares one per array.
+because each call makes and compares a signature per array.
 """
 
 FastPath: TypeAlias = Callable[..., bool]
 """Function that runs a call on arrays, inputs first, and returns True. It returns False if the slow path must run the call. The
-reasons are an unexpected class or signature, an output that is read-only or may overlap an input, and, under RAISE, a bad
-index.
+reasons are an unexpected class or signature, a read-only output, an output that may overlap an input, and a bad index under
+RAISE.
 """
 
 _OVERLAP_WORK = 100_000
@@ -39,7 +39,7 @@ def signature_on(device: Device, array: Any) -> Signature:
 
 
 def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
-    """Return the signature of a packed array. `where`: its place."""
+    """Return the signature of a packed array. `where`: the place of the array."""
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
@@ -57,7 +57,7 @@ def device_of(signature: Signature) -> Device:
 class Footprint:
     """The memory that an array's elements occupy, for all arrays with one signature.
 
-    `name`: of the array in messages.
+    `name`: name of the array in messages.
     `layout`: relative to the element with the lowest address.
     `start`: bytes from an array's pointer to that element, 0 or negative.
     `misaligned`: address of that element modulo 16; 0 on the host.
@@ -128,7 +128,7 @@ def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]
 
 
 def check_output(out: Footprint) -> None:
-    """Raise ValueError if arrays with this footprint are read-only, or if their elements may share addresses."""
+    """Raise ValueError if arrays with this footprint are read-only, or may have several elements at one address."""
     if not out.writeable:
         raise ValueError("out is read-only; pass a writeable array")
     layout = out.layout

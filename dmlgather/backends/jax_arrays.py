@@ -30,7 +30,7 @@ def is_jax(array: Any) -> bool:
 
 
 def is_concrete(array: Any) -> bool:
-    """Return True if a jax.Array holds numbers in memory: it is not traced, and no array of random keys."""
+    """Return True if a jax.Array holds numbers in memory. Traced arrays and arrays of random keys do not."""
     import jax
 
     return not isinstance(array, jax.core.Tracer) and not jax.numpy.issubdtype(array.dtype, jax.dtypes.extended)
@@ -96,7 +96,7 @@ class JaxArrays(ExchangedArrays):
         return super().memory(device, sizes, dtype) if device.on_gpu else aligned(sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view to a jax.Array. JAX copies types narrower than a byte, and host memory not aligned to `ALIGNMENT`."""
+        """Convert a view to a jax.Array. JAX copies host memory that is not aligned to `ALIGNMENT`, and types under one byte."""
         import jax
 
         (device,) = like.devices()

@@ -1,4 +1,4 @@
-"""Memory checks: before anything is allocated, its bytes are compared with the free memory of each device."""
+"""Memory checks: the bytes that work needs are compared with the free memory of each device, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryShare:
 
 
 def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None, remedies: Sequence[str]) -> None:
-    """Raise TooLargeError if `shares` exceed the free memory of a device, or, in host memory, `limit` bytes.
+    """Raise TooLargeError if `shares` exceed the free memory of a device, or if those in host memory exceed `limit` bytes.
 
     `subject`, `remedies`: for the message; remedies come after "fix:". Raise DeviceError for a GPU that cannot be used.
     """

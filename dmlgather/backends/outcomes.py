@@ -17,7 +17,7 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 class BadIndex:
     """The first bad index of a RAISE plan: its offset in the index buffer (elements), its value, and the lookup's number.
 
-    `overwritten`: the index was overwritten after the run, and its new `value` is valid.
+    `overwritten`: True if the index was overwritten after the run, and its new `value` is valid.
     """
 
     offset: int
@@ -31,8 +31,8 @@ def out_of_range(
 ) -> IndexError:
     """Return the error for a bad index.
 
-    `where`: the index tensor and position, "indices[3]". `axis`: the axis that is indexed. `limit`, `wrap`: see `Lookup`.
-    `window`: number of consecutive elements that are read, the first at the index. `overwritten`: see `BadIndex`.
+    `where`: the index tensor and the position in it, "indices[3]". `axis`: the indexed axis of the data. `limit`, `wrap`: see
+    `Lookup`. `window`: number of consecutive elements that are read, the first at the index. `overwritten`: see `BadIndex`.
     """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
@@ -41,17 +41,16 @@ def out_of_range(
     return IndexError(f"{where} {fault} for {place}: valid indices are {valid}")
 
 
+@dataclass(slots=True, eq=False)
 class Outcome(ABC):
-    """The outcome of a run under RAISE of a plan with lookups. It keeps the index array alive to read a bad index."""
+    """The outcome of a run of a RAISE plan with lookups. It keeps the index array alive, so that a bad index can be read."""
 
-    __slots__ = ("_indices", "_plan")
-
-    def __init__(self, plan: IndexPlan, indices: Footprint) -> None:
-        self._plan, self._indices = plan, indices
+    plan: IndexPlan
+    indices: Footprint
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset (elements of the index buffer) of a bad index, or None. A GPU is waited for."""
+        """Return the smallest offset (elements of the index buffer) of a bad index, or None. On a GPU, wait for the stream."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
@@ -60,83 +59,69 @@ class Outcome(ABC):
     def bad_index(self) -> BadIndex | None:
         """Return the first bad index in memory order; None if there is none. On a GPU, wait for the stream."""
         offset = self.offset()
-        return None if offset is None else _bad_index(self._plan, offset, self.value(offset))
+        return None if offset is None else _bad_index(self.plan, offset, self.value(offset))
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
         """Raise IndexError if there is a bad index.
 
-        `name`: of the index tensor, for the message. `axes`: for each lookup, the axis of the data that it indexes. `windows`:
-        for each lookup, the number of consecutive elements that it reads, the first at its index; empty for 1.
+        `name`: name of the index tensor, for the message. `axes`: for each lookup, the axis of the data that it indexes.
+        `windows`: for each lookup, the number of consecutive elements that it reads, the first at its index. If `windows` is
+        empty, each lookup reads one element.
         """
         bad = self.bad_index()
         if bad is None:
             return
-        lookup, axis, window = self._plan.lookups[bad.lookup], axes[bad.lookup], windows[bad.lookup] if windows else 1
-        position = _position(self._indices.layout, bad, len(self._plan.lookups))
+        lookup, axis, window = self.plan.lookups[bad.lookup], axes[bad.lookup], windows[bad.lookup] if windows else 1
+        position = _position(self.indices.layout, bad, len(self.plan.lookups))
         where = f"[{', '.join(map(str, position))}]" if position is not None else f" at offset {bad.offset}"
         raise out_of_range(
             f"{name}{where}", bad.value, axis, lookup.limit, lookup.wrap, window=window, overwritten=bad.overwritten
         )
 
 
+@dataclass(slots=True, eq=False)
 class HostOutcome(Outcome):
-    """The outcome of a run on the host that met a bad index."""
+    """The outcome of a run on the host that met a bad index. `flat`: the index array in one dimension."""
 
-    __slots__ = ("_flat", "_offset")
-
-    def __init__(self, plan: IndexPlan, indices: Footprint, flat: NDArray[Any], offset: int) -> None:
-        super().__init__(plan, indices)
-        self._flat, self._offset = flat, offset
+    flat: NDArray[Any]
+    bad_offset: int
 
     def offset(self) -> int:
-        return self._offset
+        return self.bad_offset
 
     def value(self, offset: int) -> int:
-        return int(self._flat[offset])
+        return int(self.flat[offset])
 
 
+@dataclass(slots=True, eq=False)
 class DeviceOutcome(Outcome):
-    """The outcome of a run on a GPU, which is read from the device when a method needs it.
+    """The outcome of a run on a GPU. Its methods read the offset of a bad index from the device.
 
-    `stream`, `word`: of the last launch. `bad_offset`: offset of the bad index if the run has waited for it, else None.
+    `pointer`: address of the lowest index. `keep`: the owner of the indices' memory; None if the caller keeps it alive.
+    `stream`, `word`: those of the last launch. `bad_offset`: offset of the bad index if the run has waited for it, else None.
     """
 
-    __slots__ = ("_keep", "_pointer", "_program", "bad_offset", "stream", "word")
-
-    def __init__(
-        self,
-        plan: IndexPlan,
-        indices: Footprint,
-        pointer: int,
-        program: Any,
-        *,
-        stream: int,
-        word: Any,
-        keep: Any,
-        bad_offset: int | None = None,
-    ) -> None:
-        """`pointer`: address of the lowest index. `keep`: the owner of its memory; None if the caller keeps it alive."""
-        super().__init__(plan, indices)
-        self._pointer, self._program, self._keep = pointer, program, keep
-        self.stream, self.word, self.bad_offset = stream, word, bad_offset
+    pointer: int
+    program: Any
+    stream: int
+    word: Any
+    keep: Any
+    bad_offset: int | None = None
 
     def offset(self) -> int | None:
-        if self.bad_offset is None:
-            offset: int | None = self._program.bad_at(self.word, self.stream)
-            return offset
-        return self.bad_offset
+        return self.program.bad_at(self.word, self.stream) if self.bad_offset is None else self.bad_offset
 
     def value(self, offset: int) -> int:
         from dmlgather.backends.cuda import read_element
 
-        dtype = self._indices.dtype
-        return int(read_element(self._pointer + offset * dtype.itemsize, dtype, self._program.device))
+        dtype = self.indices.dtype
+        return int(read_element(self.pointer + offset * dtype.itemsize, dtype, self.program.device))
 
 
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
     """Return the coordinates of a bad index in the index tensor.
 
-    Several lookups must read one component each along the last dimension; otherwise, return None.
+    With several lookups, each must read one component of the last dimension. If they do not, return None.
     """
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)

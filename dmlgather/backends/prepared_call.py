@@ -1,14 +1,14 @@
 """Prepared calls: one program for all arrays with the same signatures. A run only checks that no input overlaps the output.
 
-Here, a problem (an operator call) is a function from its tensors' layouts to an IndexPlan. Its program depends only on the
-plan, the device and the alignment.
+In this module, an operator call is a function from layouts of tensors to an IndexPlan. The program depends only on the plan, the
+device and the alignment.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -27,8 +27,8 @@ Lowering = Callable[[Sequence[Layout]], IndexPlan]
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
-"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, its argument is the stream (None: the current one); on
-the host, it has no argument.
+"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, its argument is the stream, or None for the current stream.
+On the host, it has no argument.
 """
 
 PROGRAMS_KEPT = 256
@@ -58,34 +58,36 @@ class PreparedCall(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
-        """Run on views; on a GPU, launch on `stream` (None: the current one) without waiting.
+        """Run on views. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
 
         Under RAISE, return an outcome, which knows the bad index; on the host, return None if no index is bad. Under any other
         policy, return None.
-        `wait`: on a GPU under RAISE, wait, and return None if there is no bad index.
-        Raise ValueError if `out` overlaps an input, TypeError for a wrong stream, like `stream_pointer`.
+        `wait`: on a GPU under RAISE, wait for the stream, and return None if no index is bad.
+        Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream, like `stream_pointer`.
         """
 
-    run_at: RunAt
-    """Function that runs on the addresses of data, indices (0 without lookups) and output, and returns True.
+    @cached_property
+    def run_at(self) -> RunAt:
+        """Function that runs on the addresses of data, indices (0 without lookups) and output, and returns True.
 
-    On a GPU, it takes the stream's address (None: CuPy's current stream), and under RAISE it waits. It returns False if `run`
-    must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap an input,
-    and, under RAISE, a bad index. It is one Python frame, because each frame costs time.
-    """
+        On a GPU, it also takes the stream's address (None: CuPy's current stream), and waits under RAISE. It returns False if
+        `run` must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap
+        an input, and a bad index under RAISE. It calls few Python functions, because each Python frame costs time.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
         """Return a function that repeats `run` on these views at the least cost, and keeps their memory alive.
 
-        On a GPU, the function only launches, so that a CUDA graph can capture it. Its outcomes report only its own launches.
+        On a GPU, the function only launches, so that a CUDA graph can capture it, and its outcomes report no other launches.
         Raise ValueError like `run`.
         """
 
     def fast_path(self, args: Sequence[Any]) -> FastPath | None:
-        """Return the fast path of `run` for arrays of the class of `args`, which have the expected signatures.
+        """Return the fast path of `run` for arrays of the class of `args`; None if there is none. `args`: example arrays.
 
-        Return None if there is none, if a run returns outcomes on a GPU, or if the arrays are of several classes.
+        There is none for arrays of several classes, and for runs on a GPU that return outcomes.
         """
         if len({*map(type, args)}) > 1:
             return None
@@ -99,9 +101,9 @@ class PreparedCall(ABC):
         return adapter.fast_path(self, args)
 
     def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats the call on arrays with the expected signatures, which the caller has compared.
+        """Return a function that repeats the call on arrays with the expected signatures. The caller must compare signatures.
 
-        `adapters`: of the arrays; on a GPU, all are of one library.
+        `adapters`: the adapter of each array; on a GPU, all are equal.
         """
         return adapters[0].repeater(self, adapters)
 
@@ -115,13 +117,10 @@ class PreparedCall(ABC):
             indices = pointers[1] + index_start
             near = near or (indices < high and low < indices + index_bytes)
         if near:
-            self._refuse_overlap(pointers, out)
+            for footprint, pointer in zip(self._inputs, pointers, strict=True):
+                if share_memory(footprint, pointer, self._out, out):
+                    raise ValueError(f"out overlaps {footprint.name}, but a call cannot run in place: pass another array")
         return data, indices, low
-
-    def _refuse_overlap(self, pointers: Sequence[int], out: int) -> None:
-        for footprint, pointer in zip(self._inputs, pointers, strict=True):
-            if share_memory(footprint, pointer, self._out, out):
-                raise ValueError(f"out overlaps {footprint.name}, but a call cannot run in place: pass another array")
 
 
 class HostCall(PreparedCall):
@@ -137,16 +136,15 @@ class HostCall(PreparedCall):
         *,
         signatures: Sequence[Signature],
     ) -> None:
-        """`signatures`: of the arrays, inputs first."""
+        """`signatures`: those of the arrays, inputs first."""
         super().__init__(device, program, plan, inputs, out)
         footprints = (*inputs, out)
-        # The engine's function of addresses. None for the reference backend, for NumPy, and for elements that hold references.
+        # The engine's function of addresses; None if the reference backend or NumPy runs, and for elements that hold references.
         references = any(footprint.dtype.hasobject for footprint in footprints)
         self._launch = None if references else program.launch
         self._fast_path: FastPath | None = None
         if self._launch is not None:
             self._fast_path = program.fast_path(signatures, [(footprint.start, footprint.end) for footprint in footprints])
-        self.run_at = self._runner()
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:  # noqa: ARG002
         if stream is not None:
@@ -160,9 +158,10 @@ class HostCall(PreparedCall):
             return None
         return None if bad is None else HostOutcome(self.plan, self._inputs[1], self._inputs[1].flat(inputs[1]), bad)
 
-    def _runner(self) -> RunAt:
-        launch, starts = self._launch, self._starts
-        data_start, data_bytes, index_start, index_bytes, out_start, out_end = starts
+    @cached_property
+    def run_at(self) -> RunAt:
+        launch = self._launch
+        data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         if launch is None:
             return lambda *_: False
 
@@ -200,7 +199,7 @@ class HostCall(PreparedCall):
         return self.repeat_on_views if all(adapter is NUMPY for adapter in adapters) else super().repeater(adapters)
 
     def repeat_on_views(self, args: Sequence[Any]) -> Any:
-        """Repeat the call on NumPy arrays: inputs, then `out` or None. Return the output; None if the slow path must run it."""
+        """Repeat the call on NumPy arrays, like a `Repeater`. `args`: inputs, then `out` or None for a new array."""
         *inputs, out = args
         if out is None:
             out = np.empty(self.shape, inputs[0].dtype)
@@ -219,10 +218,6 @@ class HostCall(PreparedCall):
 class DeviceCall(PreparedCall):
     """A call on a GPU."""
 
-    def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
-        super().__init__(device, program, plan, inputs, out)
-        self.run_at = self._runner()
-
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
         data = inputs[0].data.ptr
         pointers = (data, inputs[1].data.ptr) if self.looks_up else (data,)
@@ -231,7 +226,7 @@ class DeviceCall(PreparedCall):
     def launch(
         self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None, *, wait: bool = False
     ) -> Outcome | None:
-        """Run on arrays at these addresses, like `run`. `keep`: the index array, which the outcome keeps alive."""
+        """Run on arrays at these addresses, like `run`. `pointers`: of the inputs. `keep`: what the outcome keeps alive."""
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
@@ -246,7 +241,8 @@ class DeviceCall(PreparedCall):
             return None
         return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, bad_offset=offset)
 
-    def _runner(self) -> RunAt:
+    @cached_property
+    def run_at(self) -> RunAt:
         program, place, waits = self._program, self.device, self._raises
         device = place.index
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
@@ -280,7 +276,7 @@ class DeviceCall(PreparedCall):
         return run_at
 
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
-        # Keep the memory `a.data` instead of the array `a`, whose memory may be replaced later.
+        # Keep the memory (`array.data`) instead of the array, because an array may get other memory later.
         kept = [array.data for array in (*inputs, out)]
         data, indices, target = self._lowest([memory.ptr for memory in kept[:-1]], kept[-1].ptr)
         program = self._program.with_own_words()
@@ -309,12 +305,12 @@ def prepare_call(
     *,
     own_words: bool = False,
 ) -> PreparedCall:
-    """Return the prepared call of a problem on `device`, for arrays with these footprints in its memory.
+    """Return the prepared call of an operator call on `device`, for arrays with these footprints in the device's memory.
 
-    `signatures`: of the arrays, inputs first; not needed on a GPU.
-    `own_words`: on a GPU under RAISE, outcomes report only launches of this call, and may be read at any time.
+    `lower`: the operator call. `signatures`: those of the arrays, inputs first; not needed on a GPU.
+    `own_words`: True if outcomes on a GPU under RAISE report only launches of this call, and may be read at any time.
 
-    Raise ValueError if `out` is read-only or overlaps itself, or if the alignment of indices does not suit a GPU.
+    Raise ValueError if `out` is read-only or overlaps itself, or if a GPU cannot read indices of this alignment.
     """
     check_output(out)
     alignment = 16
@@ -329,10 +325,7 @@ def prepare_call(
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """Return the program for a plan on `device`: compile it, or take it from the cache.
-
-    `alignment`: of the pointers, in bytes.
-    """
+    """Return the program for a plan on `device`, newly compiled or from the cache. `alignment`: of the pointers, in bytes."""
     plan.check_limits()
     if device.on_gpu:
         return _device_program(plan, device.index, alignment)
@@ -350,7 +343,7 @@ def _device_program(plan: IndexPlan, number: int, alignment: int) -> Any:
 
 @lru_cache(PROGRAMS_KEPT)
 def _host_program(plan: IndexPlan, device: Device, *_settings: Any) -> Any:
-    """Return the program of the reference or cpu backend. `_settings`: parts of the cache's key, for the cpu backend."""
+    """Return the program of the reference or cpu backend. `_settings`: settings of the cpu backend, for the cache key."""
     from dmlgather.backends import cpu, reference
 
     return (reference if device.kind == "reference" else cpu).prepare(plan)

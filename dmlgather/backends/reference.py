@@ -1,6 +1,6 @@
-"""The reference backend: the plan's pseudocode, line for line, over blocks of coordinates. It judges the other backends.
+"""The reference backend: the plan's pseudocode, line for line, over blocks of coordinates. Other backends are compared with it.
 
-It takes plans in any form, does not canonicalise, and computes in exact integers.
+It takes plans in any form, does not canonicalise them, and computes in exact integers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, OutOfBounds, dot, packed_strides, unravel
 
 BLOCK = 2**14
-"""Elements of a block: few enough that their addresses stay in the processor's cache, and that Ctrl-C is prompt."""
+"""Elements of a block. Their addresses stay in the processor's cache, and Ctrl-C does not wait long."""
 
 REPORTED = 0.05
-"""Seconds from one call of a watcher to the next, plus at most the time of a block."""
+"""Least seconds between two calls of a watcher."""
 
 Watcher = Callable[[int, int], None]
-"""Function of the number of finished elements and of all elements. Under RAISE, the numbers first count checked indices."""
+"""Function of the numbers of finished and of all elements. Under RAISE, it first gets the numbers of checked and all indices."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -45,8 +45,8 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
     """Execute `plan` over three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
 
     `data`, `out`: elements of one dtype, of `plan.element_bytes` bytes. Shapes: [in_extent] and [out_extent].
-    `indices`: of `plan.index_type`; None without lookups. Shape: [index_extent]. If an index is bad under RAISE, the output is
-    not written.
+    `indices`: elements of `plan.index_type`; None without lookups. Shape: [index_extent]. If an index is bad under RAISE, the
+    output is not written.
     """
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -73,7 +73,7 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class ReferenceProgram:
-    """A plan with the methods of other backends' programs."""
+    """A plan with the methods that the programs of all backends have."""
 
     plan: IndexPlan
 
@@ -103,9 +103,9 @@ def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]
 
 
 def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of the indices at these offsets, in a type that holds limits and wraps. Unsigned indices have no wrap."""
+    """Return a copy of the indices at these offsets, in a type that also holds limits and wraps."""
     assert indices is not None
-    exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype
+    exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype  # unsigned: no wraps
     return indices[_places(offset)].astype(exact)
 
 
@@ -120,9 +120,9 @@ Elements = TypeVar("Elements", NDArray[Any], NDArray[Any] | range)
 
 
 def _words(elements: Elements) -> Elements:
-    """Return a view with a type that NumPy copies bit by bit; it would convert a bool to 0 or 1, for example.
+    """Return a view with a type that NumPy copies bit by bit. For example, NumPy would convert the byte 2 in a bool array to 1.
 
-    Arrays of references, and ranges, are returned unchanged.
+    Arrays of references and ranges are returned unchanged.
     """
     if isinstance(elements, range) or elements.dtype.hasobject:
         return elements
@@ -137,7 +137,7 @@ def _places(address: NDArray[Any]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class _Coordinates:
-    """Coordinates of a block: for each dimension a number, or an array of `integer` that broadcasts to the block's shape."""
+    """Coordinates of a block. Each dimension has a number, or an array of type `integer` that broadcasts to the block's shape."""
 
     of: Sequence[int | NDArray[Any]]
     integer: type
@@ -181,11 +181,11 @@ def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
 
 
 def _integer(plan: IndexPlan) -> type:
-    """Return the type in which addresses are computed: int64 if it holds every number of the plan, else `object`, for Python's
-    integers.
+    """Return the type of addresses: int64 if it holds every number of the plan, else `object`, for Python's integers.
 
-    int64 then also holds all sums and products. The plan has proven that offset + o·strides + Σ v·in_stride stays inside its
-    extent for all coordinates and clamped values, also if some of them are 0. So no term of the sum is larger than the extent.
+    If int64 holds every number, it also holds all sums and products. The plan has proven that offset + o·strides +
+    Σ v·in_stride stays inside the extent for all coordinates o and clamped values v, also if some of them are 0. So no term of
+    the sum is larger than the extent.
     """
     numbers = [plan.in_extent, plan.index_extent, plan.out_extent, *plan.in_strides, *plan.out_strides]
     for lookup in plan.lookups:

@@ -1,6 +1,6 @@
-"""Stream ordering: a call waits for the streams that wrote its arrays, and the streams that use them later wait for the call.
+"""Stream ordering: a call waits for the streams that wrote its arrays, and streams that use the arrays later wait for the call.
 
-Streams wait for each other by events; the host does not wait. Memory of other libraries is kept until the call has run.
+Streams wait for each other by events. The host does not wait. Memory of other libraries is kept until the call has run.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ QUEUE = 64
 """Most calls in one queue."""
 
 Key: TypeAlias = tuple[int, int, int]
-"""Key of a queue: number of the GPU, address of the stream, and thread. The thread is 0 except for cudaStreamPerThread."""
+"""Key of a queue: number of the GPU, address of the stream, and the thread for cudaStreamPerThread, or else 0."""
 
 
 class Kept:
-    """Views of other libraries' memory, each kept until the event after its launch is done.
+    """Views of other libraries' memory. Each view is kept until the event after its launch is done.
 
-    There is a queue for each stream, in the order of the launches. Each call, on any stream, drops the views whose events are
+    Each stream has a queue of views, in the order of the launches. Each call, on any stream, drops the views whose events are
     done. So the views of the last call are kept until the next call. If `QUEUE` calls on a stream have not run, the next call
-    on it waits for the oldest one: memory is bounded, and the GPU always has work. Otherwise, no call waits. Events of a
-    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before
-    the libraries that own the memory shut down.
+    on this stream waits for the oldest of them. So memory is bounded, and the GPU always has work. Events of a destroyed stream
+    also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before the libraries
+    that own the memory shut down.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Kept:
         return done
 
     def _pop_overflow(self, key: Key) -> tuple[Any, Sequence[Any]] | None:
-        """Remove and return the oldest entry of a queue that is too long; None if it is not."""
+        """Remove and return the oldest entry of the queue if the queue is too long, else return None."""
         with self._lock:
             queue = self._queues.get(key, ())
             return queue.popleft() if isinstance(queue, deque) and len(queue) > QUEUE else None
@@ -84,7 +84,7 @@ KEPT = Kept()
 
 
 class StreamOrder:
-    """Stream ordering that is due after the last launch of a call. Keys are numbers of GPUs.
+    """Stream ordering after the last launch of a call. Keys are numbers of GPUs.
 
     `followers`: streams that must wait for the call, each as (number of its GPU, address). `views`: views whose memory must not
     be reused before the call has run.
@@ -118,9 +118,9 @@ _this_thread = _Threads()
 
 @contextmanager
 def ordered_call(*, within: bool = False) -> Iterator[None]:
-    """Run the body as a call on CuPy's current streams; `order_with` and `keep` apply to this call.
+    """Run the body as a call on CuPy's current streams. In the body, `order_with` and `keep` apply to this call.
 
-    `within`: if the thread is in a call already, the body is part of that call.
+    `within`: True to make the body part of the thread's current call, if there is one.
     """
     if within and _this_thread.order is not None:
         yield
@@ -151,7 +151,7 @@ def current(number: int) -> int:
 
 
 def is_same(one: int, other: int) -> bool:
-    """Return True if two addresses name the same stream of a GPU: 0 and `LEGACY` do."""
+    """Return True if two addresses name the same stream of a GPU. For example, 0 and `LEGACY` do."""
     return (one or LEGACY) == (other or LEGACY)
 
 
@@ -164,11 +164,10 @@ def is_capturing(number: int, stream: int) -> bool:
 
 
 def order_with(number: int, stream: int, owner: int | None = None) -> bool:
-    """Make CuPy's current stream of GPU `number` wait for `stream`. At the end of this thread's call, make `stream` wait for
-    it.
+    """Order `stream` with CuPy's current stream of GPU `number`. Return False if both are the same stream.
 
-    Return False if both are the same stream, so that there is nothing to do. During a graph capture, no stream waits: whoever
-    launches the graph must order it.
+    The current stream waits for `stream` now, and `stream` waits for the current stream at the end of this thread's call. During
+    a graph capture, no stream waits, because the code that launches the graph must order it.
     `owner`: number of the GPU of `stream`; None for `number`.
     """
     current_stream, owner = current(number), number if owner is None else owner
@@ -198,13 +197,10 @@ def _recorded(number: int, stream: int) -> Any:
 
 
 def _wait(number: int, stream: int, event: Any) -> None:
-    """Make a stream of GPU `number` wait for an event, which may be of another GPU.
-
-    The GPU becomes the current one, because address 0 names a stream of the current GPU.
-    """
+    """Make a stream of GPU `number` wait for an event of any GPU."""
     import cupy
 
-    with cupy.cuda.Device(number):
+    with cupy.cuda.Device(number):  # address 0 names a stream of the current GPU
         cupy.cuda.runtime.streamWaitEvent(stream, event.ptr, 0)
 
 
@@ -212,7 +208,7 @@ def _wait(number: int, stream: int, event: Any) -> None:
 class _CudaStream:
     """A stream's address as an object with the CUDA stream protocol.
 
-    Stream 0 is passed as `LEGACY`, because with per-thread streams, CuPy's DLPack takes 0 for the thread's own stream.
+    Stream 0 is passed as `LEGACY`, because CuPy's DLPack may read 0 as the thread's own stream.
     """
 
     pointer: int

@@ -45,7 +45,7 @@ def current_stream(number: int) -> int:
 def used_on(tensor: Any, stream: int) -> bool:
     """Record that a stream uses a tensor on a GPU, so that PyTorch does not reuse its memory before the stream's work has run.
 
-    Return False for cudaStreamPerThread, for which PyTorch cannot record a use.
+    Return False for cudaStreamPerThread, because PyTorch cannot record its use.
     """
     cuda = sys.modules["torch"].cuda
     if stream == PER_THREAD:
@@ -56,7 +56,7 @@ def used_on(tensor: Any, stream: int) -> bool:
 
 
 def plain(tensor: Any) -> Any:
-    """Return the tensor detached from its history. A conjugate or negative view is copied: DLPack would ignore the conjugation.
+    """Return the tensor detached from its history. Copy a conjugate or negative view, because DLPack would ignore these flags.
 
     Raise TypeError for a tensor without elements in host or CUDA memory, and RuntimeError, like PyTorch, for a tensor that
     requires a gradient.
@@ -101,7 +101,7 @@ def _has_elements(tensor: Any) -> bool:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Return True if the tensor's class is PyTorch's own. Other classes, as of traced tensors, have rules of their own."""
+    """Return True if the tensor's class is PyTorch's own. Other classes, such as that of traced tensors, behave differently."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
@@ -126,10 +126,10 @@ def host_array(tensor: Any) -> NDArray[Any]:
 
 
 def host_view(tensor: Any) -> NDArray[Any] | None:
-    """Return a NumPy array over a tensor, without DLPack's exchange.
+    """Return a NumPy array over the memory of a tensor, without DLPack's exchange.
 
-    Return None for a tensor outside of host memory, for one that `plain` would change or refuse, and for a data type that NumPy
-    does not have.
+    Return None for a tensor outside of host memory, for a tensor that `plain` would change or refuse, and for a data type that
+    NumPy does not have.
     """
     torch = sys.modules.get("torch")
     if torch is None or type(tensor) is not torch.Tensor:
@@ -184,7 +184,7 @@ class TorchTensors(ExchangedArrays):
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of a tensor that `view` takes. For other tensors, the result is wrong, but `view` refuses them."""
+        """Return the device of a tensor. The result is wrong for tensors that `view` refuses."""
         place = array.device
         return Device("cuda", place.index) if place.type == "cuda" else CPU
 
@@ -201,7 +201,7 @@ class TorchTensors(ExchangedArrays):
         return out if type(out) is type(like) else None
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path. For tensors in host memory, it is that of NumPy's views: making a view takes little time."""
+        """Return the fast path. For tensors in host memory, it is that of NumPy's views, which take little time to make."""
         on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:
             return super().fast_path(call, arrays)
@@ -232,9 +232,9 @@ class TorchTensors(ExchangedArrays):
 
 
 class _InOrder:
-    """Wrapper of a GPU tensor for DLPack, without DLPack's stream ordering: PyTorch refuses it for cudaStreamPerThread.
+    """Wrapper of a GPU tensor that exports it through DLPack without DLPack's stream ordering.
 
-    `TorchTensors.order` orders the streams instead.
+    PyTorch refuses to order cudaStreamPerThread, so `TorchTensors.order` orders the streams instead.
     """
 
     def __init__(self, tensor: Any) -> None:

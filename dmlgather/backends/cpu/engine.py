@@ -1,4 +1,4 @@
-"""The compiled engine, called by ctypes. Large calls release the interpreter lock. `cpu_kernels/engine.h` has its functions."""
+"""The compiled engine, called by ctypes. Large calls release the interpreter lock. `cpu_kernels/engine.h` has the functions."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from dmlgather.wording import counted
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
 INTERFACE = 2
-"""Version of the C interface, as in the header. It changes with every change of the functions, or of the words of a plan."""
+"""Version of the C interface, as in `engine.h`. It changes if a function changes, or the words in which a plan is passed."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Most output bytes, and most indices, of a call that keeps the interpreter lock: releasing it takes as long as such a call."""
+"""Most output bytes, and most indices, of a call that keeps the interpreter lock. Releasing it would take as long as the call."""
 METH_FASTCALL = 0x80
-"""Flag of Python's C API: a function takes its arguments as a pointer and a count."""
+"""Flag of Python's C API for a function that takes its arguments as a pointer and a count."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
-"""Instruction sets; "" for the best one of this machine. `POLICIES` and `LOOPS` have the order of the C enums."""
+"""Instruction sets; "" for the best one of this machine. `POLICIES` and `LOOPS` have the order of the enums in C."""
 
 
 class Engine:
-    """A loaded library."""
+    """The engine's library, loaded."""
 
     def __init__(self, path: Path) -> None:
-        """Raise OSError for a library of another platform or interface, and AttributeError if it lacks a function."""
-        releasing, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))  # the interpreter lock
+        """Raise OSError if the library is for a different platform or interface, AttributeError if it lacks a function."""
+        # Functions of a CDLL release the interpreter lock while they run; those of a PyDLL hold it.
+        releasing, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         pointer, number = ctypes.c_void_p, ctypes.c_int64
 
         def function(name: str, result: Any, *arguments: Any, of: ctypes.CDLL = releasing) -> Any:
@@ -51,7 +52,7 @@ class Engine:
         if (interface := function("interface", number)()) != INTERFACE:
             remedy = "install dmlgather again, or run ci/setup in a checkout"
             raise OSError(f"it has interface {interface}, expected {INTERFACE}: {remedy}")
-        # `prepare` holds the interpreter lock because it reads the environment, which other threads change with the lock held.
+        # `prepare` holds the interpreter lock because it reads the environment. Other threads hold the lock to change it.
         self._prepare = function("prepare", pointer, pointer, number, of=holding)
         self._free, self.text = function("free", None, pointer), function("describe", ctypes.c_char_p, pointer)
         libraries = (releasing, holding)  # index True: the function holds the interpreter lock
@@ -65,8 +66,8 @@ class Engine:
         """Return the program for a canonical plan.
 
         `threads`, `block_units`, `loops`: for tests; 0 and "" for the engine's own choice.
-        Raise ValueError if the engine refuses the plan, if memory is exhausted, or if the machine lacks the instruction set;
-        SettingError like `host.threads`.
+        Raise ValueError if the engine refuses the plan, if memory is exhausted, or if the machine lacks the instruction set.
+        Raise SettingError like `host.threads`.
         """
         host.threads()  # raises for a wrong value of the variable, which the engine would ignore
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
@@ -81,8 +82,8 @@ class Engine:
 class EngineProgram:
     """An immutable, thread-safe program of the engine. `Engine.prepare` makes one.
 
-    `launch`: function of three addresses: where the extents of data, indices (0 without lookups) and output begin. It returns
-    -1, or under RAISE the smallest offset (elements of the index tensor) of a bad index. The caller keeps the memory alive.
+    `launch`: function of the addresses where the extents of data, indices (0 without lookups) and output begin. It returns the
+    smallest offset (elements of the index tensor) of a bad index under RAISE, else -1. The caller must keep the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -93,7 +94,7 @@ class EngineProgram:
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
         """Return a function that runs on these arrays and keeps them alive. It returns None, or the offset of a bad index.
 
-        The arrays begin where the extents begin. The function only calls C, with an argument that is made here.
+        The arrays begin where the extents begin. The function only calls C, with one prepared argument.
         """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.owners = (self._handle, data, indices, out)
@@ -106,7 +107,7 @@ class EngineProgram:
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
         """Return the fast path for arrays with these signatures, inputs first; None if there is none. It owns the program.
 
-        `spans`: for each array, bytes from its pointer to the first element of the extent, and to the end of the last one.
+        `spans`: for each array, the bytes from its pointer to the start and to the end of its extent.
         """
         if self._engine.fast_path is None:
             return None
@@ -117,7 +118,7 @@ class EngineProgram:
             record = _FastPathRecord(array("q", words))
         except OverflowError:  # a stated stride does not fit 64 bits; no array has this stride
             return None
-        # The data types are kept alive because C compares them by their ids, and the engine because it owns the method.
+        # C compares the ids of data types, so they are kept alive. The engine is kept alive because it owns the method.
         record.owners = self._engine, self._handle, [dtype for dtype, *_ in arrays]
         return self._engine.fast_path(record)
 
@@ -127,7 +128,7 @@ class EngineProgram:
 
 
 class _Handle(ctypes.c_void_p):
-    """A pointer that owns a C program."""
+    """A pointer to a C program, which it owns."""
 
     free: Callable[[_Handle], None]
 
@@ -136,14 +137,14 @@ class _Handle(ctypes.c_void_p):
 
 
 class _BoundCall(ctypes.Structure):
-    """The C struct `bound_call`, with the owners of the memory that it points to."""
+    """The C struct `bound_call`. `owners`: of the memory that it points to."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
     owners: tuple[Any, ...]
 
 
 class _FastPathRecord(bytes):
-    """The C struct `fast_path`, with the owners of the memory that it points to."""
+    """The C struct `fast_path`. `owners`: of the memory that it points to."""
 
     owners: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
@@ -161,9 +162,9 @@ class _Method(ctypes.Structure):
 
 
 def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
-    """Return a function that makes a builtin function of `dmlgather_call` and a record.
+    """Return a function from a record to a builtin function, which calls `dmlgather_call` with the record.
 
-    A builtin function takes array objects as they are; a function of ctypes does not.
+    A builtin function takes array objects as they are, but a function of ctypes does not.
     """
     names = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
     addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names)
@@ -226,7 +227,7 @@ def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
 
 
 def _absent(name: str) -> str:
-    """Return why there is no engine, and how to get one.
+    """Return why there is no engine, and how to get it.
 
     A checkout has an engine only after an editable install. If Python is started in the checkout's folder, it imports the
     checkout, even if a wheel is installed.

@@ -1,4 +1,4 @@
-"""Plans executed by NumPy: the same bits as by the compiled engine, on one thread, by four recipes.
+"""Plans executed by NumPy, on one thread, by four recipes. The results have the same bits as those of the compiled engine.
 
 The first recipe of `RECIPES` whose condition holds is used. Each recipe is correct for all plans that meet its condition.
 """
@@ -19,9 +19,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a unit: a longer run is copied by
-itself.
-"""
+"""Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a unit: a longer run is copied alone."""
 TEMPORARY = 2**20
 """Most bytes of a temporary array of taken units, which is then copied to the output."""
 
@@ -44,10 +42,10 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe.
+    """A way to execute plans.
 
     `name`, `why`: for `describe`. `when`: the condition, a function of a geometry and of the number of units of a block.
-    `bind`: function of the same arguments and of buffers; it returns a bound call.
+    `bind`: function of a geometry, the number of units of a block, and buffers. It returns a bound call.
     """
 
     name: str
@@ -91,22 +89,6 @@ class NumpyProgram:
         return Geometry.of(self._plan, 0)
 
 
-def _is_constant(geometry: Geometry, _: int) -> bool:
-    return geometry.policy is OutOfBounds.FILL and not geometry.reads
-
-
-def _looks_nothing_up(geometry: Geometry, _: int) -> bool:
-    return not geometry.lookups
-
-
-def _moves_slices(geometry: Geometry, block: int) -> bool:
-    return geometry.reads and geometry.slice_bytes > max(block, geometry.unit)
-
-
-def _always(_: Geometry, __: int) -> bool:
-    return True
-
-
 def _fill(geometry: Geometry, _: int, buffers: Buffers) -> BoundCall:
     return partial(np.copyto, geometry.target(buffers.out, geometry.word), geometry.fill_item(geometry.word))
 
@@ -137,7 +119,8 @@ def _slices(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
 def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
     if not geometry.reads:
         addresses = Addresses(geometry, geometry.rank, buffers.indices, origin=0, pitch=1)
-        return partial(_by_blocks, addresses, fit(geometry.shape, block), _check)
+        # Indices are only checked: the output is empty, or every index is bad.
+        return partial(_by_blocks, addresses, fit(geometry.shape, block), lambda *_: None)
     item = buffers.dtype(geometry.item)
     target = geometry.target(buffers.out, item)
     origin, window = geometry.window(buffers.data, item)
@@ -159,12 +142,8 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
     return partial(_by_blocks, addresses, fit(geometry.shape, units), move)
 
 
-def _check(_: Box, __: Resolved) -> None:
-    """Move nothing: the output is empty, or every index is bad."""
-
-
 def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
-    """Move block by block. Under RAISE, return the smallest offset of a bad index; blocks after it are only checked."""
+    """Call `move` for each block. Under RAISE, return the smallest offset of a bad index, and move no blocks after it."""
     smallest: int | None = None
     for box in boxes(addresses.shape, sizes):
         resolved = addresses.of(box)
@@ -176,8 +155,18 @@ def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box
 
 
 RECIPES = (
-    Recipe("fill", "an indexed axis is empty, so every element is the fill value", _is_constant, _fill),
-    Recipe("copy", "no lookups, so one strided copy moves all", _looks_nothing_up, _copy),
-    Recipe("slices", "each lookup moves a large slice, which is copied as one strided block", _moves_slices, _slices),
-    Recipe("take", "units are taken at the addresses that the indices lead to", _always, _take),
+    Recipe(
+        "fill",
+        "an indexed axis is empty, so every element is the fill value",
+        lambda geometry, _: geometry.policy is OutOfBounds.FILL and not geometry.reads,
+        _fill,
+    ),
+    Recipe("copy", "no lookups, so one strided copy moves all", lambda geometry, _: not geometry.lookups, _copy),
+    Recipe(
+        "slices",
+        "each lookup moves a large slice, which is copied as one strided block",
+        lambda geometry, block: geometry.reads and geometry.slice_bytes > max(block, geometry.unit),
+        _slices,
+    ),
+    Recipe("take", "units are taken at the addresses that the indices lead to", lambda *_: True, _take),
 )

@@ -1,7 +1,7 @@
 """A canonical plan for NumPy: strides in bytes, and units of any number of bytes.
 
-A unit is the innermost run of elements that is contiguous in the input and the output, and shares its indices: a row of a
-table, the channels of a pixel. NumPy moves it as one opaque item, so the same code serves every data type.
+A unit is an innermost run of elements with the same indices that is contiguous in the input and in the output. For example, it
+is a row of a table, or the channels of a pixel. NumPy moves a unit as one opaque item, so the same code serves every data type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """A copy of units. Strides, offsets and the in_stride of each lookup are in bytes.
+    """A plan as a copy of units. Strides, offsets and the `in_stride` of each lookup are in bytes.
 
     `shape`: units per dimension, at least one dimension. `unit`: bytes of a unit. `reads`: True if the plan reads the input.
     """
@@ -88,17 +88,17 @@ class Geometry:
 
     @cached_property
     def item(self) -> np.dtype[np.void]:
-        """Return the type of a unit as an opaque item. It has no alignment; take() would copy a misaligned integer buffer."""
+        """Return the type of a unit as an opaque item. It needs no alignment, so that take() copies no misaligned buffer."""
         return np.dtype(f"V{self.unit}")
 
     @cached_property
     def word(self) -> np.dtype[np.generic]:
-        """Return the type of a unit as an unsigned integer if there is one: NumPy copies these much faster than items."""
+        """Return the type of a unit as an unsigned integer if there is one, because NumPy copies integers faster than items."""
         return np.dtype(f"u{self.unit}") if self.unit in WORDS else self.item
 
     @cached_property
     def pitch(self) -> int:
-        """Return a number of bytes that divides all source offsets. If it equals the unit, the source is contiguous."""
+        """Return a number of bytes that divides all source offsets. If it equals `unit`, units are contiguous in the source."""
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
@@ -113,7 +113,7 @@ class Geometry:
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Return the bytes of the dimensions from number `still` on, which share their indices."""
+        """Return the bytes of a slice along the dimensions from number `still` on. All its units have the same indices."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -121,7 +121,7 @@ class Geometry:
         return np.ndarray(self.shape, dtype, out, self.out_offset, self.out_strides)
 
     def window(self, data: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, NDArray[Any]]:
-        """Return the lowest byte that can be read, and a one-dimensional view of the units that begin there, a pitch apart."""
+        """Return the lowest byte that can be read, and a one-dimensional view of the units from there on, `pitch` bytes apart."""
         limits = tuple(lookup.limit for lookup in self.lookups)
         steps = tuple(lookup.in_stride for lookup in self.lookups)
         low, high = reach(self.shape + limits, self.in_strides + steps, self.in_offset)

@@ -1,8 +1,8 @@
 """Source addresses from indices, block by block.
 
-One unsigned maximum proves that all indices of a block are in range, because a negative value is huge as an unsigned one. The
-indices are then used without a copy. Only a block that fails this test is wrapped, and only one that still fails is clamped and
-masked.
+One unsigned maximum proves that all indices of a block are in range, because a negative index is huge as an unsigned integer.
+The indices are then used without a copy. If a block fails this test, its indices are wrapped and tested again. If it still
+fails, its indices are clamped, and the bad ones are marked.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from dmlgather.plan import Lookup, OutOfBounds, unravel
 LARGEST = 2**63 - 1
 """The largest limit and wrap. Every offset is smaller."""
 Box = tuple[slice, ...]
-"""A block: for each dimension a slice with explicit start and stop."""
+"""A block of units: for each dimension a slice with explicit start and stop."""
 
 
 def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
-    """Return the sizes of a block of at most `units` units, but at least one. Innermost dimensions are taken whole.
+    """Return the sizes of a block of at most `units` units, and at least 1 unit. Innermost dimensions are taken whole.
 
-    A dimension that does not fit is cut into nearly equal parts: shape (10, 3) and 12 units give (4, 3), for 4, 4 and 2 rows.
+    A dimension that does not fit is cut into nearly equal parts. Example: shape (10, 3) and 12 units give (4, 3), so the blocks
+    have 4, 4 and 2 rows.
     """
     sizes = [1] * len(shape)
     room = max(units, 1)
@@ -39,7 +40,7 @@ def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
-    """Yield blocks of `sizes` in row-major order. The last one along a dimension may be smaller."""
+    """Yield blocks of `sizes` in row-major order. The last block along a dimension may be smaller."""
     counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
     for number in range(prod(counts)):
         starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))
@@ -50,8 +51,9 @@ def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
 class Resolved:
     """Positions or addresses of a block.
 
-    `values`: positions 0 … limit - 1, or source addresses. `bad`: True for each index out of bounds; None if there is none.
-    Both broadcast to the block. `offset`: under RAISE, the smallest offset (elements of the index buffer) of a bad index.
+    `values`: positions 0 … limit - 1, or source addresses. `bad`: True for each index out of bounds; None if no index is.
+    `values` and `bad` broadcast to the block. `offset`: under RAISE, the smallest offset (elements of the index buffer) of a bad
+    index.
     """
 
     values: NDArray[np.integer]
@@ -71,13 +73,13 @@ class LookedUp:
         # NumPy raises if the view does not lie inside the buffer.
         self.view: NDArray[np.integer] = np.ndarray(sizes, indices.dtype, indices, start, strides)
         self.unsigned = np.dtype(f"u{itemsize}")
-        negatives = 2 ** (8 * itemsize - 1)  # the lowest negative value as an unsigned one: 128 for int8
+        negatives = 2 ** (8 * itemsize - 1)  # the lowest negative value, read as unsigned: 128 for int8
         self.proof = min(lookup.limit, negatives) if indices.dtype.kind == "i" else lookup.limit
 
     def resolve(self, box: Box) -> Resolved:
-        """Return the positions that a block looks up. They have size 1 along dimensions where the lookup does not move."""
+        """Return the positions that a block looks up. The array has size 1 along dimensions where the index stays the same."""
         part = tuple(span if step else slice(0, 1) for span, step in zip(box, self.steps, strict=True))
-        raw = self.view[(*part, ...)]  # with "...", because without dimensions NumPy would return a scalar
+        raw = self.view[(*part, ...)]  # with "...", because NumPy would return a scalar if there are no dimensions
         if raw.view(self.unsigned).max() < self.proof:
             return Resolved(raw.view(np.int64) if raw.dtype == np.uint64 else raw)
         values = self._wrapped(raw)
@@ -92,7 +94,7 @@ class LookedUp:
 
     def _wrapped(self, raw: NDArray[np.integer]) -> NDArray[np.int64]:
         if raw.dtype == np.uint64:
-            # A value of 2^63 or more would be negative as an int64. Replace it by the limit, which is also out of bounds.
+            # A value of 2^63 or more would be negative as an int64. Replace it by the limit, which is out of bounds, too.
             clipped: NDArray[np.uint64] = np.minimum(raw, np.uint64(self.lookup.limit))
             return clipped.view(np.int64)
         values = raw.astype(np.int64)
@@ -112,9 +114,9 @@ class LookedUp:
 
 
 class Addresses:
-    """Source addresses for the leading `dims` dimensions of a geometry, from its lookups and strides.
+    """Source addresses for the leading `dims` dimensions of a geometry, computed from its lookups and strides.
 
-    Addresses count pieces of `pitch` bytes, from byte `origin` on.
+    Addresses are in units of `pitch` bytes, from byte `origin` on.
     """
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
@@ -126,7 +128,7 @@ class Addresses:
         self.lookup_steps = [lookup.in_stride // pitch for lookup in geometry.lookups]
 
     def of(self, box: Box) -> Resolved:
-        """Return the addresses of a block, as values of its shape. Repeated addresses share memory."""
+        """Return the addresses of a block, with `values` of the block's shape. Repeated addresses share memory."""
         total: NDArray[np.integer] = np.array(self.start, np.int64)
         for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
             if step:
@@ -144,5 +146,5 @@ class Addresses:
 
 
 def _along(axis: int, rank: int, values: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the values along dimension `axis`, with size 1 along the others."""
+    """Return the values along dimension `axis`, with size 1 along all other dimensions."""
     return values.reshape((-1, *[1] * (rank - 1 - axis)))

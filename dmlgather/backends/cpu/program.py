@@ -1,4 +1,4 @@
-"""A plan prepared for the CPU. Buffers are checked; then the compiled engine or NumPy runs the plan."""
+"""A plan prepared for the CPU. It checks buffers, and then the compiled engine or NumPy runs the plan."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class CpuProgram:
     ) -> None:
         """`compiled`: the engine; None to run the plan by NumPy.
 
-        For tests (0 and "" are the defaults): `threads`: most threads of the engine. `block_units`: units of a block.
-        `loops`: instruction set.
+        The other arguments are for tests; 0 and "" are the defaults. `threads`: most threads of the engine. `block_units`:
+        units of a block. `loops`: instruction set.
         """
         plan.check_limits()
         self.plan = plan
@@ -65,8 +65,8 @@ class CpuProgram:
         The function returns None. If an index is bad under RAISE, it returns the smallest offset of a bad index, and the output
         is incomplete.
 
-        Raise ValueError for any other buffer. Raise TypeError for StringDType. If elements hold references, also raise
-        TypeError under FILL, and for an output of another data type.
+        Raise ValueError for any other buffer, and TypeError for StringDType. If elements hold references, also raise TypeError
+        under FILL, and if the output has a different data type than the input.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:
@@ -75,7 +75,7 @@ class CpuProgram:
         return (self._numpy if self._engine is None else self._engine).bind(data, indices, out)
 
     def describe(self) -> str:
-        """Return a text that explains how the plan runs on elements without references."""
+        """Return a text that explains how the plan runs on elements that hold no references."""
         if self._engine is not None:
             return self._engine.describe()
         return f"{self._numpy.describe()}; by NumPy, as {engine.status()}"

@@ -17,7 +17,7 @@ def magic(divisor: int) -> tuple[int, int]:
     """Return a 32-bit multiplier and a shift so that n // divisor == (n * multiplier) >> shift for every 0 <= n < 2**31.
 
     With shift = 31 + ceil(log2 divisor) and multiplier = ceil(2**shift / divisor), the excess e = multiplier * divisor -
-    2**shift is below 2**(shift - 31). So n * e < 2**shift, and the quotient is never too large. Divisor 1 is no special case.
+    2**shift is below 2**(shift - 31). So n * e < 2**shift, and the quotient is never too large. This also holds for divisor 1.
     Example: divisor 3 has shift 33 and multiplier 2863311531; the excess is 1.
     """
     if not 0 < divisor < LIMIT:
@@ -41,7 +41,7 @@ def odd_magic(divisor: int) -> int:
 def wide_magic(divisor: int) -> tuple[int, int]:
     """Return a 64-bit multiplier and a shift so that n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
 
-    The proof is that of `magic`, with 63 bits instead of 31. Divisor 1 is refused: it would need a shift to the left.
+    The proof is that of `magic`, with 63 bits instead of 31. Divisor 1 is refused, because it would need a shift to the left.
     """
     if not 1 < divisor < 2**63:
         raise ValueError(f"the divisor is {divisor}, expected 2 … {2**63 - 1}")
@@ -80,15 +80,15 @@ LAYOUT: tuple[tuple[str, str], ...] = (
 """Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
 
 POINTERS = struct.Struct("<4Q")
-"""The fields in, indices, out and first_bad, which every launch writes at offset 0."""
+"""The fields `in`, `indices`, `out` and `first_bad`, which every launch writes at offset 0."""
 CONSTANTS = struct.Struct("<Q")
-"""The field table, which is written once, at offset `CONSTANTS_OFFSET`."""
+"""The field `table`, which is written once, at offset `CONSTANTS_OFFSET`."""
 CONSTANTS_OFFSET = POINTERS.size
 
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
 """Most thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
-"""Number of entries in the fields `dimension` and `lookup`. Further dimensions and lookups are at the end of the block."""
+"""Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold further dimensions and lookups."""
 MAX_TILED = 6
 """Most dimensions of a tile."""
 
@@ -128,15 +128,13 @@ class Dimension(NamedTuple):
     def pack_for_table(self, last: int = 0) -> bytes:
         """Return the bytes of a `TableDimension`, for the table of a general kernel or a tile kernel.
 
-        `last`: for a tile kernel, the bit of a form's number that is set for the last tile along this dimension.
+        `last`: for a tile kernel, the bit that is set in the number of a tile's form if the tile is last along this dimension.
         """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup; all steps are in bytes. `offset`: of the first index. `walk`: step from the index of one walked element to that
-    of the next.
-    """
+    """A lookup. All steps are in bytes. `offset`: of the first index. `walk`: step between the indices of a walking thread."""
 
     offset: int
     walk: int
@@ -174,7 +172,7 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class PackedRuns:
-    """Contiguous runs that follow one another in the output. `count`: runs. `steps`: vectors that a thread moves."""
+    """Contiguous runs, one after the other in the output. `count`: number of runs. `steps`: vectors that a thread moves."""
 
     run_bytes: int
     count: int
@@ -221,7 +219,7 @@ class TileForm(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of one launch except its pointers. Steps and offsets are in bytes, dimensions are fastest first."""
+    """The arguments of one launch without its pointers. Steps and offsets are in bytes. Dimensions are fastest first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int
@@ -241,7 +239,7 @@ class Arguments(NamedTuple):
     runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
-        """Return the argument block with null pointers. `general`: leave out dimensions and lookups, which are in the table."""
+        """Return the argument block with null pointers. `general`: True if dimensions and lookups are in the kernel's table."""
         dims, lookups = ((), ()) if general else (self.dimensions, self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""

@@ -1,4 +1,4 @@
-"""Words in device memory that receive the smallest offset of a bad index: one for each stream of a program."""
+"""Words in device memory that receive the smallest offset of a bad index. Each stream of a program has its own word."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""This many streams of a program keep their words, and this many words are allocated at once."""
+"""Number of streams of a program that keep their words, and number of words that are allocated at once."""
 NOTHING_BAD = b"\xff" * 8
 """Value of a word if no index was bad: the largest 64-bit offset."""
 
 
 class BadWord:
-    """A word for the launches on one stream. `BadWords` reuses it for another stream once this object is deleted."""
+    """A word for the launches on one stream. When this object is deleted, `BadWords` reuses the word for other streams."""
 
     def __init__(self, words: BadWords, address: int, event: Any) -> None:
         self.address, self._event = address, event
@@ -27,9 +27,7 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record an event after a launch on `stream` that writes the word. In a graph capture, reserve the word for good
-        instead.
-        """
+        """Record an event after a launch on `stream` that writes the word. In a graph capture, keep the word for good instead."""
         if self._captured:
             return
         if self._runtime.streamIsCapturing(stream):
@@ -42,8 +40,8 @@ class BadWord:
 class BadWords:
     """The words of one program.
 
-    The `WORDS` streams used last keep their words. A word is reused once its last launch has run and its outcome is deleted.
-    So any number of streams, one after the other, needs few words. No call waits for the GPU. A word that a captured graph
+    The `WORDS` streams used last keep their words. A word is reused after its last launch has run and its outcome is deleted. So
+    few words are enough for any number of streams, one after the other. No call waits for the GPU. A word that a captured graph
     writes is kept as long as the program, because the graph may run at any time.
     """
 
@@ -72,7 +70,7 @@ class BadWords:
         return word
 
     def _recent(self, key: tuple[int, int]) -> BadWord:
-        """Return the stream's word, and mark the stream as the one used last."""
+        """Return the stream's word, and mark the stream as the last one used."""
         dropped = None
         with self._lock:
             word = self._of.get(key)
@@ -83,7 +81,7 @@ class BadWords:
             else:
                 self._of.move_to_end(key)
             self._last = key, word
-        del dropped  # outside the lock: its word becomes free here, unless an outcome still holds it
+        del dropped  # outside the lock: the word becomes free here, unless an outcome still holds it
         return word
 
     def _new(self) -> BadWord:
@@ -97,7 +95,7 @@ class BadWords:
         return BadWord(self, address, event)
 
     def _grow(self) -> tuple[int, Any]:
-        """Allocate `WORDS` words. Return one; the others become the first free ones."""
+        """Allocate `WORDS` words. Return the first word; put the others at the front of the free words."""
         chunk = DeviceMemory(NOTHING_BAD * WORDS, self._device)
         self._chunks.append(chunk)
         self.free.extendleft((chunk.pointer + len(NOTHING_BAD) * number, None) for number in range(WORDS))

@@ -1,19 +1,18 @@
 """Cost of a kernel in cycles of a multiprocessor, to choose between kernels that could execute the same plan.
 
-Three costs are added: the sectors that memory moves, at SECTOR_CYCLES each; the cache lines that requests look up, at one cycle
-each; and the instructions, at ISSUED per cycle, one for each scheduler. The model assumes that the three do not overlap, and
+The cost is a sum of three terms. Each sector that memory moves takes SECTOR_CYCLES. Each cache line that a request looks up
+takes one cycle. ISSUED instructions, one per scheduler, take one cycle. The model assumes that the three do not overlap, and
 that a line takes a cycle.
 
-`form_cost.py` counts the sectors and lines that a block touches, to decide which dimension threads walk. `tile_cost` computes
-them from the runs of a tile. Spans and elements move the same sectors, so `span_cost` and `element_cost` have only lines and
-instructions, for 512 bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a kernel") has
-the derivation.
+`form_cost.py` counts the sectors and lines of a block, to decide which dimension threads walk. `tile_cost` computes them from
+the runs of a tile. Span kernels and element kernels move the same sectors, so `span_cost` and `element_cost` have only lines and
+instructions. Both are for 512 bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a
+kernel") has the derivation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
@@ -25,74 +24,51 @@ WARP = 32
 SECTOR_CYCLES = 1.7
 """Cycles of a multiprocessor per sector, if 132 multiprocessors at 1.7 GHz share 4.3 TB/s: 132 * 1.7e9 / (4.3e12 / 32)."""
 SECTOR_ALONE = 0.5
-"""Cycles per sector of a multiprocessor that has the memory to itself: 64 bytes per cycle. Assumed."""
+"""Cycles per sector if only one multiprocessor uses the memory: 64 bytes per cycle. Assumed."""
 ISSUED = 4
 """Instructions that a multiprocessor issues per cycle."""
 REQUEST_BYTES = 512
-"""Bytes of output that a warp stores at once by vectors of 16 bytes. `span_cost` and `element_cost` are per so many bytes.
-"""
+"""Bytes of output that a warp stores at once by vectors of 16 bytes. `span_cost` and `element_cost` are for this many bytes."""
 CHUNK_BYTES = 4 * REQUEST_BYTES
-"""Bytes of output that a warp of a span kernel moves. Its short path needs all of them in one run."""
+"""Bytes of output (a chunk) that a warp of a span kernel moves. The kernel is faster if the whole chunk lies in one run."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanCost:
-    """Instructions of a warp for 512 bytes of output, counted in machine code (sm_90).
-
-    `inside`: in a chunk that lies in one run. `across`: in any other chunk. `seam`: additional instructions if a run ends
-    there.
-    """
-
-    inside: int
-    across: int
-    seam: int
-
-
-@dataclass(frozen=True, slots=True)
-class ElementCost:
-    """Cost of one element. `instructions`: of a thread, counted in machine code (sm_90). `lines`: cache lines that a warp looks
-    up, counted by interpreting PTX with random rows of 82 to 10,246 bytes.
-    """
-
-    instructions: float
-    lines: float
-
-
-SLICED_SPANS = SpanCost(inside=33, across=108, seam=76)
-GATHERED_SPANS = SpanCost(inside=37, across=123, seam=85)
-"""Costs of a slice (`span_d3`) and of a gather (`span_d2_k1_i8_clamp`)."""
+SLICED_SPANS, GATHERED_SPANS = (33, 108, 76), (37, 123, 85)
+"""Instructions of a warp for 512 bytes of output in a chunk that lies in one run, and in a chunk of several runs, and additional
+instructions if a run ends in these bytes. Counted in the machine code (sm_90) of `span_d3` and `span_d2_k1_i8_clamp`.
+"""
 SPAN_LINES, SEAM_LINES = 14.0, 3.3
-"""Lines for 512 bytes of output, and additional ones per end of a run. Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines
+"""Lines for 512 bytes of output, and additional lines per end of a run. Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines
 for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512 / 202 * 3.3 = 22.4.
 """
 
-SLICED_ELEMENTS = ElementCost(14, 3.4)
-GATHERED_ONCE = ElementCost(14.25, 3.9)
-GATHERED_EACH = ElementCost(29, 3.8)
-"""Costs of a slice (`copy_d3_e2`), and of gathers that resolve indices once per thread (`gather_d2_k1_e2_i8_clamp_once`) or for
-each element (`…_each`). Threads walk eight elements. Walks along a run store partial sectors: `lines` has one more than counted
-for these. Assumed.
+SLICED_ELEMENTS, GATHERED_ONCE, GATHERED_EACH = (14, 3.4), (14.25, 3.9), (29, 3.8)
+"""Instructions of a warp for 32 elements, and cache lines that it looks up, for a slice (`copy_d3_e2`) and for gathers that
+resolve indices once per thread (`gather_d2_k1_e2_i8_clamp_once`) or for each element (`…_each`). A thread moves eight elements.
+Instructions are counted in machine code (sm_90). Lines are counted by interpreting PTX with random rows of 82 to 10,246 bytes.
+One line more than counted is assumed, because walks along a run store partial sectors.
 """
 
 
 def span_cost(run_bytes: int, looked_up: bool) -> float:
     """Return the cost of 512 bytes of output by a span kernel. `looked_up`: an index says where each run begins."""
-    cost = GATHERED_SPANS if looked_up else SLICED_SPANS
-    inside = max(0.0, 1 - CHUNK_BYTES / run_bytes)
+    inside_cost, across_cost, seam_cost = GATHERED_SPANS if looked_up else SLICED_SPANS
+    inside = max(0.0, 1 - CHUNK_BYTES / run_bytes)  # share of the chunks that lie in one run
     seams = REQUEST_BYTES / run_bytes
-    instructions = inside * cost.inside + (1 - inside) * cost.across + min(1.0, seams) * cost.seam
+    instructions = inside * inside_cost + (1 - inside) * across_cost + min(1.0, seams) * seam_cost
     return instructions / ISSUED + SPAN_LINES + seams * SEAM_LINES
 
 
 def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
     """Return the cost of 512 bytes of output, moved element by element. `once`: a thread resolves its indices once."""
-    cost = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
-    return (cost.instructions / ISSUED + cost.lines) * REQUEST_BYTES / 32 / element_bytes
+    instructions, lines = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
+    return (instructions / ISSUED + lines) * REQUEST_BYTES / 32 / element_bytes
 
 
 START, EACH, RESOLVED = 62.0, 6.3, 13.0
 """Instructions per thread, per element that it moves, and per index that it resolves. Fitted to counts in machine code: 112
-(62 + 8 * 6.3) in `copy_d3_e4` for 8 elements, 87 in `copy_d3_e16` and 140 in `gather_d2_k1_e4_i8_clamp_each` for 4.
+(62 + 8 * 6.3) for 8 elements in `copy_d3_e4`, 87 for 4 elements in `copy_d3_e16`, and 140 for 4 elements in
+`gather_d2_k1_e4_i8_clamp_each`.
 """
 FURTHER_DIMENSION = 20.0
 """Instructions of a thread per dimension beyond the fourth. Counted: `copy_d6_e16` has 24 more than `copy_d4_e16`, and 40 more
@@ -102,21 +78,21 @@ GENERAL_START = 400.0
 """Instructions of a thread of a general kernel before its first element."""
 TILE, TILE_DIMENSION, TILE_UNIT, TILE_ELEMENT = 40.0, 20.0, 4.0, 2.0
 """Instructions of a thread per tile, per dimension along which tiles lie, per unit that it loads or stores, and per element
-that it reads from shared memory. Estimated from the machine code of `tiles_e4_l4_s4`, as is `TILE_PLACE`.
+that it reads from shared memory. All are estimated from the machine code of `tiles_e4_l4_s4`.
 """
 TILE_PLACE = 20.0
-"""Instructions of a thread, once per block, per element whose position in shared memory it computes."""
+"""Instructions of a thread per element whose position in shared memory it computes, once per block. Estimated like `TILE`."""
 
 
 class RunCost(NamedTuple):
-    """The input or the output of a tile.
+    """The accesses of a tile kernel to the input or to the output of a tile.
 
-    `run`: adjacent bytes.
-    `times`: number of times that each of these bytes is moved.
+    `run`: bytes of a run, a stretch of adjacent elements.
+    `times`: number of times that each byte of a run is moved.
     `aligned`: lengths and addresses of runs are multiples of this number of bytes.
     `unit`: bytes of a load or store.
-    `stored`: True for the output. A sector that several requests store counts once per request; a loaded one counts once.
-    `whole`: requests begin and end at sector boundaries.
+    `stored`: True for the output. A stored sector counts once per request of a warp, a loaded sector counts once.
+    `whole`: True if requests begin and end at sector boundaries.
     """
 
     run: int
@@ -140,7 +116,8 @@ def tile_cost(
 ) -> float:
     """Return the cycles of a multiprocessor per element of a tile.
 
-    `most_bytes`: of the kernel's largest tile; a smaller tile takes as many instructions.
+    `sides`: input and output. `tile_bytes`: bytes of the tile.
+    `most_bytes`: bytes of the kernel's largest tile. A smaller tile takes the instructions of the largest.
     `read_bytes`: bytes of a read from shared memory.
     `dimensions`: number of dimensions along which tiles lie.
     `tiles`: number of tiles that a block moves.
@@ -156,12 +133,12 @@ def tile_cost(
             moved = tile_bytes if every_request else tile_bytes / side.times
             torn = requests if every_request and not (side.whole and unit == SECTOR) else 0
             pieces = tile_bytes / side.times / side.run + torn
-            # On average, a piece at a random multiple of 8 bytes touches 1 - 8 / 32 sectors more than its bytes fill.
+            # Example: a piece at a random multiple of 8 bytes touches, on average, 1 - 8 / 32 sectors more than its bytes fill.
             cycles += (moved / unit + pieces * (1 - gcd(side.aligned, unit) / unit)) * unit_cycles
         instructions += most_bytes / side.unit * TILE_UNIT
     return (cycles + instructions / WARP / ISSUED * idle) / elements
 
 
 def idle(blocks: int, multiprocessors: int) -> float:
-    """Return the factor by which a launch takes longer because multiprocessors without a block wait; 1 if none waits."""
+    """Return the factor by which a launch takes longer because some multiprocessors have no block; 1 if all have blocks."""
     return max(1.0, multiprocessors / blocks)

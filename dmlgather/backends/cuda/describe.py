@@ -1,4 +1,4 @@
-"""A plan's kernels and launches in words, and what the parts of a kernel's name mean: `gather_d3_k2_e4_i4_clamp_each`."""
+"""Descriptions of a plan's kernels and launches, and of the parts of a kernel's name, such as `gather_d3_k2_e4_i4_clamp_each`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import Launch
-from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
+from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan
 from dmlgather.wording import counted
 
@@ -28,7 +28,7 @@ WORDS: Mapping[str, str] = {
     "once": "a thread resolves its indices once, as they are the same along its whole walk",
     "each": "a thread resolves indices again in each step of its walk",
 }
-"""Meaning of the parts that are words."""
+"""Meaning of the parts of a name that are words."""
 
 LETTERS: Mapping[str, tuple[str, str]] = {
     "d": ("dimension", "of threads; along one more, each thread walks: it moves several elements"),
@@ -38,17 +38,16 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""Meaning of the parts that are a letter and a number: the noun that the number counts, and the rest of the sentence."""
+"""Meaning of the parts of a name that are a letter and a number: the noun that the number counts, and the text after it."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
     """Return the parts of a kernel's name, each with its meaning; an empty tuple for an unknown name."""
-    variant = next((variant for variant in VARIANTS if variant.name == name), None)
-    return () if variant is None else tuple(_parts(variant))
+    return tuple(_parts(name)) if any(variant.name == name for variant in VARIANTS) else ()
 
 
-def _parts(variant: Variant) -> Iterator[tuple[str, str]]:
-    for part in variant.name_parts:
+def _parts(name: str) -> Iterator[tuple[str, str]]:
+    for part in [name] if name in WORDS else name.split("_"):
         if part in WORDS:
             yield part, WORDS[part]
         else:
@@ -57,7 +56,7 @@ def _parts(variant: Variant) -> Iterator[tuple[str, str]]:
 
 
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """Return a text with the kernels for `plan` and their launches, on a GPU with `MULTIPROCESSORS`. Needs no GPU.
+    """Return a text with the kernels for `plan` and their launches, for a GPU with `MULTIPROCESSORS`. No GPU is needed.
 
     `alignment`: of the pointers, in bytes.
     """
@@ -68,7 +67,7 @@ def describe(plan: IndexPlan, alignment: int = 16) -> str:
 
 
 def describe_launches(launches: Sequence[Launch]) -> str:
-    """Return a text with a line for each launch and, on a line of its own, the reason for its kernel."""
+    """Return a text with two lines for each launch: the launch, and the reason for its kernel."""
     if not launches:
         return "no launch: nothing is written"
     return "\n".join(

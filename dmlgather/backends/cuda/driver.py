@@ -1,4 +1,4 @@
-"""The parts of CuPy that this backend uses: finding a device, compiling kernels, device memory."""
+"""CuPy's functions as this backend uses them, to find a device, compile kernels and use device memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def unit_source(unit: str) -> str:
 
 
 def kernel_source(variant: Variant) -> str:
-    """Return the text of the unit of `variant` without its other entry points, so that a first call compiles one kernel."""
+    """Return the text of the unit of `variant` without other entry points, so that the first call compiles only one kernel."""
     lines = unit_source(variant.unit).splitlines()
     kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
     if variant.line not in kept:
@@ -68,9 +68,7 @@ _compiling = threading.Lock()
 
 
 class DeviceError(RuntimeError):
-    """A GPU cannot be used at all, or not during a graph capture. The message names the cause (driver, CuPy, NVRTC) and a
-    remedy.
-    """
+    """A GPU cannot be used at all, or not during a graph capture. The message has the cause (driver, CuPy, NVRTC) and remedy."""
 
 
 @functools.cache
@@ -79,7 +77,7 @@ def require(device: int) -> Any:
     try:
         import cupy
 
-        if not hasattr(cupy, "cuda"):  # an empty folder of an uninstalled package: a namespace package
+        if not hasattr(cupy, "cuda"):  # a namespace package, because an uninstalled package has left an empty folder
             del sys.modules["cupy"]
             raise ImportError("its files are gone")
         count = cupy.cuda.runtime.getDeviceCount()
@@ -91,7 +89,7 @@ def require(device: int) -> Any:
 
 
 def _missing(error: ImportError | OSError | RuntimeError) -> str:
-    """Return why CuPy cannot be imported or finds no GPU. A missing driver comes first: without one, no other remedy helps."""
+    """Return why CuPy cannot be imported or finds no GPU. A driver's error comes first, because no other remedy helps then."""
     driver = nvidia_driver.ask()
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.remedy(driver)}"
@@ -107,7 +105,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
 
 
 class Nvrtc(NamedTuple):
-    """NVRTC's version, and the file that it was loaded from; None if the system does not list loaded files."""
+    """NVRTC's version, and the file from which it was loaded. `file` is None if the system does not list loaded files."""
 
     version: wheels.Version
     file: str | None
@@ -148,7 +146,7 @@ def shared_limit(device: int) -> int:
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
 """The driver's errors about NVRTC's output: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
 _CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
-"""Text of errors about a graph capture: of the driver, the runtime, CuPy and this package."""
+"""Text of errors about a graph capture, by the driver, the runtime, CuPy or this package."""
 _BEFORE_A_CAPTURE = (
     "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
 )
@@ -156,7 +154,7 @@ _BEFORE_A_CAPTURE = (
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Raise DeviceError in place of CUDA's error if a call cannot be prepared during a graph capture."""
+    """Raise DeviceError instead of CUDA's error if a call cannot be prepared during a graph capture."""
     try:
         yield
     except DeviceError:
@@ -213,13 +211,13 @@ def _compiled(variant: Variant, device: int) -> Any:
 
 
 def kernel(variant: Variant, device: int) -> Any:
-    """Return the compiled kernel (a cupy.RawKernel). It is cached per device, and on disk in CuPy's kernel cache."""
+    """Return the compiled kernel (a cupy.RawKernel), from a cache per device or from CuPy's kernel cache on disk if possible."""
     with _compiling:
         return _compiled(variant, device)
 
 
 class DeviceMemory:
-    """Bytes on a device, allocated outside of memory pools, so that freeing them waits for kernels that read them."""
+    """Bytes on a device. They are not allocated in a memory pool, so freeing them waits for kernels that read them."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)

@@ -1,7 +1,7 @@
-"""Planning of kernel launches for a plan, by a table of kernel families.
+"""Planning of the kernel launches that execute a plan, by a table of kernel families.
 
-Every family is correct for all work that it accepts; `general` accepts everything. This module does not use CuPy, so tests run
-its launches in an interpreter.
+A family's launch is correct for any `Work` that the family accepts; `general` accepts all. This module does not use CuPy, so
+tests run its launches in an interpreter.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from dmlgather.backends.cuda.launch import (
     Launch,
     LaunchTarget,
     arguments_of,
-    general_launch,
     launch,
-    launchable,
     work_arguments,
 )
 from dmlgather.backends.cuda.launch_form import launch_form
@@ -37,9 +35,9 @@ MULTIPROCESSORS = 132
 class Family:
     """A kernel family.
 
-    `why`: the reason for choosing it, which `explain` prints.
-    `launch`: returns one launch that moves all of the work; None if the family does not accept the work, or needs more
-    threads than one launch can have.
+    `why`: the reason for choosing the family, which `explain` prints.
+    `launch`: function that returns one launch for all of a `Work`. It returns None if the family does not accept the work, or
+    needs more threads than one launch can have.
     """
 
     name: str
@@ -48,7 +46,7 @@ class Family:
 
 
 def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
-    """Return the launch of the first family that accepts `work`; None if `work` must be split."""
+    """Return the launch of the first family that accepts `work`; None if `work` must be split. Arguments: see `launches_for`."""
     if specialise and too_long(work):
         return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
@@ -67,8 +65,8 @@ def launches_for(
 ) -> tuple[Launch, ...]:
     """Return the launches that execute `plan` for input and output pointers that are multiples of `alignment` bytes.
 
-    `multiprocessors`: of the device; decides when threads walk several elements.
-    `shared_bytes`: shared memory that a block may have after opting in; decides which rows are staged.
+    `multiprocessors`: number of multiprocessors of the device. It decides if a thread moves one element or several.
+    `shared_bytes`: shared memory that a block may have after opting in. It decides which rows are staged.
     `specialise`: False to use only the general kernels.
 
     Raise ValueError if the canonical plan has more than 32 dimensions or lookups, if a CLAMP or PROMISE plan indexes an axis of
@@ -87,7 +85,7 @@ def launches_for(
 
 
 def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
-    """Yield the launch of `work`, or those of its halves if `launch` returns None."""
+    """Yield the launch of `work`. If `launch` returns None, yield the launches of its halves."""
     if whole := launch(work):
         yield whole
     else:
@@ -96,23 +94,16 @@ def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Laun
 
 
 def _check(work: Work) -> Launch | None:
-    return general_launch(Variant(KernelKind.CHECK), Arguments(work.dims, work.elements, **work_arguments(work)))
+    return launch(Variant(KernelKind.CHECK), Arguments(work.dims, work.elements, **work_arguments(work)))
 
 
 def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
-    vectors = _reversed_vectors(work, target.alignment)
-    if vectors is None:
-        return None
-    variant = Variant(KernelKind.REVERSE, element_bytes=work.element_bytes)
-    return _threads(vectors, target, (variant, variant))
+    """Return a launch that moves vectors of 16 bytes, whose elements the kernel reverses.
 
-
-def _reversed_vectors(work: Work, alignment: int) -> Work | None:
-    """Return the work in vectors of 16 bytes, whose lanes the kernel reverses. Return None unless the work is a slice that runs
-    backwards and is aligned to vectors.
+    Return None unless `work` is a slice that runs backwards and is aligned to vectors.
     """
     inner, size = work.dims[0], work.element_bytes
-    if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or alignment < VECTOR or size == VECTOR:
+    if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or target.alignment < VECTOR or size == VECTOR:
         return None
     lanes = VECTOR // size
     in_offset = work.in_offset - (VECTOR - size)  # a vector's lowest input byte belongs to its last element
@@ -120,7 +111,8 @@ def _reversed_vectors(work: Work, alignment: int) -> Work | None:
     if inner.size % lanes or any(at % VECTOR for at in (in_offset, work.out_offset, *steps)):
         return None
     dims = (Dimension(inner.size // lanes, VECTOR, -VECTOR), *work.dims[1:])
-    return work._replace(dims=dims, element_bytes=VECTOR, in_offset=in_offset)
+    vectors, variant = work._replace(dims=dims, element_bytes=VECTOR, in_offset=in_offset), Variant(KernelKind.REVERSE, 0, size)
+    return _threads(vectors, target, (variant, variant))
 
 
 def _elements(work: Work, target: LaunchTarget) -> Launch | None:
@@ -136,12 +128,12 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """Return a launch of the declared variant with the fewest thread dimensions that `work` fits; None if there is none.
+    """Return a launch of the declared variant with the fewest thread dimensions that `work` fits; None if no variant fits.
 
-    `variants`: one for walks that are not invariant, one for invariant walks; their `dimensions` are ignored.
+    `variants`: the kernel for walks that are not invariant, then the kernel for invariant walks. `dimensions` is ignored.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
-    if not launchable(form.threads) or not all(dim.fits() for dim in form.dimensions):
+    if not all(dim.fits() for dim in form.dimensions):
         return None
     for dimensions in range(len(form.dimensions), MAX_DIMENSIONS + 1):
         variant = variants[form.invariant]._replace(dimensions=dimensions)
@@ -152,7 +144,7 @@ def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]
 
 def _general(work: Work, target: LaunchTarget) -> Launch | None:
     form = launch_form(work, (GENERAL_UNROLL, GENERAL_UNROLL), target.multiprocessors)
-    return general_launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form), form.along)
+    return launch(Variant(KernelKind.GENERAL, element_bytes=work.element_bytes), arguments_of(work, form), form.along)
 
 
 FAMILIES = (

@@ -1,6 +1,6 @@
 """Cost of a launch form, in the unit of `cost.py`: instructions, and the sectors and lines that one block touches.
 
-Lower bounds that need no counting exclude a form early if another form, or tiles, cost less.
+Counting takes time. So a form is excluded early if a lower bound of its cost is above the cost of some other form or of tiles.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _THREADS, _ONES = np.arange(BLOCK), np.ones(BLOCK, np.int64)
 _SECTOR, _LINE = np.array(SECTOR), np.array(LINE)  # NumPy compares arrays faster with an array than with a Python int
 
 SCRAMBLE = 0x9E3779B1
-"""Odd multiplier of a hash (Knuth's, 2^32 / golden ratio) that turns the address of an index into a pseudo-random position."""
+"""Odd multiplier of Knuth's hash (2^32 / golden ratio), which turns the address of an index into a pseudo-random position."""
 
 
 def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float = inf) -> float:
     """Return the cycles of a multiprocessor per element if `work` is launched in `form`.
 
-    A block in the middle of the launch stands for all blocks. A sector that it loads counts once, because the L1 cache keeps
-    it. A sector that it stores counts once per request. Indices are assumed to be random.
+    Only a block in the middle of the launch is counted. A loaded sector counts once per block, because the L1 cache keeps it. A
+    stored sector counts once per request of a warp. Indices are assumed to be random.
     `start`: instructions of a thread before its first element.
-    `enough`: counting stops once the cost is known to reach this value; the result is then a lower bound, at least `enough`.
+    `enough`: counting stops if the cost reaches this value. The result is then a lower bound of at least `enough`.
     """
     if form.cost is not None and start == START:
         return form.cost
@@ -44,9 +44,9 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
     if walking is not None:
         walkers, steps = int(np.count_nonzero(walking)), [form.walked.out_step, form.walked.in_step, *form.walked.index_steps]
-        skipped = ~walking * (moved - 1)  # the element of a thread that does not walk lies after all chunks
+        skipped = ~walking * (moved - 1)  # a thread that does not walk has an element after all chunks
         rounds = [(places + np.multiply.outer(steps, skipped), ordered, 1)]
-        if walkers:  # in the other steps, give idle threads the address of a walking one, so that they add no sectors
+        if walkers:  # after the first step, give idle threads the address of a walking thread, so that they add no sectors
             one = int(walking.argmax())
             rounds.append((np.where(walking, rounds[0][0], rounds[0][0][:, one : one + 1]), [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)
@@ -60,20 +60,20 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
         cycles += (_in_requests(stored, _SECTOR) * SECTOR_CYCLES + _in_requests(stored, _LINE)) * times
         if enough < inf and (bound := (cycles + (least if walking is None else 0.0)) / elements) >= enough:
             return bound
-        # Random positions share no sectors. Without lookups, the steps of a walk may.
+        # Random positions share no sectors. Without lookups, the steps of a walk may share sectors.
         cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
     return cycles / elements
 
 
 def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> float:
-    """Return a lower bound of `form_cost`, without counting. `loaded`: the result of `_least_loaded`."""
+    """Return a lower bound of `form_cost` that needs no counting. `loaded`: the result of `_least_loaded`."""
     size, elements = work.element_bytes, BLOCK * form.moved
     stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
     return (_issued(start, elements, 0) + stored * form.moved + loaded) / elements
 
 
 def _least_loaded(work: Work, form: LaunchForm) -> float:
-    """Return a lower bound of the cycles for the loads of a block whose threads all walk; 0 if a byte may be read twice."""
+    """Return a lower bound of the cycles for the loads of a block in which all threads walk; 0 if a byte may be read twice."""
     if work.lookups or form.threads < BLOCK or not _apart([(dim.in_step, dim.size) for dim in work.dims], work.element_bytes):
         return 0.0
     bytes_once, moved = BLOCK * work.element_bytes, form.moved
@@ -96,10 +96,10 @@ def _alike(form: LaunchForm) -> bool:
 
 
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
-    """Return a lower bound of the units of memory that `among` adjacent threads read in each step of `walk`.
+    """Return a lower bound of the number of units (sectors or lines) that `among` adjacent threads read per step of `walk`.
 
-    Threads along the first dimensions read different units as long as all addresses, along these dimensions and the walk, are
-    at least `unit` bytes apart.
+    Threads along the first dimensions read different units if all addresses along these dimensions and the walk are at least
+    `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -128,14 +128,14 @@ def _issued(start: float, elements: int, resolved: int) -> float:
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
     """Return the addresses that the threads of the middle block access in their first step.
 
-    The first result has a row of BLOCK addresses in the output, one in the input, and one in each lookup's indices. The second
-    has, for each row, True if it is monotonic. The third has True for each thread that walks; it is None if all threads walk,
-    or no thread of the launch walks.
+    The first result has rows of BLOCK addresses: a row for the output, a row for the input, and a row for each lookup's indices.
+    The second result has, for each row, True if the row is monotonic. The third result has True for each thread that walks. It
+    is None if all threads walk, or if no thread of the launch walks.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
     begin = [work.out_offset, work.in_offset, *[lookup.offset for lookup in work.lookups]]
-    before: list[int] = []  # size * step of the dimension before, which a carry subtracts
+    before: list[int] = []  # size * step of the previous dimension, which a carry subtracts
     numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
     columns, factors = [_ONES], [begin]
     moves: list[tuple[list[int], int]] = []
@@ -162,7 +162,7 @@ def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDAr
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
-    """Return True if addresses are monotonic along dimensions of these steps and sizes, fastest first."""
+    """Return True if addresses are monotonic. `moves`: step and size of each dimension, fastest first."""
     extent = sign = 0
     for step, size in moves:
         if abs(step) < extent or step * sign < 0:
@@ -175,13 +175,13 @@ def _in_order(moves: list[tuple[int, int]]) -> bool:
 def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
     """Return the cycles for the sectors that a block loads and the lines that its warps look up.
 
-    `places`: address of each thread in the first step. `ordered`: these are monotonic. `times`, `step`: number of steps of the
-    walk, and the bytes from one to the next.
+    `places`: address of each thread in the first step. `ordered`: True if these addresses are monotonic. `times`: number of
+    steps of the walk. `step`: bytes from one step to the next.
     """
     warps, block = (places, places) if ordered else (_in_warps(places), np.sort(places))
     rounds, repeated, merged = 1, times, False
     if times > 1:
-        rounds = LINE // gcd(step, LINE)  # offsets in a line repeat after so many steps: for 48 bytes, after 128 / 16 = 8
+        rounds = LINE // gcd(step, LINE)  # offsets in a line repeat after this many steps: for 48 bytes, after 128 / 16 = 8
         rounds, repeated = (times, 1) if times % rounds else (rounds, times // rounds)
         steps = _THREADS[:times, None] * step
         merged = abs(step) < abs(int(block[-1]) - int(block[0])) + SECTOR  # steps may share a sector
@@ -204,16 +204,19 @@ def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
-    """Return the bits in which each address differs from the one before: 0x1f ^ 0x20 = 0x3f >= 32, so the sectors differ."""
+    """Return the bits in which each address differs from the previous address.
+
+    Two addresses are in different sectors if the result is at least 32. Example: 0x1f ^ 0x20 = 0x3f.
+    """
     changes: NDArray[Any] = places[..., 1:] ^ places[..., :-1]
     return changes
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Return the number of units of memory that warps touch, summed over all warps. `changes`: of ordered addresses.
+    """Return the number of sectors or lines that warps touch, summed over all warps. `changes`: of ordered addresses.
 
-    The first thread of a warp always counts, and any other counts if its unit differs from the one before. No element crosses
-    the end of a unit.
+    The first thread of a warp always counts. Any other thread counts if its unit (sector or line) differs from that of the
+    previous thread. No element crosses the end of a unit.
     """
     other = changes >= unit
     first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)

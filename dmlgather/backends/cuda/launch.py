@@ -1,4 +1,4 @@
-"""One kernel launch as data, and its arguments, made from work and a launch form. This module does not use CuPy."""
+"""One kernel launch as data, and its arguments, made from a `Work` and a launch form. This module does not use CuPy."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Any, NamedTuple
 
 from dmlgather.backends.cuda.arguments import Arguments
 from dmlgather.backends.cuda.launch_form import LaunchForm
-from dmlgather.backends.cuda.variants import BLOCK, Variant
+from dmlgather.backends.cuda.variants import BLOCK, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Most threads of one launch, or most blocks if the kernel counts blocks. Larger plans are split."""
+"""Most threads of one launch, or most blocks if the kernel counts blocks. A plan that needs more is split."""
 DEFAULT_SHARED = 48 * 1024
-"""Bytes of shared memory that a block of any kernel may have, without opting in to more."""
+"""Bytes of shared memory that a block of any kernel may have without opting in."""
 SHARED_BYTES = 227 * 1024
-"""Bytes of shared memory that a block may have after opting in, if the device is not known: those of sm_90 and sm_100. sm_80
+"""Bytes of shared memory that a block may have after opting in, if the device is not known: the limit of sm_90 and sm_100. sm_80
 allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
 """
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system reserves per block, from sm_80 on. One block may have all of a multiprocessor's shared
-memory except these bytes.
+"""Bytes of shared memory that the system reserves per block, from sm_80 on. One block may have all other shared memory of a
+multiprocessor.
 """
 
 
 class LaunchTarget(NamedTuple):
-    """The pointers and the GPU that a launch is planned for.
+    """The pointers and the GPU for which a launch is planned.
 
-    `alignment`: of the pointers, in bytes. `multiprocessors`: of the GPU. `shared_bytes`: shared memory that a block may have
-    after opting in.
+    `alignment`: of the pointers, in bytes. `multiprocessors`: number on the GPU. `shared_bytes`: shared memory that a block may
+    have after opting in.
     """
 
     alignment: int
@@ -38,12 +38,13 @@ class LaunchTarget(NamedTuple):
 class Launch(NamedTuple):
     """One kernel launch.
 
-    `arguments`: the by-value block with null pointers.
-    `table`: bytes that the kernel reads from device memory, through the block's `table` pointer.
+    `grid`, `block`: number of blocks, and threads per block.
+    `arguments`: the by-value argument block with null pointers.
+    `table`: bytes that the kernel reads from device memory, through the pointer `table` of its arguments.
     `input_in_table`: offset of the kernel's input in the table, in bytes; None to read the caller's input.
     `shared_bytes`: dynamic shared memory per block.
-    The other fields are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension, or 0 if a
-    thread moves one element. `box`: sizes of a tile, slowest dimension first.
+    The last fields are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension (see
+    `launch_form.py`), or 0 if each thread moves one element. `box`: sizes of a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -95,18 +96,9 @@ def work_arguments(work: Work) -> dict[str, Any]:
     }
 
 
-def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch:
-    """Return a launch of a specialised kernel, with `arguments.threads` threads."""
-    return Launch(variant, _blocks(arguments.threads), arguments.pack(general=False), along=along)
-
-
-def general_launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
-    """Return a launch of a general kernel; None if it needs more threads than one launch can have."""
+def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
+    """Return a launch with `arguments.threads` threads; None if one launch cannot have this many threads."""
     if not launchable(arguments.threads):
         return None
-    blocks, table = _blocks(arguments.threads), arguments.table()
-    return Launch(variant, blocks, arguments.pack(general=True), table=table, along=along)
-
-
-def _blocks(threads: int) -> int:
-    return -(-threads // BLOCK)
+    general, blocks = variant.kind in (KernelKind.GENERAL, KernelKind.CHECK), -(-arguments.threads // BLOCK)
+    return Launch(variant, blocks, arguments.pack(general), table=arguments.table() if general else b"", along=along)

@@ -1,11 +1,11 @@
-"""The launch form: thread dimensions, and one dimension that threads walk, moving several elements along it.
+"""The launch form: thread dimensions, and one *walked dimension*, along which a thread moves several elements in a loop.
 
 With U elements per thread, the walked dimension of size n is cut into U chunks of `full` elements each, n // U or slightly
 fewer. The thread at chunk coordinate c < full moves elements c, c + full, …, so neighbouring threads access neighbouring
-memory. Each remaining element has a thread of its own, at chunk coordinates from `full` on. Thread dimensions have the order
-of the output in memory, and the chunk coordinate takes the place of the walked dimension. `form_cost.py` decides which
-dimension is walked. Example: n = 10 and U = 4 give full = 2: threads 0 and 1 move elements 0, 2, 4, 6 and 1, 3, 5, 7, and
-threads 2 and 3 move elements 8 and 9.
+memory. Each remaining element has its own thread, at chunk coordinates from `full` on. Thread dimensions have the order of the
+output in memory, and the chunk coordinate takes the place of the walked dimension. `form_cost.py` decides which dimension is
+walked. Example: n = 10 and U = 4 give full = 2. Thread 0 moves elements 0, 2, 4 and 6, thread 1 moves elements 1, 3, 5 and 7,
+thread 2 moves element 8, and thread 3 moves element 9.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.work import Work
 
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Threads walk only if every multiprocessor still has this many of them: half of those that it can hold. Assumed."""
+"""Threads walk only if every multiprocessor still has this many threads: half of those that it can hold. Assumed."""
 ROUNDED = 16
-"""A chunk of at least this many lines is shortened to whole lines; a shorter one, of at least this many sectors, to whole
-sectors. Then warps store whole lines or sectors, and at most a sixteenth of the elements have threads of their own.
+"""A chunk of at least this many cache lines is shortened to whole lines. A shorter chunk of at least this many sectors is
+shortened to whole sectors. Warps then store whole lines or sectors, and at most a sixteenth of the elements have their own
+thread.
 """
 
 
 class LaunchForm(NamedTuple):
     """Thread dimensions and the walked dimension of a launch.
 
-    `dimensions`: fastest first.
-    `walked`: the size of the walked dimension, and the bytes from one walked element to the next.
-    `full`: threads with a chunk coordinate below this walk; any other thread moves one element.
+    `dimensions`: thread dimensions, fastest first.
+    `walked`: the size of the walked dimension, and the bytes from one element of a thread to its next element.
+    `full`: threads with a smaller chunk coordinate walk. Any other thread moves one element.
     `chunk`: number of the walked dimension.
-    `invariant`: no lookup moves along the walk.
-    `moved`: elements of a walking thread.
+    `invariant`: True if the indices are the same along the walked dimension.
+    `moved`: elements that a walking thread moves.
     `cost`: result of `form_cost` if forms were compared.
     """
 
@@ -66,7 +67,7 @@ class LaunchForm(NamedTuple):
 
 
 class _Last:
-    """Cache of one result: several families may ask for the form of the same work, one after the other."""
+    """Cache of one result, because several families may need the form of the same work, one after the other."""
 
     entry: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
 
@@ -75,9 +76,9 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest form for `work`: without a walk, or with a walk that leaves enough threads.
+    """Return the cheapest form for `work`, among the form without a walk and the forms with a walk that leave enough threads.
 
-    `unroll`: elements that a thread walks; the first number is for walks that are not invariant, the second for invariant ones.
+    `unroll`: elements that a thread moves in a walk that is not invariant, and in an invariant walk.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"

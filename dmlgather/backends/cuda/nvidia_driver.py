@@ -1,4 +1,4 @@
-"""The NVIDIA driver and its GPUs, through the driver's own library. CuPy and the CUDA toolkit are not needed."""
+"""The NVIDIA driver and its GPUs, through the driver's own library, without CuPy and the CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Container:
 
     `start`: how to start a container with a GPU.
     `variable`: an environment variable that the runtime sets in a container.
-    `files`: files that it creates there, relative to the root.
-    `group`: regular expression that matches the name of the process's control group.
+    `files`: files that the runtime creates in a container, relative to the root.
+    `group`: regular expression for the name of the process's control group.
     """
 
     name: str
@@ -57,7 +57,7 @@ _CONTAINERS = (
         group="docker[-/][0-9a-f]{12}",
     ),
 )
-"""Container runtimes, Kubernetes first, because a pod may be run by one of the others."""
+"""Container runtimes. Kubernetes comes first, because Podman or Docker may run its pods."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class NvidiaGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver. `cuda`: the newest CUDA version that it supports ("13.0"). `error`: why no GPU can be used, else None."""
+    """The driver. `cuda`: the newest CUDA version that it supports ("13.0"). `error`: why no GPU can be used; None if one can."""
 
     cuda: str | None
     gpus: tuple[NvidiaGpu, ...]
@@ -79,10 +79,7 @@ class Driver:
 
 
 def remedy(driver: Driver) -> str:
-    """Return a remedy for the driver's error.
-
-    A container has the driver of its host, and only the GPUs that it was started with.
-    """
+    """Return a remedy for the driver's error. A container has its host's driver, and only the GPUs with which it was started."""
     container = next((container for container in _CONTAINERS if _runs_in(container)), None)
     if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
         return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"

@@ -1,4 +1,4 @@
-"""A plan prepared for a GPU. Preparing checks, compiles and allocates; running only launches."""
+"""A plan prepared for a GPU. The preparation compiles kernels and allocates memory. A run only launches the kernels."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ from dmlgather.backends.devices import Device, refuse_stream, stream_pointer
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 _Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
-"""Function of the addresses of input, indices, output and word, and of the stream."""
+"""Function of the addresses of input, indices, output and word (for bad indices), and of the stream."""
 _Bound: TypeAlias = Callable[..., BadWord | None]
-"""Function that launches on a stream; under RAISE, it returns the word."""
+"""Function that launches on a stream. Under RAISE, it returns the stream's word."""
 
 _NOT_RAISING = (
     "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
-    "operator, whose raise_if_bad tells of a bad index once the graph has run"
+    "operator, whose raise_if_bad reports a bad index after the graph has run"
 )
 
 
 class CudaProgram:
     """A plan prepared for GPU number `device`. It is thread-safe.
 
+    Under RAISE, launches report bad indices by a *word*: 8 bytes of device memory that receive the smallest offset of a bad
+    index. Each stream has a word.
     `alignment`: of input and output pointers, in bytes.
-    `multiprocessors`: the number to plan for (for tests). With 0, even the smallest plans use walks and staged rows.
+    `multiprocessors`: the number to plan for, for tests. With 0, even the smallest plans use walking threads and staged rows.
 
     The constructor raises DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
     """
@@ -53,8 +55,10 @@ class CudaProgram:
     def __init__(self, plan: IndexPlan, device: int, alignment: int = 16, *, multiprocessors: int | None = None) -> None:
         cupy = require(device)
         self.device = device
-        self._cuda, self._runtime, self._driver = cupy.cuda, cupy.cuda.runtime, cupy.cuda.driver
+        self._runtime, self._driver = cupy.cuda.runtime, cupy.cuda.driver
         self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
+        self.current_streams = cupy.cuda.get_current_stream
+        """CuPy's function from a device number to the current stream of that device, in this thread."""
         if multiprocessors is None:
             multiprocessors = multiprocessor_count(device)
         self.launches = launches_for(plan, alignment, multiprocessors, shared_limit(device))
@@ -66,22 +70,16 @@ class CudaProgram:
         """True if launches report bad indices."""
         self._words = BadWords(device) if self.reports else None
         self.thread = threading.local()
-        """State of each thread: `launchers`, from its first launch on, and `word`, its own word for `first_bad_of`."""
+        """State of each thread: `launchers` (after the first launch), and `word`, the word of the thread in `first_bad_of`."""
         with self.enter_device():
             self._thread_launchers()
 
-    @property
-    def current_streams(self) -> Any:
-        """Return CuPy's function that takes a device number and returns the current stream there, in this thread."""
-        return self._cuda.get_current_stream
-
     def current_stream(self) -> int:
         """Return the address of CuPy's current stream of the device, in this thread."""
-        pointer: int = self._cuda.get_current_stream(self.device).ptr
-        return pointer
+        return self.current_streams(self.device).ptr  # type: ignore[no-any-return]
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
-        """Launch on the stream with this address. It does not wait or allocate, so that a CUDA graph can capture it.
+        """Launch on the stream with this address, without waiting or allocating, so that a CUDA graph can capture the launch.
 
         `index_pointer`: a multiple of the index type's size; 0 without lookups. Under RAISE, return the word for `bad_at`.
         """
@@ -105,9 +103,9 @@ class CudaProgram:
         return word
 
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
-        """Under RAISE: launch, wait for the stream, and return the smallest offset of a bad index, or None.
+        """Under RAISE, launch, wait for the stream, and return the smallest offset of a bad index, or None.
 
-        The word belongs to this thread. It needs no reset as long as no call meets a bad index.
+        The word of these launches belongs to this thread. It needs no reset until a call meets a bad index.
         """
         word: _OwnWord | None = getattr(self.thread, "word", None)
         if word is None or self.current_device() != self.device:
@@ -116,7 +114,7 @@ class CudaProgram:
         return self._first_bad_of(word, data, indices, out, stream)
 
     def _first_bad_of(self, word: _OwnWord, data: int, indices: int, out: int, stream: int) -> int | None:
-        self.thread.word = None  # reused only if the call meets no bad index and no error
+        self.thread.word = None  # set again if the call meets no bad index and no error
         try:
             for launch in self._thread_launchers():
                 launch(data, indices, out, word.address, stream)
@@ -131,9 +129,10 @@ class CudaProgram:
         return int.from_bytes(value, "little")
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
-        """Return a function that launches on these addresses. Its argument blocks are written once. It is thread-safe.
+        """Return a thread-safe function that launches on these addresses. Its argument blocks are written once.
 
-        The function's argument is a stream, its address, or None for CuPy's current stream. Under RAISE, it must be an address.
+        The function takes a stream, the address of a stream, or None for CuPy's current stream. Under RAISE, it takes only an
+        address.
         `keep`: an object that the function keeps alive.
         """
         pointers = input_pointer, index_pointer, output_pointer
@@ -148,8 +147,8 @@ class CudaProgram:
         return blocks
 
     def _silent(self, blocks: list[_Block], keep: Any) -> _Bound:
-        """Return the result of `bind` for a program that does not report. A single launch runs in one Python frame."""
-        current_device, current_stream = self.current_device, self._cuda.get_current_stream
+        """Return the result of `bind` for a program without RAISE. A single launch calls no Python function."""
+        current_device, current_stream = self.current_device, self.current_streams
         device, launch_kernel = self.device, self._driver.launchKernel
         single = len(blocks) == 1
         function, grid, threads, shared, parameters = blocks[0].launch_arguments if single else (0,) * 5
@@ -192,24 +191,24 @@ class CudaProgram:
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Under RAISE, return `bad_at` of the last launch on `stream`; None also if the stream has lost its word."""
+        """Under RAISE, return `bad_at` of the last launch on `stream`. Return None if the stream has no word any more."""
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """Wait for `stream`, and return the smallest offset of a bad index in the last launch with this word; None if no index
-        was bad. Offsets are in elements of the index buffer.
+        """Wait for `stream`. Return the smallest offset (elements of the index buffer) of a bad index in the last launch with
+        `word`, or None if no index was bad.
         """
         try:
             value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
         except RuntimeError as error:
             refuse_stream(error, stream, Device("cuda", self.device))
-            refuse_waiting(error, "ask for a bad index once the graph has run")
+            refuse_waiting(error, "ask for a bad index after the graph has run")
             raise
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
     def with_own_words(self) -> CudaProgram:
-        """Return a copy of the program with words of its own, so that its `first_bad` reports only the copy's launches."""
+        """Return a copy of the program with its own words. `first_bad` of the copy reports only launches of the copy."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -221,7 +220,7 @@ class CudaProgram:
         return describe_launches(self.launches)
 
     def _thread_launchers(self) -> list[_Launcher]:
-        """Return this thread's launchers. Each thread has its own argument blocks, because it writes pointers to them."""
+        """Return this thread's launchers. Each thread has its own argument blocks, because a launch writes pointers into them."""
         launchers: list[_Launcher] | None = getattr(self.thread, "launchers", None)
         if launchers is None:
             launchers = self.thread.launchers = [block.launcher() for block in self.blocks()]
@@ -229,7 +228,7 @@ class CudaProgram:
 
 
 class _OwnWord:
-    """A word for a bad index that belongs to one thread. Its first value is `NOTHING_BAD`."""
+    """A word that belongs to one thread. Its first value is `NOTHING_BAD`."""
 
     def __init__(self, device: int) -> None:
         self._memory, self._host = DeviceMemory(NOTHING_BAD, device), ctypes.create_string_buffer(len(NOTHING_BAD))
@@ -244,7 +243,7 @@ class _OwnWord:
 
 
 class BoundLaunch:
-    """The launches of a program that reports, on fixed addresses. Each word has argument blocks of its own, written once."""
+    """The launches of a program under RAISE, on fixed addresses. There are argument blocks for each word, written once."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -279,24 +278,19 @@ class BoundLaunch:
 class _Block:
     """The by-value argument block of one launch in host memory, and the parameter list that points to it.
 
-    `write`: sets the addresses (input, indices, output, word) of later launches. `source`: address of the input in the table;
-    None to use the caller's input.
+    `write`: function that sets the addresses (input, indices, output, word) of later launches. `source`: address of the input in
+    the launch's table; None to use the caller's input. `launch_arguments`: kernel function, blocks, threads, bytes of shared
+    memory, and address of the parameter list.
     """
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
-        self._function, self._grid, self._threads, self._shared_bytes = function, launch.grid, launch.block, launch.shared_bytes
         self._launch_kernel = driver.launchKernel
         self._arguments = ctypes.create_string_buffer(launch.arguments, len(launch.arguments))
         CONSTANTS.pack_into(self._arguments, CONSTANTS_OFFSET, table)
         self.source = None if launch.input_in_table is None else table + launch.input_in_table
         self.write = partial(POINTERS.pack_into, self._arguments, 0)
         self._list = (ctypes.c_void_p * 1)(ctypes.addressof(self._arguments))
-        self._parameters = ctypes.addressof(self._list)
-
-    @property
-    def launch_arguments(self) -> tuple[int, int, int, int, int]:
-        """Return the function, blocks, threads, bytes of shared memory, and the address of the parameters."""
-        return self._function, self._grid, self._threads, self._shared_bytes, self._parameters
+        self.launch_arguments = function, launch.grid, launch.block, launch.shared_bytes, ctypes.addressof(self._list)
 
     def launch(self, stream: int) -> None:
         """Launch with the current arguments. The driver copies them before it returns."""
@@ -304,7 +298,7 @@ class _Block:
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
     def launcher(self) -> _Launcher:
-        """Return a function that writes addresses into the prepared block and launches. It calls no Python function."""
+        """Return a function that writes addresses into this block and then launches the kernel. It calls no Python function."""
         launch_kernel, write, source = self._launch_kernel, self.write, self.source
         function, grid, threads, shared, parameters = self.launch_arguments
 
@@ -317,10 +311,9 @@ class _Block:
 
 class _Thread(threading.local):
     has_context = False
-    """True if the thread has a CUDA context. From then on, the runtime switches the context with the current device."""
+    """True if the thread has a CUDA context. The runtime then switches the context if the current device changes."""
 
 
 _this_thread = _Thread()
 
-prepare = CudaProgram
-"""Alias: every backend has a `prepare`."""
+prepare = CudaProgram  # every backend has a function of this name

@@ -1,4 +1,4 @@
-"""Spans: runs of bytes at any alignment. Each aligned vector of the output is made from two aligned vectors of the input."""
+"""Spans: runs of bytes at any alignment. Two aligned vectors of the input make one aligned vector of the output."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTO
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
-"""Most bytes of an element. By `cost.py`, moving wider elements one by one costs less for all runs below 8.5 KB. A simulation
-of rows of 404 bytes also found no gain.
+"""Most bytes of an element. By `cost.py`, moving wider elements one by one costs less for all runs below 8.5 KB. Spans were also
+not faster in a simulation of rows of 404 bytes.
 """
 SHORTEST = 32
 """Least bytes of a run. A vector then lies in at most two runs."""
 LONGEST = 2**30 - 1
-"""Most bytes of a run. Kernels count the bytes of a run, and a few more, in 31 bits."""
+"""Most bytes of a run. Kernels count the bytes of a run, and a few more bytes, in 31 bits."""
 BLOCKS = 1
 """Threads move several vectors only if each multiprocessor still has this many blocks. Assumed. In a simulation of 250 rows of
-1537 bytes, whose kernel computed addresses at a higher cost, threads with four vectors were twice as fast as with one.
+1537 bytes, threads with four vectors were twice as fast as threads with one vector. That kernel computed addresses more slowly.
 """
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch for runs that are contiguous in the input and packed in the output, with no lookup along a run.
+    """Return one launch for runs that are contiguous in the input and packed in the output, with the same indices along a run.
 
-    Return None if `work` has no such runs, if they are too short or too long, or if the family elements costs less.
+    Return None if `work` has other runs, if its runs are too short or too long, or if the family `elements` costs less.
     """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -57,14 +57,14 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def too_long(work: Work) -> bool:
-    """Return True if `work` is one run that is too long for a span launch, so that it must be split."""
+    """Return True if `work` must be split because it is one run that is too long for a span launch."""
     run, size = work.dims[0], work.element_bytes
     one = len(work.dims) == 1 and (run.in_step, run.out_step) == (size, size) and not any(run.index_steps)
     return one and size <= WIDEST and run.size * size > LONGEST
 
 
 def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
-    """Return True if spans cost less than the launch of the family elements."""
+    """Return True if spans cost less than the launch of the family `elements`."""
     size, lookups, index_bytes = work.element_bytes, len(work.lookups), work.index_bytes
     variants = [Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, work.checked, once) for once in (False, True)]
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
@@ -73,7 +73,7 @@ def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
 
 
 def _packed(work: Work) -> bool:
-    """Return True if each run of the output begins at the end of the one before."""
+    """Return True if each run of the output begins at the end of the previous run."""
     end = work.element_bytes
     for dim in work.dims:
         if dim.out_step != end:
@@ -83,7 +83,7 @@ def _packed(work: Work) -> bool:
 
 
 def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the number of vectors that a thread moves, and of blocks. The output may begin anywhere in its first line."""
+    """Return the number of vectors per thread, and the number of blocks. The output may begin anywhere in its first line."""
     most_bytes = out_bytes + LINE - 1
     for steps in (SPAN_UNROLL, 2, 1):
         blocks = -(-most_bytes // (BLOCK * VECTOR * steps))

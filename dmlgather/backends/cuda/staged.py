@@ -1,8 +1,10 @@
-"""Gathers that stage rows in shared memory and read every row at the same indices: costs and launches.
+"""Staged gathers: each row is loaded into shared memory, and all rows are read at the same indices. Costs and launches.
 
 A direct read of an element fetches a sector, so reading a row in random order fetches each sector several times. A staged row
 is fetched once, by vectors, for all columns of a block. If a row has more columns than a block takes, several blocks stage it.
-For these rows, and for long ones, there are also kernels whose blocks keep the positions of many columns in shared memory.
+For these rows, and for long rows, there are also kernels whose blocks keep the positions of many columns in shared memory.
+
+A *team* is a group of threads of a block, a whole block at most, that stages and gathers one row at a time.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from dmlgather.backends.cuda.launch_form import THREADS_PER_MULTIPROCESSOR
 from dmlgather.backends.cuda.variants import BLOCK, LONG_BLOCK, RESIDENT, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
-# As in `cost.py`, a cost is the cycles of a multiprocessor per row. It is the sum over loaded and stored sectors, cache lines,
-# passes through the banks of shared memory, and instructions. Indices are assumed to be random. docs/kernels.md ("staged") has
-# the evidence.
+# A cost is a number of cycles of a multiprocessor per row. Like the costs of `cost.py`, it is a sum of terms: for loaded and
+# stored sectors, cache lines, instructions, and passes through the banks of shared memory. Indices are assumed to be random.
+# docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
-"""Reads of the busiest bank if a warp reads random words of shared memory, on average."""
+"""Average number of reads of the busiest bank if a warp reads random words of shared memory."""
 STAGED_ROW, STAGED_COLUMN, STAGED_INDEX = 100.0, 5.5, 20.0
-"""Instructions of a thread per row, per column of a row, and, once, per column for resolving its index. Counted in machine code
-for 16 columns of a row: 176 of `staged_e1_i8`, 190 of `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
+"""Instructions of a thread per row, per column of a row, and per index that it resolves once. Counted in machine code for 16
+columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
 """
 LONG_ROW, LONG_VECTOR, LONG_COLUMN, LONG_INDEX = 150.0, 6.3, 4.5, 24.0
-"""Instructions of a thread of a kernel for long rows: per row, per vector that it stages, per column of a row, and, once, per
-column for resolving its index. Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for four indices, and
-about 150 others for a row.
+"""Instructions of a thread of a kernel for long rows: per row, per vector that it stages, per column of a row, and per index
+that it resolves once. Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for four indices, and about 150
+more for a row.
 """
 
 
@@ -53,7 +55,7 @@ class RowGather:
         return self.columns * self.index_bytes
 
     def direct(self, multiprocessors: int) -> float:
-        """Return the cost in the family elements, whose threads walk along rows and read one column of each."""
+        """Return the cost in the family `elements`, whose threads read one column of several rows."""
         enough = self.rows * self.columns / max(1, multiprocessors * THREADS_PER_MULTIPROCESSOR)
         moved = next((count for count in (8, 4) if count <= enough and count * self.element_bytes <= 32), 1)
         block, warp = min(self.columns, BLOCK), min(self.columns, WARP)
@@ -65,18 +67,15 @@ class RowGather:
 
     def least(self, team: int) -> float:
         """Return a lower bound of the cost of any staged launch whose teams have at least `team` threads."""
-        passes = self.columns / WARP * BANK_PASSES + self.row_bytes / LINE
-        instructions = STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns
-        return self._cycles(*self._rows(1, 0), instructions) + passes
+        return self._staged(1, 0, STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns)
 
     def staged(self, parts: int, team: int, rows: int) -> float:
         """Return the cost by the staged kernels.
 
         `parts`: blocks that stage the same row. `team`: threads that share a row. `rows`: rows that a block moves.
         """
-        passes = self.columns / WARP * BANK_PASSES + parts * self.row_bytes / LINE
         instructions = STAGED_ROW * team * parts + (STAGED_COLUMN + STAGED_INDEX / rows) * self.columns
-        return self._cycles(*self._rows(parts, self._all_index_bytes / rows), instructions) + passes
+        return self._staged(parts, self._all_index_bytes / rows, instructions)
 
     def long(self, parts: int, place_bytes: int, rows: int) -> float:
         """Return the cost by the kernels for long rows.
@@ -84,15 +83,16 @@ class RowGather:
         `parts`: blocks that stage the same row. `place_bytes`: of a column's position in shared memory. `rows`: rows that a
         block moves.
         """
-        passes = self.columns / WARP * BANK_PASSES + (parts * self.row_bytes + place_bytes * self.columns) / LINE
         instructions = parts * (LONG_ROW * LONG_BLOCK + LONG_VECTOR * self.row_bytes / VECTOR)
         instructions += (LONG_COLUMN + LONG_INDEX / rows) * self.columns
-        return self._cycles(*self._rows(parts, self._all_index_bytes / rows), instructions) + passes
+        return self._staged(parts, self._all_index_bytes / rows, instructions, place_bytes)
 
-    def _rows(self, parts: int, index_bytes: float) -> tuple[float, float]:
-        """Return the sectors and lines that `parts` blocks load for a row, with its share of the indices."""
-        loaded = parts * self.row_bytes + index_bytes
-        return loaded / SECTOR, loaded / LINE
+    def _staged(self, parts: int, index_bytes: float, instructions: float, place_bytes: int = 0) -> float:
+        """Return the cost of a row that `parts` blocks stage. `index_bytes`: the row's share of the loaded indices."""
+        staged = parts * self.row_bytes
+        passes = self.columns / WARP * BANK_PASSES + (staged + place_bytes * self.columns) / LINE
+        loaded = staged + index_bytes
+        return self._cycles(loaded / SECTOR, loaded / LINE, instructions) + passes
 
     def _cycles(self, sectors: float, lines: float, instructions: float) -> float:
         """Return the cycles for these loads and instructions, and for the stores of a row."""
@@ -102,33 +102,33 @@ class RowGather:
 
 
 def _touched(units: float, reads: int) -> float:
-    """Return the expected number of different units among `units` that `reads` random reads touch."""
+    """Return the expected number of different sectors or lines that `reads` random reads touch in a row of `units` of them."""
     return units * (1 - (1 - 1 / max(units, 1.0)) ** reads)
 
 
 SHORTEST_ROW = 1024
-"""Least bytes of a row. In a simulation, staging and direct reads took the same time at 256 bytes; staging was faster by a
-third at 4096 bytes. Counted for 512 bytes of fp32: both look up 13 lines at 256 bytes; direct reads look up 37 at 1024 bytes
-and 85 at 4096.
+"""Least bytes of a row. In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a third for
+rows of 4096 bytes. Lines counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct reads both look up 13. For
+rows of 1024 and 4096 bytes, direct reads look up 37 and 85.
 """
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Sizes of a team: threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
 """Least and most rows of a team. In a simulation, teams with one row were slower than direct reads by a third, and teams with
-three or four rows were faster. With more than 16 rows, reusing resolved indices saves hardly any more instructions.
+three or four rows were faster than direct reads. With more than 16 rows, resolving indices is already a small part of the cost.
 """
 NARROW_PLACES = 2**16
-"""A row with fewer elements has positions of 2 bytes; the fill value has the position after the last element."""
+"""A row with fewer elements has positions of 2 bytes. The fill value has the position after the last element."""
 MORE_PARTS = 4
-"""For a long row, `_in_blocks` tries this many numbers of blocks, from the smallest possible one on."""
+"""For a long row, `_in_blocks` tries this many numbers of blocks, from the smallest possible number on."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
     """The blocks of a staged launch.
 
-    `parts`: blocks that share a row, with `share` columns each. `groups`: groups of `parts` blocks that have the same rows.
-    `shared_bytes`: shared memory per block. `cost`: cycles per row.
+    `parts`: number of blocks that share a row. `share`: columns of each of these blocks. `groups`: number of groups of `parts`
+    blocks; the blocks of a group have the same rows. `shared_bytes`: shared memory per block. `cost`: cycles per row.
     """
 
     variant: Variant
@@ -141,7 +141,7 @@ class _Form:
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return the staged launch of `work`; None if it cannot be staged, or if direct reads cost less."""
+    """Return the staged launch of `work`; None if `work` cannot be staged, or if direct reads cost less."""
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
@@ -169,7 +169,7 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form for blocks of teams. A team moves one row at a time, and keeps the positions of its columns in registers."""
+    """Yield the form in which a block has several teams. A team keeps the positions of its columns in registers."""
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
@@ -178,7 +178,7 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
     at_once, share = BLOCK // team, team * variant.unroll
     groups, parts = -(-gather.rows // at_once), -(-gather.columns // share)
     fitting = (target.shared_bytes + RESERVED_SHARED) // (at_once * slot + RESERVED_SHARED)
-    # The number of blocks is about a multiple of `resident`. Otherwise, a few blocks would run alone at the end.
+    # Make the number of blocks about a multiple of `resident`, so that no few blocks run alone at the end.
     resident = max(1, min(RESIDENT, fitting) * target.multiprocessors)
     waves = -(-groups * parts // (resident * MOST_STEPS))
     steps = -(-groups * parts // (resident * waves))
@@ -191,7 +191,7 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
     """Yield forms for the kernels for long rows. A block runs alone on a multiprocessor, moves one row at a time, and keeps the
     positions of its columns in shared memory. There are at most as many blocks as multiprocessors, so that few blocks resolve
-    indices. Yield nothing if a block of teams can stage a row once for all columns.
+    indices. Yield nothing if the kernels with teams stage each row only once.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -212,8 +212,8 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
-    """Return True if staged kernels can execute the work: adjacent outputs read from one contiguous row, each at its own index,
-    and all rows have the same indices.
+    """Return True if staged kernels can execute the work. All rows must have the same indices, and adjacent outputs must read
+    elements of one contiguous row, each at its own index.
     """
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
@@ -229,15 +229,16 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for a row and a vector of the fill value. A row that is not aligned needs more."""
+    """Return the bytes of shared memory for a row and a vector of the fill value. A row without alignment needs more bytes."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR
 
 
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
-    """Return the smallest team that covers a row's columns in one pass. If that gives fewer than `blocks` blocks, return a
-    larger team, in which every thread still stores a vector. Return None if the rows of a block do not fit into shared memory.
+    """Return the threads of the smallest team that covers a row's columns in one pass. If this team gives fewer than `blocks`
+    blocks, return a larger team, in which every thread still stores a vector. Return None if the rows of a block do not fit
+    into shared memory.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

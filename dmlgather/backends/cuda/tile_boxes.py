@@ -1,5 +1,5 @@
-"""Boxes of elements that are contiguous over some length both in the input and in the output. A box grows along the fastest
-dimensions of both until it is full. It spans small dimensions completely, and cuts at most one dimension of each side.
+"""Boxes of elements with long contiguous runs in the input and in the output, the two *sides*. A box grows along the fastest
+dimensions of both sides until it is full. It spans small dimensions completely, and cuts at most one dimension of each side.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
 
 RUNS = (64, 256, 1024)
-"""For each of these lengths (bytes), `boxes` tries a box whose runs in the output have this length."""
+"""Lengths in bytes. For each of them, `boxes` tries a box whose runs in the output have this length."""
 Sizes = tuple[int, ...]
-"""Sizes of a box along the dimensions of the work."""
+"""Sizes of a box along the dimensions of a `Work`."""
 
 
 class Side(NamedTuple):
-    """The input or the output of some work.
+    """The input or the output of a `Work`. A *run* is a stretch of adjacent elements of a box.
 
-    A run is a stretch of adjacent elements of a box. `offset`, `steps`: in bytes, one step for each dimension. `order`: the
-    dimensions whose step is not 0, smallest absolute step first. `moves`: these dimensions with their absolute steps.
+    `offset`, `steps`: in bytes, one step for each dimension. `order`: the dimensions whose step is not 0, smallest absolute step
+    first. `moves`: the dimensions of `order`, each with its absolute step.
     """
 
     element_bytes: int
@@ -47,9 +47,9 @@ class Side(NamedTuple):
         return length, self.order
 
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
-        """Return the bytes of a run, and how many times each of them is moved, on average.
+        """Return the bytes of a run, and the average number of times that a byte is moved.
 
-        Here, steps may overlap, as those of sliding windows do. `apart`: a dimension at which the run ends, -1 for none.
+        Here, steps may overlap, like those of sliding windows. `apart`: a dimension at which the run ends, or -1.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -60,7 +60,7 @@ class Side(NamedTuple):
         return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Return the bytes of a run, and the dimension along which it can grow, or -1 if there is none.
+        """Return the bytes of a run, and the dimension along which it can grow, or -1 if it cannot grow.
 
         Here, a run may have gaps, each smaller than a sector.
         """
@@ -76,18 +76,18 @@ class Side(NamedTuple):
         return length, -1
 
     def start(self, sizes: Sizes) -> int:
-        """Return the bytes from the first element of a box to the one with the lowest address: negative, or 0."""
+        """Return the bytes from the first element of a box to the element with the lowest address: 0 or a negative number."""
         return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
 
     def extent(self, sizes: Sizes) -> int:
-        """Return the bytes from the lowest address of a box's elements to the highest one."""
+        """Return the bytes from the lowest address of a box's elements to the highest address."""
         return sum([(sizes[axis] - 1) * step for axis, step in self.moves])
 
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
         """Return the greatest common divisor of the lengths of all runs and of the addresses where they begin, in bytes.
 
-        `forms`: the sizes that boxes have, those of whole boxes first. `cut`: the dimensions along which there are several
-        boxes. `starts`: each box begins at its lowest address instead of its first element.
+        `forms`: the sizes of whole boxes, then of smaller boxes. `cut`: the dimensions along which there are several boxes.
+        `starts`: True if a box begins at its lowest address, False if it begins at its first element.
         """
         length, along = self.run(forms[0])
         numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
@@ -101,10 +101,9 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """Return the least sizes, by dimension, of a box whose runs begin and end at multiples of `unit` bytes; None if no box
-        has these runs.
+        """Return the least sizes, by dimension, of a box whose runs begin and end at multiples of `unit` bytes.
 
-        A run spans each of its dimensions completely, except the last one.
+        A run spans all its dimensions completely, except the last. Return None if no box has these runs.
         """
         if unit == self.element_bytes:
             return {}
@@ -117,7 +116,7 @@ class Side(NamedTuple):
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Return False if no box of at most `most` elements has runs that begin and end at multiples of `units` on both sides."""
+    """Return False if no box of at most `most` elements has runs on both sides that begin and end at multiples of `units`."""
     one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
@@ -126,7 +125,7 @@ def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: in
 
 def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
     """Return the sizes of candidate boxes of at most `most` elements. `sides`: input and output."""
-    # A dimension along which only one side moves is not cut (0). Boxes along any other begin at multiples of a sector.
+    # For each dimension, the elements in whole sectors; 0 if only one side moves along it, so that it is not cut.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
     return dict.fromkeys(
@@ -196,7 +195,7 @@ def _can_grow(sizes: Sequence[int]) -> bool:
 def _cut(whole: int, most: int, sector: int) -> int:
     """Return the size of pieces of a dimension: at most `most`, nearly equal, and a multiple of `sector` elements if possible.
 
-    Example: whole = 100, most = 40 and sector = 8 give three pieces of at most 40, 34 if equal, and so 40.
+    Example: `whole` = 100 and `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
     """
     most = most - most % sector if most > sector else most
     if most >= whole:

@@ -1,7 +1,7 @@
 """Tiles: slices whose input and output are contiguous along different dimensions, moved by boxes through shared memory.
 
-A tile is a box of elements. It is loaded in the order of the input and stored in the order of the output, so it should be
-contiguous over some length in both. `tile_boxes.py` proposes boxes; this module chooses the cheapest.
+A tile is a box of elements. It is loaded in the order of the input and stored in the order of the output, so it should have long
+contiguous runs in both. `tile_boxes.py` proposes boxes, and this module chooses the cheapest box.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
             squares = _SQUARES.get(kernel)
             if squares and squares.store_bytes <= target.alignment and tiling.are_squares(squares):
                 kernel, cost = squares, tiling.cost(squares, target.multiprocessors)
-            # Without tiles, each thread of a warp would load a sector of its own, so no costs are compared.
+            # If each thread of a warp would load a sector of its own without tiles, no costs are compared.
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
             if (waiting := idle(tiling.tiles, target.multiprocessors)) > 1 and not apart:
                 cost = tiling.cost(kernel, target.multiprocessors, waiting)
@@ -87,7 +87,7 @@ _VARIANTS = {
     ]
     for size in ELEMENT_BYTES
 }
-"""Tile kernels by element size, widest loads and stores first: kernel, bytes of a load and of a store, elements of a tile."""
+"""Tile kernels by element size, widest loads and stores first: kernel, bytes of a load and a store, most elements of a tile."""
 _STRETCHES = {
     variant: stretches
     for stretches in VARIANTS
@@ -95,7 +95,7 @@ _STRETCHES = {
     for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
     if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""The stretch kernel for each tile kernel. It has the same stores, and the same or narrower loads."""
+"""The stretch kernel for each tile kernel. Its stores are as wide as those of the tile kernel, its loads at most as wide."""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
@@ -103,7 +103,7 @@ _SQUARES = {
     for tiles, units, _ in _VARIANTS[squares.element_bytes]
     if units == (max(WORD, squares.element_bytes),) * 2
 }
-"""The squares kernel for each tile kernel that moves words. It takes the same boxes."""
+"""The squares kernel for each tile kernel that moves words. Both kernels take the same boxes."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
 """Candidates for `room_shift` of a squares kernel: from a line to the bytes that a block writes at once, as powers of two."""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
@@ -121,15 +121,15 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
 
 
 class Tiling(NamedTuple):
-    """Work cut into boxes.
+    """A `Work` cut into boxes.
 
     `sides`: input and output.
-    `sizes`: of a whole box.
-    `cut`: dimensions along which there are several boxes. Those whose boxes all have the same size come first, because blocks
-    go along the first ones.
+    `sizes`: sizes of a whole box.
+    `cut`: dimensions along which there are several boxes. Dimensions whose boxes all have the same size come first, because
+    neighbouring boxes of a block lie along the first dimensions.
     `ragged`: dimensions of `cut` whose last box is smaller.
-    `forms`: the sizes that boxes have. Bit n of a form's number is set if the box is the last one along dimension `ragged[n]`.
-    Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
+    `forms`: the sizes of whole and smaller boxes. Bit n of a form's number is set if the box is the last along dimension
+    `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
     `tiles`: number of boxes.
     `aligned`: for each side, a number of bytes that divides the lengths and addresses of runs.
     """
@@ -163,9 +163,7 @@ class Tiling(NamedTuple):
         return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
     def fits(self, units: tuple[int, int]) -> bool:
-        """Return True if loads and stores of these sizes are aligned and move adjacent bytes, and offsets in a box fit in 31
-        bits.
-        """
+        """Return True if accesses of `units` bytes are aligned and move adjacent bytes, and a box spans fewer than 2^31 bytes."""
         size = self.work.element_bytes
         for unit, aligned, side in zip(units, self.aligned, self.sides, strict=True):
             if (unit != size and aligned % unit) or side.extent(self.sizes) >= 2**31:
@@ -175,7 +173,8 @@ class Tiling(NamedTuple):
     def are_squares(self, variant: Variant) -> bool:
         """Return True if a squares kernel can move all boxes, and its requests touch no more lines than those of other kernels.
 
-        All boxes must consist of squares of elements: both sides are contiguous over whole units, in different dimensions.
+        All boxes must consist of squares of elements, so input and output must be contiguous over whole units, in different
+        dimensions.
         """
         unit = variant.store_bytes
         if any(aligned % unit for aligned in self.aligned):
@@ -193,8 +192,8 @@ class Tiling(NamedTuple):
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:
-        """Return True if every box is contiguous in the output, some box is not aligned to sectors, and the boxes of a block
-        have the same offset in their sectors.
+        """Return True if a stretch kernel fits. Every box must be contiguous in the output, some box must not be aligned to
+        sectors, and the boxes of a block must have the same offset in their sectors.
         """
         tile_bytes = prod(self.sizes) * self.work.element_bytes
         fits = tile_bytes + SECTOR - variant.store_bytes <= variant.tile_bytes
@@ -204,7 +203,7 @@ class Tiling(NamedTuple):
         return self._boxes_per_block(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
 
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
-        """Return the cycles of a multiprocessor per element. `waiting`: factor for a launch with few blocks (`cost.idle`)."""
+        """Return the cycles of a multiprocessor per element. `waiting`: factor for a launch with few blocks, from `cost.idle`."""
         size, (source, target) = self.work.element_bytes, self.sides
         squares, whole = variant.kind is KernelKind.SQUARES, variant.kind is KernelKind.STRETCH
         return tile_cost(
@@ -222,11 +221,11 @@ class Tiling(NamedTuple):
         )
 
     def _boxes_per_block(self, multiprocessors: int) -> int:
-        """Return the number of boxes of a block, so that the launch has about as many blocks as the GPU holds at once."""
+        """Return the number of boxes per block with which the launch has about as many blocks as the GPU holds at once."""
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
-        """Return a launch whose blocks have equal numbers of boxes, except the last; None if there are too many boxes."""
+        """Return a launch whose blocks, except the last, have equal numbers of boxes; None if there are too many boxes."""
         if not launchable(self.tiles):
             return None
         outer = []
@@ -286,11 +285,10 @@ class Tiling(NamedTuple):
 
 
 def _room_shift(form: TileForm, unit: int) -> int:
-    """Return the room_shift of a squares kernel: shared memory has a gap of one unit after every 2^shift bytes.
+    """Return the `room_shift` of a squares kernel, whose shared memory has a gap of one unit after every 2^room_shift bytes.
 
-    The shift is the one with the fewest bank conflicts when neighbouring threads read rows of their squares. Writes have no
-    conflicts with any shift. Example: with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at
-    132, in bank 1.
+    This shift has the fewest bank conflicts when neighbouring threads read rows of their squares. Writes have no conflicts with
+    any shift. Example: with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
     """
     lanes = LINE // unit  # number of threads whose units pass through the banks at once
     number = _THREADS[: form.stores]

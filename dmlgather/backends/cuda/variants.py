@@ -18,19 +18,19 @@ LONG_BLOCK = 1024
 RESIDENT = 4
 """Resident blocks per multiprocessor: the launch bound of all kernels, which limits a thread to 64 registers."""
 GENERAL_UNROLL = 4
-"""Elements that a thread of a general kernel walks."""
+"""Elements that a walking thread of a general kernel moves."""
 SPAN_UNROLL = 4
-"""Vectors that a thread of a span kernel walks."""
+"""Vectors that a walking thread of a span kernel moves."""
 WORD = 4
-"""Bytes of a load or store that a tile kernel uses for several adjacent elements of 1 or 2 bytes."""
+"""Bytes of a load or store by which a tile kernel moves several adjacent elements of 1 or 2 bytes."""
 SQUARE_UNITS = 4
-"""Units of each tile that a thread of a squares kernel moves."""
+"""Units (words of `store_bytes`) of each tile that a thread of a squares kernel moves."""
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Elements of fewer bytes than this have stretch kernels. For wider ones, requests use nine tenths of their sectors anyway."""
+"""Elements of fewer bytes have stretch kernels. For wider elements, requests use nine tenths of their sectors without them."""
 TOLD_LOOKUPS = 3
-"""Gathers with this many lookups or more read the policy from their arguments: TOLD in `copy.cuh`."""
+"""Gathers with at least this many lookups read the policy from their arguments (TOLD in `copy.cuh`)."""
 
 
 class KernelKind(enum.Enum):
@@ -43,21 +43,41 @@ class KernelKind(enum.Enum):
     TILES = "tiles"
     """A slice whose input and output are contiguous along different dimensions: boxes are transposed in shared memory."""
     STRETCH = "stretch"
-    """Tiles whose boxes are contiguous in the output: requests begin and end at sector boundaries."""
+    """Tiles whose boxes are contiguous in the output. Requests begin and end at sector boundaries."""
     SQUARES = "squares"
-    """Tiles where both sides are contiguous for whole units: squares of elements are transposed in registers."""
+    """Tiles whose input and output are contiguous over whole words. Squares of elements are transposed in registers."""
     GATHER = "gather"
     """One to three lookups."""
     SPAN = "span"
-    """Contiguous runs of bytes at any alignment, with up to two lookups: each vector is made from two aligned ones."""
+    """Contiguous runs of bytes at any alignment, with up to two lookups. Each vector is made from two aligned vectors."""
     STAGED = "staged"
-    """One lookup along the innermost output dimension, with the same indices for every row: whole rows in shared memory."""
+    """One lookup along the innermost output dimension, with the same indices for every row. Rows are loaded to shared memory."""
     LONG = "long"
-    """Staged, for long rows: a block of 1024 threads moves one row at a time; columns' positions are in shared memory."""
+    """Like STAGED, for long rows: a block moves one row at a time, and has the positions of its columns in shared memory."""
     GENERAL = "general"
     """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
-    """RAISE with an empty output, or over an axis of size 0: only checks the indices."""
+    """Only a check of the indices, for RAISE with an empty output or over an axis of size 0."""
+
+
+TEXTS = {
+    KernelKind.COPY: ("slice.cu", "copy_d{d}_e{e}", ", {d}, {e}"),
+    KernelKind.REVERSE: ("slice.cu", "reverse_d{d}_e{e}", ", {d}, {e}"),
+    KernelKind.TILES: ("tile.cu", "tiles_e{e}_l{l}_s{s}", ", {e}, {l}, {s}"),
+    KernelKind.STRETCH: ("tile.cu", "stretch_e{e}_l{l}_s{s}", ", {e}, {l}, {s}"),
+    KernelKind.SQUARES: ("tile.cu", "squares_e{e}_l{l}_s{s}", ", {e}, {s}"),
+    KernelKind.GATHER: (
+        "gather{k}_index{bits}.cu",
+        "gather_d{d}_k{k}_e{e}_i{i}_{policy}_{walk}",
+        ", {d}, {k}, {e}, {i}, {checked}, {invariant}",
+    ),
+    KernelKind.SPAN: ("span.cu", "span_d{d}{looked_up}", ", {d}, {k}, {i}, {checked}"),
+    KernelKind.STAGED: ("staged.cu", "staged_e{e}_i{i}", ", {e}, {i}"),
+    KernelKind.LONG: ("staged.cu", "staged_e{e}_i{i}_long", ", {e}, {i}"),
+    KernelKind.GENERAL: ("general.cu", "general_e{e}", ", {e}"),
+    KernelKind.CHECK: ("general.cu", "check_indices_only", ""),
+}
+"""For each kind: the `.cu` file, the entry point's name, and the arguments after the name in the entry point's line."""
 
 
 class Variant(NamedTuple):
@@ -68,7 +88,7 @@ class Variant(NamedTuple):
     `index_bytes`: 4 or 8 for GATHER, STAGED, LONG and SPAN.
     `checked`: True for FILL and RAISE, False for CLAMP and PROMISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the
     policy from their arguments.
-    `invariant`: no lookup moves along the walked dimension, so that a thread resolves its indices once.
+    `invariant`: True if the indices are the same along the walked dimension, so that a thread resolves its indices once.
     `load_bytes`, `store_bytes`: bytes of a load and a store of TILES, STRETCH and SQUARES.
     """
 
@@ -85,75 +105,38 @@ class Variant(NamedTuple):
     @property
     def name(self) -> str:
         """Return the name of the entry point, a C identifier: `gather_d2_k1_e16_i8_clamp_once`."""
-        return "_".join(self.name_parts)
-
-    @property
-    def name_parts(self) -> tuple[str, ...]:
-        """Return the parts of the name, which `name_legend` explains."""
-        dimensions, element, index = f"d{self.dimensions}", f"e{self.element_bytes}", f"i{self.index_bytes}"
-        policy = "told" if self.lookups >= TOLD_LOOKUPS else "checked" if self.checked else "clamp"
-        lookup = "once" if self.invariant else "each"
-        match self.kind:
-            case KernelKind.COPY | KernelKind.REVERSE:
-                return self.kind.value, dimensions, element
-            case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
-                return self.kind.value, element, f"l{self.load_bytes}", f"s{self.store_bytes}"
-            case KernelKind.GENERAL:
-                return self.kind.value, element
-            case KernelKind.CHECK:
-                return ("check_indices_only",)
-            case KernelKind.SPAN:
-                looked_up = (f"k{self.lookups}", index, policy) if self.lookups else ()
-                return self.kind.value, dimensions, *looked_up
-            case KernelKind.STAGED:
-                return self.kind.value, element, index
-            case KernelKind.LONG:
-                return KernelKind.STAGED.value, element, index, self.kind.value
-            case KernelKind.GATHER:
-                return self.kind.value, dimensions, f"k{self.lookups}", element, index, policy, lookup
+        return self._filled(TEXTS[self.kind][1])
 
     @property
     def unit(self) -> str:
         """Return the name of the `.cu` file that holds the entry point."""
-        match self.kind:
-            case KernelKind.COPY | KernelKind.REVERSE:
-                return "slice.cu"
-            case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:
-                return "tile.cu"
-            case KernelKind.SPAN:
-                return "span.cu"
-            case KernelKind.STAGED | KernelKind.LONG:
-                return "staged.cu"
-            case KernelKind.GENERAL | KernelKind.CHECK:
-                return "general.cu"
-        return f"gather{self.lookups}_index{8 * self.index_bytes}.cu"
+        return self._filled(TEXTS[self.kind][0])
 
     @property
     def line(self) -> str:
         """Return the entry point's line in its unit."""
-        match self.kind:
-            case KernelKind.COPY | KernelKind.REVERSE:
-                arguments: tuple[object, ...] = (self.dimensions, self.element_bytes)
-            case KernelKind.TILES | KernelKind.STRETCH:
-                arguments = (self.element_bytes, self.load_bytes, self.store_bytes)
-            case KernelKind.SQUARES:
-                arguments = (self.element_bytes, self.store_bytes)
-            case KernelKind.GENERAL:
-                arguments = (self.element_bytes,)
-            case KernelKind.CHECK:
-                arguments = ()
-            case KernelKind.SPAN:
-                arguments = (self.dimensions, self.lookups, self.index_bytes or 4, str(self.checked).lower())
-            case KernelKind.STAGED | KernelKind.LONG:
-                arguments = (self.element_bytes, self.index_bytes)
-            case KernelKind.GATHER:
-                flags = (str(self.checked).lower(), str(self.invariant).lower())
-                arguments = (self.dimensions, self.lookups, self.element_bytes, self.index_bytes, *flags)
-        return f"{self.kind.name}({', '.join(map(str, (self.name, *arguments)))})"
+        return f"{self.kind.name}({self.name}{self._filled(TEXTS[self.kind][2])})"
+
+    def _filled(self, text: str) -> str:
+        policy = "told" if self.lookups >= TOLD_LOOKUPS else "checked" if self.checked else "clamp"
+        return text.format(
+            d=self.dimensions,
+            e=self.element_bytes,
+            k=self.lookups,
+            i=self.index_bytes or 4,
+            l=self.load_bytes,
+            s=self.store_bytes,
+            bits=8 * self.index_bytes,
+            policy=policy,
+            walk="once" if self.invariant else "each",
+            looked_up=f"_k{self.lookups}_i{self.index_bytes}_{policy}" if self.lookups else "",
+            checked=str(self.checked).lower(),
+            invariant=str(self.invariant).lower(),
+        )
 
     @property
     def unroll(self) -> int:
-        """Return the number of elements that a thread walks, or of units that it loads.
+        """Return the number of elements that a walking thread moves, or of units that a thread of a tile kernel loads.
 
         It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
         SQUARE_UNITS in `square.cuh`, and follows from TILE_BYTES in `tile.cuh`.
@@ -191,17 +174,16 @@ class Variant(NamedTuple):
 
     @property
     def tile_bytes(self) -> int:
-        """Return the most bytes of a tile: TILE_BYTES in `tile.cuh`, or those of a squares kernel."""
+        """Return the most bytes of a tile: TILE_BYTES in `tile.cuh`, or SQUARE_UNITS words per thread for a squares kernel."""
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
 
 
 def _declared() -> Iterator[Variant]:
-    sizes = (1, 2, 4, 8, 16)
-    for size in sizes:
-        for dimensions in (2, 3, 4, 6):
-            yield Variant(KernelKind.COPY, dimensions, size)
+    sizes, index_sizes, ranks = (1, 2, 4, 8, 16), (4, 8), ((2, 1), (3, 1), (3, 2))  # ranks: dimensions and lookups
+    for size, dimensions in product(sizes, (2, 3, 4, 6)):
+        yield Variant(KernelKind.COPY, dimensions, size)
     for lane in (1, 2, 4, 8):
         yield Variant(KernelKind.REVERSE, 3, lane)
     for size in sizes:
@@ -212,25 +194,16 @@ def _declared() -> Iterator[Variant]:
                 yield tile._replace(kind=KernelKind.STRETCH)
     for size, unit in ((1, 4), (2, 8), (4, 8)):
         yield Variant(KernelKind.SQUARES, element_bytes=size, load_bytes=unit, store_bytes=unit)
-    for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
-        for size in sizes:
-            for index_bytes in (4, 8):
-                for checked in (False, True):
-                    for invariant in (False, True):
-                        yield Variant(KernelKind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
-    for size in sizes:
-        for index_bytes in (4, 8):
-            for invariant in (False, True):
-                yield Variant(KernelKind.GATHER, 3, size, TOLD_LOOKUPS, index_bytes, True, invariant)
+    flags = (False, True)
+    for (dimensions, lookups), size, index_bytes, checked, invariant in product(ranks, sizes, index_sizes, flags, flags):
+        yield Variant(KernelKind.GATHER, dimensions, size, lookups, index_bytes, checked, invariant)
+    for size, index_bytes, invariant in product(sizes, index_sizes, flags):
+        yield Variant(KernelKind.GATHER, 3, size, TOLD_LOOKUPS, index_bytes, True, invariant)
     yield Variant(KernelKind.SPAN, 3, VECTOR)
-    for dimensions, lookups in ((2, 1), (3, 1), (3, 2)):
-        for index_bytes in (4, 8):
-            for checked in (False, True):
-                yield Variant(KernelKind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
-    for kind in (KernelKind.STAGED, KernelKind.LONG):
-        for size in (1, 2, 4, 8):
-            for index_bytes in (4, 8):
-                yield Variant(kind, 0, size, 1, index_bytes)
+    for (dimensions, lookups), index_bytes, checked in product(ranks, index_sizes, flags):
+        yield Variant(KernelKind.SPAN, dimensions, VECTOR, lookups, index_bytes, checked)
+    for kind, size, index_bytes in product((KernelKind.STAGED, KernelKind.LONG), sizes[:4], index_sizes):
+        yield Variant(kind, 0, size, 1, index_bytes)
     for size in sizes:
         yield Variant(KernelKind.GENERAL, element_bytes=size)
     yield Variant(KernelKind.CHECK)

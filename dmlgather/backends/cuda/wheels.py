@@ -1,4 +1,4 @@
-"""CuPy's wheels: the installed ones, those that fit the driver and its GPUs, and remedies if something does not fit.
+"""CuPy's wheels: which wheel is installed, which wheels fit the driver and its GPUs, and remedies if the installed one does not.
 
 `dmlgather env` and the errors of the backend both take their advice from this module.
 """
@@ -57,7 +57,7 @@ def version_of(package: str) -> str | None:
 
 
 def has_files() -> bool:
-    """Return True if the module cupy exists. A folder without `__init__.py`, left by an uninstalled package, does not count."""
+    """Return True if the module cupy exists. A folder without `__init__.py`, which an uninstalled CuPy leaves, does not count."""
     try:
         spec = find_spec("cupy")
     except ValueError:  # in sys.modules, with a __spec__ of None
@@ -71,19 +71,24 @@ def installed() -> list[Wheel]:
 
 
 def advice(driver: Driver, number: int | None = None) -> str:
-    """Return the command that installs the advised extra, and removes any other CuPy first. Arguments: see `advised`."""
-    extra = advised(driver, number)
-    return _replacing([name for name in _cupys() if name != _package(extra)], extra)
+    """Return the commands that uninstall any other CuPy and install the advised extra. Arguments: see `advised`."""
+    wheel = _advised(driver, number)
+    return _replacing([name for name in _cupys() if name != wheel.package], wheel)
 
 
 def advised(driver: Driver, number: int | None = None) -> str:
-    """Return the extra to install: that of the installed CuPy if it fits the driver and its GPUs, else the newest that fits.
+    """Return the extra to install. If the installed CuPy fits the driver and its GPUs, it is that of this CuPy, else the newest
+    extra that fits.
 
     `number`: consider only this GPU.
     """
+    return _advised(driver, number).extra
+
+
+def _advised(driver: Driver, number: int | None) -> Wheel:
     gpus = _gpus(driver, number)
     fitting = [wheel for wheel in WHEELS if wheel.cuda <= _major(driver) and not _too_old(wheel, gpus)] or [*WHEELS[-1:]]
-    return ([wheel for wheel in installed() if wheel in fitting] or fitting)[-1].extra
+    return ([wheel for wheel in installed() if wheel in fitting] or fitting)[-1]
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
@@ -93,8 +98,8 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
     """
     if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
-    wheels, names, gpus, extra = installed(), _cupys(), _gpus(driver, number), advised(driver, number)
-    mend = _replacing(names, extra)
+    wheels, names, gpus, best = installed(), _cupys(), _gpus(driver, number), _advised(driver, number)
+    mend = _replacing(names, best)
     if not names:
         return Misfit("CuPy", mend)
     if len(names) > 1:
@@ -118,7 +123,7 @@ def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = No
         gone = f"CuPy's files: pip lists {_named(names[0])}, but they are gone, as after another CuPy over it was uninstalled"
         return Misfit(gone, f"pip install --force-reinstall --no-deps {names[0]}=={version_of(names[0])}")
     loaded = next((wheel for wheel in WHEELS if wheel.cuda == nvrtc[0]), WHEELS[-1])
-    remove = _replacing([loaded.nvrtc, *(name for name in names if name != _package(extra))], extra)
+    remove = _replacing([loaded.nvrtc, *(name for name in names if name != best.package)], best)
     if nvrtc[0] > _major(driver):
         return Misfit(
             f"an NVRTC for the driver: CuPy has loaded NVRTC {_dotted(nvrtc)}, and the driver has CUDA {driver.cuda}", remove
@@ -146,24 +151,19 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """Return the installed packages of CuPy. More than one is an error: they have the same files."""
+    """Return the installed packages of CuPy. More than one is an error, because they have the same files."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 
-def _package(extra: str) -> str:
-    return next(wheel.package for wheel in WHEELS if wheel.extra == extra)
+def _replacing(names: list[str], wheel: Wheel) -> str:
+    """Return the commands that uninstall packages and install the extra of a wheel.
 
-
-def _replacing(names: list[str], extra: str) -> str:
-    """Return the commands that uninstall packages and install an extra.
-
-    An NVRTC of a newer CUDA is uninstalled too: pip would leave it, and CuPy would load it.
+    An NVRTC of a newer CUDA is uninstalled, too, because pip would leave it, and CuPy would load it.
     """
     if not names:
-        return installing(extra)
-    cuda = next(wheel.cuda for wheel in WHEELS if wheel.extra == extra)
-    newer = [wheel.nvrtc for wheel in WHEELS if wheel.cuda > cuda and version_of(wheel.nvrtc)]
-    return f"pip uninstall {' '.join(dict.fromkeys([*names, *newer]))}, and {installing(extra)}"
+        return installing(wheel.extra)
+    newer = [other.nvrtc for other in WHEELS if other.cuda > wheel.cuda and version_of(other.nvrtc)]
+    return f"pip uninstall {' '.join(dict.fromkeys([*names, *newer]))}, and {installing(wheel.extra)}"
 
 
 def _named(package: str) -> str:

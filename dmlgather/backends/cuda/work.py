@@ -1,4 +1,4 @@
-"""A canonical plan in bytes, fastest dimension first, before it is split into launches."""
+"""A canonical plan with steps in bytes, fastest dimension first, before it is split into launches."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ COUNTABLE = 2**63
 
 
 class Work(NamedTuple):
-    """Elements to move. Steps and offsets are in bytes.
+    """Elements to move: a canonical plan, or a part of it. Steps and offsets are in bytes.
 
-    `dims`: at least one. `lookups`: the walk of each is 0 until a launch form is chosen. `in_bytes`: size of the input; no read
-    goes beyond it, for any indices.
+    `dims`: at least one. `lookups`: their `walk` is 0 until a launch form is chosen. `in_bytes`: size of the input. No index
+    leads to a read beyond the input.
     """
 
     dims: tuple[Dimension, ...]
@@ -38,7 +38,7 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
-        """Return the work of `plan`, which is canonical and not empty. For a constant plan, the input is the fill value."""
+        """Return a canonical plan that is not empty as a Work. For a constant plan, the input is the fill value."""
         constant = plan.constant
         return cls(
             dims=_dims(plan, plan.shape),
@@ -54,13 +54,13 @@ class Work(NamedTuple):
 
     @classmethod
     def checks(cls, plan: IndexPlan) -> Work:
-        """Return the index checks of a RAISE plan that moves nothing."""
+        """Return the index checks of a RAISE plan, without moves."""
         assert plan.index_type is not None
         dims = tuple(dim._replace(out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
-        """Return the work in two parts, cut along the longest dimension."""
+        """Return both halves of the work, which is cut along the longest dimension."""
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
