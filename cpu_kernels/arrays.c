@@ -19,7 +19,7 @@ static python_functions python;
 
 void dmlgather_use(const python_functions *given) { python = *given; }
 
-// Returns 1 if the array has the form, and finds the memory of its elements: from *low to before *high.
+// Returns 1 if the array has this form. Sets *low and *high to the start and the end of its elements' memory.
 static int fits(const array_object *array, const array_form *form, uintptr_t *low, uintptr_t *high) {
     if (array->type != python.array_type || array->element_type != form->element_type || array->rank != form->rank) return 0;
     for (int64_t d = 0; d < form->rank; ++d)

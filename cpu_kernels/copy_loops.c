@@ -14,7 +14,7 @@ INLINE void copy_runs(char *out, const char *in, const copy_box *box, int stream
 static void run(char *out, const char *in, const copy_box *box) { copy_runs(out, in, box, 0); }
 static void streamed_run(char *out, const char *in, const copy_box *box) { copy_runs(out, in, box, 1); }
 
-// Units of `part` bytes, or, if `two`, of up to twice as many bytes, copied as two parts that may overlap.
+// Copies units of `part` bytes. two: copies longer units, of at most 2 * part bytes, as two parts that may overlap.
 INLINE void copy_units(char *out, const char *in, const copy_box *box, int64_t part, int two) {
     const copy_box b = *box;
     for (int64_t i = 0; i < b.n0; i++)
@@ -26,7 +26,7 @@ INLINE void copy_units(char *out, const char *in, const copy_box *box, int64_t p
             APART();
         }
 }
-// Functions are aligned because short loops may take twice as long at another offset in a cache line, which depends on all code before.
+// Functions are aligned because a short loop takes twice as long at some offsets in a cache line. Otherwise, all code before would decide.
 #define ALIGNED static __attribute__((aligned(LINE)))
 #define UNITS(part)                                                                                                 \
     ALIGNED void whole##part(char *out, const char *in, const copy_box *box) { copy_units(out, in, box, part, 0); } \
@@ -51,7 +51,7 @@ static copy_loop *loop_for_units(int64_t unit) {
     static copy_loop *const name[] = {name##1, name##2, name##4, name##8};
 TRANSPOSED(transposed, 0) TRANSPOSED(streamed_transposed, 1)
 
-// Any other box whose source has its short step in the outer dimension: copied in tiles that stay in the cache.
+// Copies a box whose source has its short step in the outer dimension, and for which no faster loop exists, in tiles that stay in the cache.
 static void tiled(char *out, const char *in, const copy_box *box) {
     const copy_box b = *box;
     for (int64_t i = 0; i < b.n0; i += 16)

@@ -1,11 +1,11 @@
-// Single units, each with an index of its own, in one phase: no offsets are written. A group of indices is tested at once. If all of them
-// are in range, they need no wrap or clamp. The first group with another index ends the loop; the rest takes two phases.
+// Copies of single units, each with its own index, in one phase, so no offsets are written. A group of indices is tested at once. If all
+// indices of the group are in range, they need no wrap or clamp. Any other group ends the loop, and the remaining units take two phases.
 #pragma once
 
 #include "gather_loops.h"
 #include "vectors.h"
 
-// Indices of 32 or 64 bits, read as signed ones. An unsigned index that does not fit seems out of range, which only costs time.
+// Indices of 32 or 64 bits, read as signed integers. An unsigned index that does not fit looks out of range. This only costs time.
 typedef int32_t any_index32 __attribute__((aligned(1), may_alias));
 typedef int64_t any_index64 __attribute__((aligned(1), may_alias));
 
@@ -32,7 +32,7 @@ INLINE int64_t index_at(const void *indices, int64_t i, int bits) {
 #define NEGATIVE32(v) ((v)[0] < 0 || (v)[1] < 0 || (v)[2] < 0 || (v)[3] < 0)
 #endif
 
-// Returns 1 if the n indices from i on are in 0 … last: if neither the index nor last - index is negative. For last = 9, index 12 gives -3.
+// Returns 1 if the n indices from i on are in 0 … last. Then neither the index nor last - index is negative: for last = 9, 12 gives -3.
 #define IN_RANGE(bits)                                                                                                    \
     typedef int##bits##_t signed##bits __attribute__((vector_size(WIDE)));                                                \
     typedef uint##bits##_t unsigned##bits __attribute__((vector_size(WIDE)));                                             \

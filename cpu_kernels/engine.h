@@ -9,7 +9,7 @@
 #define DMLGATHER_API __attribute__((visibility("default")))
 #endif
 
-// The version of the interface. It changes with every change of the words or of the functions below.
+// The version of the interface. It changes if the words of a plan change, or a function below.
 enum { INTERFACE = 2 };
 DMLGATHER_API int64_t dmlgather_interface(void);
 
@@ -33,13 +33,13 @@ enum isa { BEST, BASELINE, AVX2, AVX512, NEON };
 
 typedef struct program program;
 
-// Returns a program for the plan of `words` words. Returns NULL if the plan is refused (fields contradict each other, or an address is
-// outside of its extent) or memory is exhausted. The program is immutable: any number of threads may run it at once.
+// Returns a program for the plan of `words` words. Returns NULL if memory is exhausted, or if the plan is refused because fields contradict
+// each other or an address is outside of its extent. The program is immutable, so any number of threads may run it at once.
 DMLGATHER_API program *dmlgather_prepare(const int64_t *plan, int64_t words);
 DMLGATHER_API void dmlgather_free(program *);
 
-// Executes the program. The pointers are those of the extents' first elements; indices is NULL without lookups. Returns -1, or under
-// RAISE the smallest offset (elements of the index tensor) of a bad index; the output is then incomplete.
+// Executes the program. The pointers point to the first elements of the extents; `indices` is NULL without lookups. Returns -1. If an index
+// is bad under RAISE, returns its offset (elements of the index tensor), the smallest if there are several; the output is then incomplete.
 DMLGATHER_API int64_t dmlgather_run(const program *, const void *data, const void *indices, void *out);
 
 // Arguments of dmlgather_run in one struct, for a call that passes one pointer.
@@ -51,9 +51,9 @@ typedef struct {
 DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
 
 // The fast path: runs a program on NumPy's array objects, inputs first. Python calls this function (METH_FASTCALL); `self` is a bytes
-// object that holds a fast_path. It releases the interpreter lock unless the call is small, and returns Python's True. It returns False
-// if the slow path must run the call or raise its error: for arrays of other forms, an output that is read-only or may overlap an
-// input, or a bad index.
+// object that holds a fast_path. It releases the interpreter lock unless the call is small, and returns Python's True. It returns False if
+// the slow path must run the call or raise its error. The reasons are arrays of other forms, a read-only output, an output that may overlap
+// an input, and a bad index.
 typedef struct {
     const void *element_type;    // the array's descr
     int64_t rank, start, bytes;  // start: from the array's pointer to its lowest element; bytes: from there to the end of the last one

@@ -70,7 +70,7 @@ INDEX(u64, any_uint64, int64_t, LESSER, INT64_MAX, LESSER)
 
 // ---- From offsets to units ------------------------------------------------------------------------------------------------------------
 
-// AHEAD: bytes that are prefetched before a copy. DENSE: at most so many bytes are prefetched per used byte. HELD_BYTES: bytes that are
+// AHEAD: bytes that are prefetched before a copy. DENSE: most bytes that are prefetched per used byte. HELD_BYTES: bytes that are
 // assembled in the L1 cache before they are written.
 enum { AHEAD = 1024, DENSE = 16, HELD_BYTES = 2048 };
 
@@ -78,8 +78,8 @@ INLINE const char *unit_at(const char *from, const void *offsets, int64_t at, in
     return from + (wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at]);
 }
 
-// Copies `part` bytes, or, if `two`, two parts that may overlap; copies a run if `part` is 0. In the loops below, callers pass constants
-// for `wide`, `part`, `two` and `streams`.
+// Copies a unit of `part` bytes. two: copies a longer unit as two parts that may overlap. If `part` is 0, copies a run. In the loops below,
+// callers pass constants for `wide`, `part`, `two` and `streams`.
 INLINE void copy_unit(char *to, const char *in, int64_t unit, int64_t part, int two, int streams) {
     if (!part) {
         copy_run(to, in, unit, streams);
@@ -107,7 +107,7 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
     END_STREAM(streams);
 }
 
-// Adjacent units whose size does not divide a cache line. They are assembled in the L1 cache, and written past the cache in whole lines.
+// Copies adjacent units whose size does not divide a cache line. They are assembled in the L1 cache, and written past it in whole lines.
 INLINE void load_lines(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t part) {
     _Alignas(LINE) char held[LINE + HELD_BYTES + LINE];
     const int64_t unit = box->unit;
@@ -115,7 +115,7 @@ INLINE void load_lines(char *out, const char *base, const void *offsets, const l
         char *line = out + row * box->out0;
         const char *const from = base + row * box->in0;
         const int64_t place = row * box->place0;
-        int64_t start = (uintptr_t)line & (LINE - 1), filled = start;  // the held bytes begin with the line, whose first bytes belong to others
+        int64_t start = (uintptr_t)line & (LINE - 1), filled = start;  // held bytes begin with the line; its first bytes belong to other units
         line -= start;
         for (int64_t i = 0; i < box->n1;) {
             for (; i < box->n1 && filled < LINE + HELD_BYTES; ++i, filled += unit)
@@ -150,7 +150,7 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
         int64_t i = 0;
         if (streams)
             for (; i < least(head, n1); ++i) copy_unit(to + i * unit, unit_at(from, offsets, place + i, wide), unit, unit, 0, 0);
-        uintptr_t later = (uintptr_t)from + in0;  // outside of the source after the last row: it is only prefetched
+        uintptr_t later = (uintptr_t)from + in0;  // after the last row, it is outside of the source, but only prefetched
         const int past = streams && !((uintptr_t)(to + i * unit) & (LINE - 1));
         for (bytes16 line[4]; i + 4 * lanes <= n1; i += 4 * lanes) {
             for (int64_t b = 0; b < fetched; b += LINE) __builtin_prefetch((const void *)(later + b));
@@ -165,7 +165,7 @@ INLINE void load_packed(char *out, const char *base, const void *offsets, const 
     END_STREAM(streams);
 }
 
-// Units that are adjacent along a row of output, and along the rows of the source that the offsets name: rows become columns.
+// Transposes units: the offsets of a row of output name rows of the source. Units are adjacent in the rows of both.
 INLINE void load_turned(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit,
                         turn_loop turn, int streams) {
     const copy_box turned = {.unit = unit, .n0 = box->n0, .n1 = box->n1, .out0 = box->out0, .out1 = unit, .in0 = box->in0};

@@ -29,8 +29,8 @@ typedef struct {
 // Copies the unit at base + row * in0 + offsets[row * place0 + column] to every position.
 typedef void load_loop(char *out, const char *base, const void *offsets, const load_box *);
 
-// A run of single units with adjacent indices, one for each. step, in: bytes of the source per unit of the index's value, and per
-// position. ahead: distance in bytes at which indices are prefetched.
+// A run of single units with adjacent indices, one index per unit. step: bytes of the source per unit of the index's value. in: bytes of the
+// source per position. ahead: distance in bytes at which indices are prefetched.
 typedef struct {
     int64_t limit, step, in, ahead;
     int streams;

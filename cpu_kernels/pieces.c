@@ -7,8 +7,8 @@ enum { FAR = 4096 };  // loads of a piece are far apart if its source spans more
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Finds the offset of each of a piece's bytes in the source, relative to the piece's first unit, in the order of the output. Returns the
-// lowest offset; *high becomes the highest one + 1.
+// Finds the offset in the source of each byte of a piece, relative to the piece's first unit, in the order of the output. Returns the lowest
+// offset; *high becomes the highest offset + 1.
 static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_t positions, int64_t *places, int64_t *high) {
     int64_t bytes = unit, low = 0;
     for (int64_t k = 0; k < unit; ++k) places[k] = k;
@@ -24,7 +24,7 @@ static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_
     return low;
 }
 
-// Covers the places of a window by vectors inside the source's bytes, or, if the source is shorter than a vector, by one at its start.
+// Covers the places of a window by vectors inside the source's bytes. If the source is shorter than a vector, uses one vector at its start.
 // Returns the number of vectors; 0 if it is more than `most`.
 static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int64_t span, int64_t most) {
     const int64_t last = span > width ? span - width : 0;
@@ -60,7 +60,7 @@ static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int6
     return p;
 }
 
-// Returns the cost of a row of the outermost dimension, in moves of a unit. The last piece may overlap the one before; it is then made
+// Returns the cost of a row of the outermost dimension, in moves of a unit. The last piece may overlap the previous piece; it is then made
 // separately. A load of 64 bytes mostly touches two cache lines. Many loads that are far apart often share few sets of the cache.
 static double cost_of(const piece *p, const piece_dim *outermost) {
     const double pieces = (double)((outermost->size + p->positions - 1) / p->positions), again = are_few(p->windows, p->loads) ? 0 : 2;
@@ -76,7 +76,7 @@ piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest,
         int64_t inner = unit;
         for (int d = rank - 1; d >= 0 && dims[d].out == inner && inner <= PIECE_BYTES; inner *= dims[d--].size) {
             const int64_t most = least(dims[d].size, PIECE_BYTES / inner), low_bit = inner & -inner;
-            const int64_t even = low_bit < width ? width / low_bit : 1;  // so many positions fill whole windows: 16 of 3 bytes, 2 of 8
+            const int64_t even = low_bit < width ? width / low_bit : 1;  // positions that fill whole windows: 16 of 3 bytes, 2 of 8 bytes
             const int64_t first = (width + inner - 1) / inner;
             const int64_t tried[] = {first, first + 1, first + 2, first + 3, even, 2 * even, 4 * even, most / even * even, most};
             const int whole = d > 0 && dims[d - 1].out == inner * dims[d].size;  // a whole dimension is tried as one position of the next

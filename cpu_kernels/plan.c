@@ -54,7 +54,7 @@ static void describe_dims(program *p, const plan_view *plan) {
         one.moved = p->lookup_count && moves(plan, d);
         if (p->kind == CONSTANT) one.in = one.out;  // nothing is read, so only the output must be contiguous below
         if (p->kind == CHECK && !one.moved) one.size = 1;
-        if (one.size == 1) continue;  // so at most 62 dimensions remain, for which walks have arrays on the stack
+        if (one.size == 1) continue;  // at most 62 dimensions remain; walk.c has arrays for them on the stack
         if (one.size == 0) p->kind = NOTHING;
         if (one.moved) p->looked = p->rank;
         push_dim(p, one, plan, d);
@@ -74,7 +74,7 @@ static void describe_dims(program *p, const plan_view *plan) {
 
 enum {
     BLOCK_BYTES = 128 << 10,
-    SHARE_BYTES = 256 << 10,   // waking a thread pays for so much work
+    SHARE_BYTES = 256 << 10,   // least bytes for which waking a thread pays
     STRIP_BYTES = 512 << 10,   // a strip of this size stays in the L2 cache
     MOST_STRIP = 8 << 20,      // most bytes of a thread's strip
     STRIPS_BYTES = 64 << 20,   // most bytes of the strips of all threads
@@ -118,14 +118,14 @@ static copy_box whole_box(const program *p) {
     return box;
 }
 
-// Returns the bytes of a run that one block takes, in whole elements.
+// Returns the bytes of a run that one block copies. They are whole elements.
 static int64_t run_block(int64_t size, int64_t block_units) {
     if (block_units) return least(size, least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT);
     return size <= LONGEST_RUN ? size : BLOCK_BYTES;
 }
 
-// Finds the sizes of a block whose rows are looked up and transposed: along the source's rows, and along the output's. They stay 0 if
-// nothing is transposed, and with strips.
+// Finds the sizes of a block whose rows are looked up and transposed: along the source's rows, and along the output's rows. The sizes stay 0
+// if nothing is transposed, or if there is a strip.
 static void turned_block(const program *p, int64_t block[2]) {
     const dim *const row = &p->dims[p->looked - 1], *const last = &p->dims[p->looked];
     if (p->kind != UNITS || p->looked < 1 || p->strip || row->moved || row->in != p->unit || last->out != p->unit || p->unit > 8) return;
@@ -184,7 +184,7 @@ static int needs_wide(const program *p) {
     return reach > INT32_MAX;
 }
 
-// Returns 1 if lookups and output move through dimension `d` and the run inside it as through one dimension.
+// Returns 1 if dimension `d` and the run inside it are like one dimension, for lookups and output.
 static int continues(const program *p, int d) {
     const dim *one = &p->dims[d], *inner = &p->dims[d + 1];
     int whole = one->moved && inner->block == inner->size && one->out == inner->size * inner->out && p->kind != INNER;
@@ -227,7 +227,7 @@ static int make_runs(program *p) {
 
 // ---- Programs -------------------------------------------------------------------------------------------------------------------------
 
-// Chooses the dimensions of a copy loop's box: the innermost one, and the other one with the smallest step of the source.
+// Chooses the dimensions of a copy loop's box: the innermost dimension, and that one of the others with the smallest step of the source.
 static void choose_box(program *p, int first) {
     plane *const units = &p->units;
     units->column = p->rank - 1 - p->run;
@@ -247,8 +247,8 @@ static double cost_of_unit(const program *p, const copy_box *box) {
     return (box->unit >= 16 ? whole ? 1 : 1.5 : whole ? 2 : 3) + 15 / units;
 }
 
-// Chooses the piece for the dimensions from `first` on, if it costs less than units, and the dimensions of its box: the one along which
-// there are several pieces, and another one whose positions read the same cache lines, or else the next one.
+// Chooses the piece for the dimensions from `first` on, if it costs less than units. Then chooses the dimensions of its box: a dimension with
+// several pieces, and a dimension whose positions read the same cache lines, or else the next dimension.
 static void choose_piece(program *p, int first) {
     enum { MOST_RANK = 64 };
     piece_dim dims[MOST_RANK];
@@ -264,7 +264,7 @@ static void choose_piece(program *p, int first) {
     if (p->pieces.row < first) p->pieces.row = -1;
 }
 
-// Drops the piece if it is larger than a block: no dimension inside it may be cut.
+// Drops the piece if it is larger than a block, because no dimension inside a piece may be cut.
 static void drop_cut_piece(program *p) {
     int whole = p->piece && p->dims[p->pieces.column].block >= p->piece->positions;
     for (int d = p->pieces.column + 1; d < p->rank; ++d) whole &= p->dims[d].block == p->dims[d].size;
@@ -273,9 +273,9 @@ static void drop_cut_piece(program *p) {
     p->piece = NULL;
 }
 
-// Returns 1 if whole lines of the output are written past the cache. That pays for an output that would not stay in the last cache until
-// it is used. A copy of long runs gains even for smaller outputs, because the lines' old content is not read. Single units do not gain
-// from that, because their stores do not wait. The indices, which also pass through the cache, are counted if each unit has its own.
+// Returns 1 if whole lines of the output are written past the cache. This pays for an output that would not stay in the last cache until it
+// is used. A copy of long runs gains even for smaller outputs, because the old content of the lines is not read. Single units do not gain in
+// this way, because their stores do not wait. If each unit has its own index, the indices count, too, because they pass through the cache.
 static int bypasses_cache(const program *p, int64_t bytes) {
     const dim *const inner = &p->dims[p->rank - 1];
     const int64_t indices = p->direct ? bytes / p->unit * p->index_bytes : 0;

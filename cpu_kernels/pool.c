@@ -29,7 +29,7 @@
 enum { MOST_HELPERS = 1023, SPIN_NS = 20000, STACK_BYTES = 1 << 20, MOST_STRETCHES = 32 };
 enum { LINE_BYTES = 128 };  // processors fetch pairs of 64-byte lines
 
-typedef struct {  // consecutive parts for one thread; other threads take some after their own
+typedef struct {  // consecutive parts for one thread; other threads take some of them after their own parts
     _Alignas(LINE_BYTES) atomic_llong next;  // the first part that no thread has taken
     int64_t end;
 } stretch;
@@ -42,8 +42,8 @@ typedef struct {  // on the stack of pool_run
 } call;
 
 // State of a helper. The caller changes IDLE to INVITED, and INVITED back to IDLE once no part is left. The helper changes INVITED to
-// INSIDE, and INSIDE to IDLE. A thread that waits spins for a short time, and then sleeps: a helper changes IDLE to ASLEEP before, and
-// a caller changes INSIDE to AWAITED. The thread that changes ASLEEP or AWAITED wakes the sleeping one.
+// INSIDE, and INSIDE to IDLE. A waiting thread spins for a short time, and then sleeps. Before it sleeps, a helper changes IDLE to ASLEEP,
+// and a caller changes INSIDE to AWAITED. The thread that changes ASLEEP or AWAITED to another state wakes the sleeping thread.
 enum { IDLE, INVITED, INSIDE, ASLEEP, AWAITED };
 
 typedef struct {
@@ -129,7 +129,7 @@ static int start(helper *each) {  // returns 1 if the system has created the hel
     if (pthread_attr_init(&attributes)) return 0;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);  // the helper inherits it
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);  // the helper inherits the mask
     each->started = !pthread_create(&each->thread, &attributes, live, each);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);

@@ -5,7 +5,7 @@
 #include "gather_loops.h"
 
 typedef struct {
-    int64_t size, block, blocks;  // positions of the dimension, and of a block; number of blocks
+    int64_t size, block, blocks;  // positions of the dimension; positions of a block; number of blocks
     int64_t out, in;              // bytes per step
     int64_t place;                // step in the block's array of offsets; 0 if no lookup moves along the dimension
     int moved;                    // 1 if a lookup moves along the dimension

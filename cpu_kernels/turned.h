@@ -54,7 +54,7 @@ TURN(8) TURN(16) TURN(32) TURN(64)
 INLINE void copy_line(char *out, const char *in) {
     for (int64_t i = 0; i < LINE; i += WIDE) store(out + i, load(in + i));
 }
-// Copies a row of a tile in parts of 16 bytes, as it was just stored: a wider load would wait until these stores leave the store buffer.
+// Copies a row of a tile in parts of 16 bytes, like the stores just before. A wider load would wait until they leave the store buffer.
 INLINE void copy_row(char *out, const char *in, int streams) {
     for (int64_t i = 0; i < LINE; i += 16) {
         streams ? stream(out + i, in + i, 16) : (void)memcpy(out + i, in + i, 16);

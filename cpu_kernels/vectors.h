@@ -66,8 +66,8 @@ INLINE wide load(const char *in) {
 }
 INLINE void store(char *out, wide v) { memcpy(out, &v, sizeof v); }
 
-// Stores a vector of `bytes` past the cache, at a multiple of its size. Streamed stores must write all of a line, without other stores to
-// it just before or after: these would cost ten times what streaming saves.
+// Stores a vector of `bytes` past the cache, at a multiple of its size. Streamed stores must write a whole line, without other stores to the
+// line just before or after, because such stores would cost ten times what streaming saves.
 INLINE void stream(char *out, const void *v, int64_t bytes) {
 #if defined(__AVX512F__)
     if (bytes == 64) _mm512_stream_si512((void *)out, _mm512_loadu_si512(v));

@@ -30,14 +30,14 @@ struct Dimension {
 // A lookup. Specialised kernels use only the low 32 bits of wrap, last, below and in_step.
 struct Lookup {
     s64 offset;   // bytes from the start of the index buffer
-    s64 walk;     // bytes from the index of one walked element to that of the next
+    s64 walk;     // bytes between the indices of consecutive elements of a walking thread
     s64 wrap;     // added once to a negative value
     s64 last;     // limit - 1
-    s64 below;    // position of a value that is still negative then: 0, or `last` if the index type is unsigned
+    s64 below;    // position of a value that is negative even after the wrap: 0, or `last` if the index type is unsigned
     s64 in_step;  // bytes of input per unit of the value
 };
 
-// Staged kernels: how teams of threads share the rows that they load into shared memory.
+// Staged kernels: rows in shared memory. A team is a group of threads that loads and gathers one row at a time.
 struct Staging {
     u32 columns;     // size of the innermost output dimension
     u32 row_bytes;   // bytes of a row of the input
@@ -47,7 +47,7 @@ struct Staging {
     u32 vectors;     // 1: threads store vectors; 0: they store elements
 };
 
-// Span kernels: contiguous runs that follow one another in the output.
+// Span kernels: contiguous runs, one after the other in the output.
 struct PackedRuns {
     u64 multiplier;  // byte n < 2^63 of the output belongs to run (n * multiplier >> 64) >> shift
     s64 all_bytes;   // total bytes of all runs
@@ -59,15 +59,15 @@ struct Arguments {
     const char* in;       // written at every launch
     const char* indices;  // written at every launch
     char* out;            // written at every launch
-    u64* first_bad;       // written at every launch: takes the smallest offset of a bad index (atomicMin); null unless RAISE
+    u64* first_bad;       // written at every launch: receives the smallest offset of a bad index (atomicMin); null unless RAISE
     const char* table;    // general kernels: TableDimension[rank], Lookup[lookups], s64 index_step[lookups][rank];
                           // tile kernels: TableDimension[rank], TileForm[]
     s64 in_offset;        // bytes
     s64 out_offset;
-    s64 in_walk;          // bytes from one walked element to the next
+    s64 in_walk;          // bytes between consecutive elements of a walking thread
     s64 out_walk;
     u32 threads;          // tile kernels: number of tiles
-    u32 full;             // a thread whose chunk coordinate is below this walks UNROLL elements; any other moves one
+    u32 full;             // a thread with a smaller chunk coordinate moves UNROLL elements; any other thread moves one
                           // tile kernels: number of tiles per block
     u32 chunk;            // number of the walked dimension
     u32 rank;             // general and tile kernels
@@ -81,7 +81,7 @@ struct Arguments {
     s64 in_bytes;  // span and staged kernels: bytes of the input that may be read
     Staging staging;
     PackedRuns runs;
-    // These stand at the end because the compiler's choice of registers depends on the offsets of the other fields.
+    // The far fields are at the end because the compiler's choice of registers depends on the offsets of the other fields.
     Dimension far_dimension[MAX_DIMENSIONS - NEAR_DIMENSIONS];
     Lookup far_lookup;
     s32 far_index_step[MAX_DIMENSIONS];

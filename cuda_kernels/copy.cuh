@@ -1,19 +1,19 @@
-// Slices and gathers in launch form: thread dimensions, and one dimension that every thread walks: it moves UNROLL elements along it.
+// Slices and gathers in launch form: thread dimensions, and one walked dimension, along which a thread moves UNROLL elements.
 //
 // The walked dimension of size n is cut into chunks of `full` <= n / UNROLL elements. The thread at chunk coordinate c < full
-// moves elements c, c + full, c + 2 full, ..., so neighbouring threads access neighbouring memory. Each remaining element has a
-// thread of its own, at chunk coordinates from `full` on. The loads of a walking thread have no guards: with guards, the
-// compiler interleaves index loads and payload loads, and a payload load waits for an index that it does not need.
+// moves elements c, c + full, c + 2 full, ..., so neighbouring threads access neighbouring memory. Each remaining element has its
+// own thread, at chunk coordinates from `full` on. The loads of a walking thread have no guards. With guards, the compiler would
+// interleave index loads and payload loads, and a payload load would wait for an index that it does not need.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
 
-// Elements that a thread walks. Invariant: no lookup moves along the walked dimension, so a thread resolves its indices once.
+// Elements that a walking thread moves. Invariant: the indices are the same along the walk, so a thread resolves them once.
 // Narrow elements need more loads in flight. Wide elements, and indices that are live until the end, need more registers.
 template <int Lookups, int Bytes, bool Checked, bool Invariant>
 constexpr int UNROLL = !Invariant && Lookups > 2 && Bytes == 16 ? 2 : (Invariant ? Bytes <= 4 : Bytes <= 2 && Lookups == 1 && !Checked) ? 8 : 4;
 
-// True if the kernel reads the policy from its arguments; other kernels are compiled for one.
+// True if the kernel reads the policy from its arguments. Any other kernel is compiled for one policy.
 template <int Lookups> constexpr bool TOLD = Lookups > 2;
 
 template <int Lookups> struct Addresses {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<L
     }
 }
 
-// Looks up Sets walked elements: `source` gets the bytes that the lookups add to the input's address, and `good` is true if all
-// indices of the element are valid. All index loads come first, then the arithmetic.
+// Looks up Sets elements of a thread: `source` gets the bytes that the lookups add to the input's address, and `good` is true if
+// all indices of the element are valid. All index loads come first, then the arithmetic.
 template <int Sets, int Lookups, int IndexBytes>
 __device__ __forceinline__ void look_up(
     const Arguments& a, const Addresses<Lookups>& from, s64 (&source)[Sets], bool (&good)[Sets]) {

@@ -1,6 +1,6 @@
-// Spans: runs of bytes at any alignment. A run is contiguous in the input, and no lookup moves along it. In the output, the runs
-// follow one another without gaps, so the output is contiguous. It is cut into aligned vectors of 16 bytes, for any length of
-// runs: neighbouring threads store neighbouring vectors, and every request of a warp fills whole lines.
+// Spans: runs of bytes at any alignment. A run is contiguous in the input, and has the same indices everywhere. In the output, the
+// runs follow one another without gaps, so the output is contiguous. The output is cut into aligned vectors of 16 bytes, for any
+// length of runs. Neighbouring threads store neighbouring vectors, so every request of a warp fills whole lines.
 //
 // A warp moves a chunk of the output, `steps` x 512 bytes; each of its threads moves every 32nd vector of the chunk. A vector is
 // made, by a shift, from the two aligned input vectors that contain its bytes. If a run ends inside the vector, its other bytes
@@ -9,7 +9,7 @@
 #pragma once
 #include "copy.cuh"
 
-constexpr int SPAN_UNROLL = 4;  // the short path is for chunks with so many steps
+constexpr int SPAN_UNROLL = 4;  // the short path is for chunks with this many steps
 constexpr int LINE = 128;       // chunks start at a multiple of this
 constexpr int WARP_BYTES = 32 * VECTOR;
 
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint4 merged(uint4 low, uint4 high, u32 count) {
                       __byte_perm(low.z, high.z, 0x7654 - (second & 0xffff)), __byte_perm(low.w, high.w, 0x7654 - (second >> 16)));
 }
 
-// Returns true if the aligned vector at `first` and the next one lie inside the input, which may start and end inside a vector.
+// Returns true if the aligned vector at `first` and the next vector lie inside the input, which may start and end inside a vector.
 __device__ __forceinline__ bool readable(const Arguments& a, const char* first) {
     return static_cast<u64>(first - a.in) <= static_cast<u64>(a.in_bytes) - 2 * VECTOR;
 }

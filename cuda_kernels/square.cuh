@@ -89,7 +89,7 @@ template <int Bytes, int Unit> __device__ __forceinline__ void move_squares(cons
         Loaded value[Units];
 #pragma unroll
         for (int u = 0; u < Units; ++u) value[u] = *reinterpret_cast<const Loaded*>(in + in_offset[u]);
-        __syncthreads();  // the squares of the tile before this one have been stored
+        __syncthreads();  // the squares of the previous tile have been stored
 #pragma unroll
         for (int u = 0; u < Units; ++u) *reinterpret_cast<Loaded*>(tile + loaded + u * apart) = value[u];
         __syncthreads();

@@ -3,7 +3,7 @@
 // gathered from there.
 //
 // A block consists of teams of 2^n threads. A team gathers the block's columns from one row at a time. Each thread has COLUMNS of
-// them, and resolves their indices before the first row. dimension[0].size: number of blocks that share a row.
+// these columns, and resolves their indices before the first row. dimension[0].size: number of blocks that share a row.
 // dimension[0].index_step: the step between columns. dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a
 // barrier before and after gathering.
 #pragma once

@@ -1,7 +1,7 @@
-// The gather of staged.cuh for long rows: the shared memory of a multiprocessor holds only one or two of them. The whole block takes
+// The gather of staged.cuh for long rows, of which the shared memory of a multiprocessor holds only one or two. The whole block moves
 // one row at a time. It resolves the indices of all its columns before the first row, and keeps the positions of their elements in
-// shared memory, after the row: 2 bytes each, or 4 if a row has more than 2^16 elements. A block of 1024 threads has as many threads
-// as four blocks of the other kernels, so that as many loads are in flight.
+// shared memory, after the row: 2 bytes each, or 4 bytes if a row has more than 2^16 elements. A block of 1024 threads has as many
+// loads in flight as four blocks of the other kernels.
 //
 // A thread stores at least 4 bytes at a time. The units of a row are counted from a line boundary, even if the row begins after it in
 // the output, so that each request fills whole sectors. dimension[0].size: number of blocks that share a row. dimension[0].index_step:
@@ -47,7 +47,7 @@ __device__ __forceinline__ void place_columns(const Arguments& a, const char* fr
     }
 }
 
-// Combines the columns of a unit, the first one lowest.
+// Combines the columns of a unit, the first column lowest.
 template <int Bytes> __device__ __forceinline__ Element<UNIT<Bytes>> unit_of(const Element<Bytes> (&lane)[UNIT<Bytes> / Bytes]) {
     if constexpr (Bytes == 1) {
         return __byte_perm(__byte_perm(lane[0], lane[1], 0x0040), __byte_perm(lane[2], lane[3], 0x0040), 0x5410);
@@ -78,7 +78,7 @@ __device__ __forceinline__ void gather_units(const char* row, const Place* at, c
 }
 
 // Gathers the columns of a row. Units are counted from the line in which the output's row begins; a unit is whole if it lies in
-// the row. Columns before the first whole unit and after the last one are stored one by one.
+// the row. Columns before the first whole unit and after the last whole unit are stored one by one.
 template <int Bytes, typename Place>
 __device__ __forceinline__ void gather_long(const char* row, const Place* places, char* out, u32 count) {
     constexpr u32 unit = UNIT<Bytes>, lanes = unit / Bytes;

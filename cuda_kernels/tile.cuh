@@ -3,7 +3,7 @@
 //
 // Loads and stores move units: one element, or several adjacent narrow ones. A block moves several adjacent tiles. The offsets of a
 // thread's units are the same in all tiles of the same form (the same sizes), so a thread computes them once per form. The last tile
-// along a dimension may be smaller: it has another form.
+// along a dimension may be smaller, and then has a form of its own.
 //
 // A stretch is a tile that is contiguous in the output. Its units are numbered from the start of the sector in which it begins, so that
 // requests begin and end at sector boundaries. All stretches of a block begin at the same offset in a sector.
@@ -232,7 +232,7 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
             // A plain load, because the compiler would move read-only loads behind the barrier.
             value[u] = *reinterpret_cast<const Element<Loaded>*>(in + in_offset[u]);
         }
-        __syncthreads();  // the tile before this one is now stored
+        __syncthreads();  // the previous tile is now stored
 #pragma unroll
         for (int u = 0; u < Loads; ++u) {
             *element_at<Loaded>(tile, loaded + with_room<Bytes>(u * BLOCK * Loaded)) = value[u];
