@@ -26,7 +26,7 @@ INLINE void copy_units(char *out, const char *in, const copy_box *box, int64_t p
             APART();
         }
 }
-// Functions are aligned because a short loop takes twice as long at some offsets in a cache line. Otherwise, all code before would decide.
+// Functions are aligned because a short loop takes twice as long at some offsets in a cache line.
 #define ALIGNED static __attribute__((aligned(LINE)))
 #define UNITS(part)                                                                                                 \
     ALIGNED void whole##part(char *out, const char *in, const copy_box *box) { copy_units(out, in, box, part, 0); } \

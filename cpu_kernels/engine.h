@@ -9,7 +9,7 @@
 #define DMLGATHER_API __attribute__((visibility("default")))
 #endif
 
-// The version of the interface. It changes if the words of a plan change, or a function below.
+// The version of the interface. Every change of the words of a plan, or of a function below, changes it.
 enum { INTERFACE = 2 };
 DMLGATHER_API int64_t dmlgather_interface(void);
 

@@ -205,7 +205,7 @@ LINES(1) LINES(2) LINES(4) LINES(8) LINES(16)
 UNITS(run, 0, 0, 0)
 UNITS(streamed, 0, 0, 1)
 
-// Returns 1 if units are transposed: the offsets of a row of output name rows of the source, and all rows of output share them.
+// Returns 1 if units are transposed: the offsets of a row of output name rows of the source, and all rows of output have the same offsets.
 static int turns(const load_box *b) {
     return b->in0 == b->unit && b->place0 == 0 && b->n0 * b->unit >= 16 && b->n1 * b->unit >= 16;
 }

@@ -116,7 +116,7 @@ INLINE copy_box boxed_pieces(const copy_box *box, int64_t n0, int64_t n1, int64_
     return (copy_box){box->unit, n0, n1, out0, p->bytes, box->in0, box->in1 * p->positions, p};
 }
 
-// Copies rows of n1 pieces and `rest` more bytes. These are the end of one more piece, which overlaps the previous piece.
+// Copies rows of n1 pieces and `rest` more bytes, by one more piece that overlaps the previous piece.
 INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piece *p, int64_t rest, int streams) {
     pick_loop *const loop = pick_loop_of(p);
     const int64_t back = box->n1 * p->bytes + rest - p->bytes;

@@ -19,8 +19,8 @@ static enum isa widest_loops(void) {
     return (kept & 0xE0) == 0xE0 && (b & avx512) == avx512 && c & bit_AVX512VBMI ? AVX512 : AVX2;
 }
 
-// Finds the bytes of the last cache, and the number of CPUs that share it. Intel and AMD have different CPUID leaves for caches; both list
-// them from the first level on.
+// Finds the bytes of the last cache, and the number of CPUs that share it. Intel and AMD have different CPUID leaves for caches. Both leaves
+// list the caches from the first level on.
 static void read_last_cache(int64_t *bytes, int64_t *sharing) {
     static const unsigned leaves[] = {4, 0x8000001D};
     unsigned a, b, c, d;

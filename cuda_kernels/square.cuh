@@ -1,6 +1,6 @@
 // Squares: tiles whose elements are transposed in registers. A thread reads the rows of a square from shared memory, each a whole unit,
 // transposes the square, and stores each column as a unit. The input and the output must both be contiguous over whole units, in
-// different dimensions. Otherwise, these kernels work like those for tiles.
+// different dimensions. In all other respects, these kernels work like those for tiles.
 #pragma once
 #include "tile.cuh"
 

@@ -232,7 +232,7 @@ template <int Bytes, int Loaded, int Stored, bool Stretch> __device__ __forceinl
             // A plain load, because the compiler would move read-only loads behind the barrier.
             value[u] = *reinterpret_cast<const Element<Loaded>*>(in + in_offset[u]);
         }
-        __syncthreads();  // the previous tile is now stored
+        __syncthreads();  // the tile that was loaded before is now stored
 #pragma unroll
         for (int u = 0; u < Loads; ++u) {
             *element_at<Loaded>(tile, loaded + with_room<Bytes>(u * BLOCK * Loaded)) = value[u];

@@ -115,7 +115,7 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
     (lambda: FLOATS[:0:-1], ValueError, "^out overlaps data, "),
     (lambda: [[0.0] * 3] * 3, TypeError, "^out: expected an array .*, got list"),
     (lambda: np.float32(1), TypeError, "^out: expected an array, got a scalar of type float32, which cannot be written$"),
-    (lambda: np.ma.zeros((3, 3), np.float32), TypeError, "^out: expected a plain array, got a masked one"),
+    (lambda: np.ma.zeros((3, 3), np.float32), TypeError, "^out: expected a plain array, got a masked array"),
     (lambda: jax.numpy.zeros((3, 3), "float32"), ValueError, "^out is read-only; pass a writeable array$"),
 ]
 

@@ -326,7 +326,7 @@ def test_classes_of_their_own_are_taken_as_before(tmp_path: Path) -> None:
     assert mapped.tobytes() == table[ids[0]].tobytes()
     assert op(table.view(np.recarray), ids).tobytes() == table[ids[0]].tobytes()
     for masked in ((np.ma.masked_array(table), ids), (table, np.ma.masked_array(ids))):
-        with pytest.raises(TypeError, match="expected a plain array, got a masked one"):
+        with pytest.raises(TypeError, match="expected a plain array, got a masked array"):
             op(*masked, out=empty())
 
 

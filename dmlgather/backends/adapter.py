@@ -97,7 +97,7 @@ class Adapter(ABC):
         return None
 
     def converted(self, out: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert an array from `empty`, which the call has written, to an array of this library."""
+        """Convert `out`, which `empty` has allocated and the call has written, to an array of this library."""
         return out
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
@@ -161,7 +161,7 @@ class NumpyArrays(Adapter):
 
     def view(self, array: Any) -> tuple[Any, Device]:
         if isinstance(array, np.ma.MaskedArray):
-            raise TypeError("expected a plain array, got a masked one, whose mask would be lost: pass array.filled(value)")
+            raise TypeError("expected a plain array, got a masked array, whose mask would be lost: pass array.filled(value)")
         return array.view(np.ndarray) if isinstance(array, np.ndarray) else np.asarray(array), CPU
 
     def output_view(self, out: Any) -> tuple[Any, Device]:

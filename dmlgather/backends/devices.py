@@ -125,8 +125,8 @@ def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
     number = nvidia_driver.device_of(stream)
     if number is None:
         raise TypeError(
-            f"stream is {stream:#x}, but no stream has this address: it was destroyed or never created; pass one of {device} "
-            "and keep it until its work is done"
+            f"stream is {stream:#x}, but no stream has this address: it was destroyed or never created; pass a stream of "
+            f"{device}, and keep it until its work is done"
         ) from error
     if number != device.index:
         other = Device("cuda", number)

@@ -29,7 +29,7 @@ RAISE.
 """
 
 _OVERLAP_WORK = 100_000
-"""Most steps of NumPy's overlap solver. If it has no answer by then, arrays count as overlapping."""
+"""Maximum number of steps of NumPy's overlap solver. If it has no answer by then, arrays count as overlapping."""
 
 
 def signature_on(device: Device, array: Any) -> Signature:

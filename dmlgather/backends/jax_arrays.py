@@ -42,15 +42,16 @@ def check_usable(array: Any) -> None:
 
     if isinstance(array, jax.core.Tracer):
         raise TypeError(
-            f"expected an array, got one that is being traced ({array.aval}), which has no elements: call this outside of jax.jit"
+            f"expected an array, got a traced array ({array.aval}), which has no elements: call this outside of jax.jit"
         )
     if jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
-        raise TypeError(f"expected an array of numbers, got one of type {array.dtype}: pass jax.random.key_data(keys)")
+        raise TypeError(f"expected an array of numbers, got an array of type {array.dtype}: pass jax.random.key_data(keys)")
     if array.is_deleted():
-        raise RuntimeError("expected an array, got one that was deleted or donated")
+        raise RuntimeError("expected an array, got a deleted or donated array")
     devices = sorted(map(str, array.devices()))
     if len(devices) > 1:
-        raise TypeError(f"expected an array on one device, got one on {len(devices)} ({', '.join(devices)}): use jax.device_put")
+        shown = f"{len(devices)} devices ({', '.join(devices)})"
+        raise TypeError(f"expected an array on one device, got an array on {shown}: use jax.device_put")
 
 
 class JaxArrays(ExchangedArrays):

@@ -1,4 +1,4 @@
-"""Memory checks: the bytes that work needs are compared with the free memory of each device, before anything is allocated."""
+"""Memory checks: the required bytes are compared with the free memory of each device, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dmlgather.wording import alternatives, amount
 
 
 class TooLargeError(MemoryError):
-    """Work needs more memory than is free or allowed. The message has the amounts, their purposes, and remedies."""
+    """A command or call needs more memory than is free or allowed. The message has the amounts, their purposes, and remedies."""
 
 
 @dataclass(frozen=True)
 class MemoryShare:
-    """Bytes that work needs in the memory of `device`, and their purpose: "cpu: 3 resources"."""
+    """The number of bytes that are needed in the memory of `device`, and their purpose, for example "cpu: 3 resources"."""
 
     device: Device
     bytes: int

@@ -58,8 +58,20 @@ class Outcome(ABC):
 
     def bad_index(self) -> BadIndex | None:
         """Return the first bad index in memory order; None if there is none. On a GPU, wait for the stream."""
-        offset = self.offset()
-        return None if offset is None else _bad_index(self.plan, offset, self.value(offset))
+        offset, plan = self.offset(), self.plan
+        if offset is None:
+            return None
+        value = self.value(offset)
+        reading = [
+            number
+            for number, lookup in enumerate(plan.lookups)
+            if coordinates(offset - lookup.index_offset, plan.index_shape, lookup.index_strides) is not None
+        ]
+        for number in reading:  # several lookups may read the index, and only some of them refuse the value
+            lookup = plan.lookups[number]
+            if not 0 <= (value + lookup.wrap if value < 0 else value) < lookup.limit:
+                return BadIndex(offset, value, number)
+        return BadIndex(offset, value, reading[0], overwritten=True)
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
         """Raise IndexError if there is a bad index.
@@ -128,17 +140,3 @@ def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | 
     address = bad.offset - layout.offset - bad.lookup * layout.strides[-1]
     outer = coordinates(address, layout.sizes[:-1], layout.strides[:-1])
     return None if outer is None else (*outer, bad.lookup)
-
-
-def _bad_index(plan: IndexPlan, offset: int, value: int) -> BadIndex:
-    """Return the bad index at `offset`, with the first lookup that reads it and for which `value` is out of range."""
-    reading = [
-        number
-        for number, lookup in enumerate(plan.lookups)
-        if coordinates(offset - lookup.index_offset, plan.index_shape, lookup.index_strides) is not None
-    ]
-    for number in reading:
-        lookup = plan.lookups[number]
-        if not 0 <= (value + lookup.wrap if value < 0 else value) < lookup.limit:
-            return BadIndex(offset, value, number)
-    return BadIndex(offset, value, reading[0], overwritten=True)

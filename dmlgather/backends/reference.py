@@ -23,7 +23,7 @@ BLOCK = 2**14
 """Elements of a block. Their addresses stay in the processor's cache, and Ctrl-C does not wait long."""
 
 REPORTED = 0.05
-"""Least seconds between two calls of a watcher."""
+"""Minimum number of seconds between two calls of a watcher."""
 
 Watcher = Callable[[int, int], None]
 """Function of the numbers of finished and of all elements. Under RAISE, it first gets the numbers of checked and all indices."""
@@ -155,7 +155,8 @@ class _Coordinates:
 def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
     """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher.
 
-    A block spans as many of the innermost dimensions as fit, a part of the next dimension, and one coordinate of the others.
+    A block spans as many of the innermost dimensions as fit, a part of the next dimension, and one coordinate of each other
+    dimension.
     """
     steps, room = list[int](), BLOCK
     for size in reversed(shape):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from dmlgather.backends.devices import LEGACY, PER_THREAD, Device
 
 QUEUE = 64
-"""Most calls in one queue."""
+"""Maximum number of calls in one queue."""
 
 Key: TypeAlias = tuple[int, int, int]
 """Key of a queue: number of the GPU, address of the stream, and the thread for cudaStreamPerThread, or else 0."""

@@ -75,14 +75,14 @@ def check_written(tensor: Any) -> None:
 def _check(tensor: Any) -> None:
     torch, kind = sys.modules["torch"], type(tensor)
     if not _is_plain(tensor):
-        raise TypeError(f"expected a torch.Tensor, got one of the class {kind.__module__}.{kind.__qualname__}")
+        raise TypeError(f"expected a torch.Tensor, got a tensor of the class {kind.__module__}.{kind.__qualname__}")
     if tensor.layout is not torch.strided:
-        raise TypeError(f"expected a dense tensor, got one of layout {tensor.layout}: pass tensor.to_dense()")
+        raise TypeError(f"expected a dense tensor, got a tensor of layout {tensor.layout}: pass tensor.to_dense()")
     if tensor.device.type not in ("cpu", "cuda"):
-        raise TypeError(f"expected a tensor in host or CUDA memory, got one on {tensor.device}")
+        raise TypeError(f"expected a tensor in host or CUDA memory, got a tensor on {tensor.device}")
     if not _has_elements(tensor):
         remedy = "pass tensor.clone()" if tensor._is_zerotensor() else "call this outside of it"
-        raise TypeError(f"expected a tensor with elements in memory, got one without, as inside vmap: {remedy}")
+        raise TypeError(f"expected a tensor with elements in memory, got a tensor without elements, as inside vmap: {remedy}")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
             "the tensor requires grad, but no gradient is recorded here: pass tensor.detach(), or call this in torch.no_grad()"
@@ -112,17 +112,6 @@ def bits(tensor: Any) -> Any:
     if hasattr(np, str(tensor.dtype).removeprefix("torch.")):
         return tensor
     return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[tensor.dtype.itemsize])
-
-
-def host_array(tensor: Any) -> NDArray[Any]:
-    """Return a NumPy array over a plain tensor in host memory, with ml_dtypes' data type. Raise TypeError for other types."""
-    try:
-        import ml_dtypes
-
-        dtype = np.dtype(getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch.")))
-    except (ImportError, AttributeError):
-        raise TypeError(f"NumPy has no type for {tensor.dtype}: pass a view of an integer type") from None
-    return bits(tensor).numpy().view(dtype)  # type: ignore[no-any-return]
 
 
 def host_view(tensor: Any) -> NDArray[Any] | None:
@@ -225,7 +214,14 @@ class TorchTensors(ExchangedArrays):
         return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)
 
     def _on_the_host(self, array: Any) -> Any:
-        return host_array(array)
+        """Return a view with a data type of ml_dtypes. Raise TypeError for a data type that ml_dtypes does not have."""
+        try:
+            import ml_dtypes
+
+            dtype = np.dtype(getattr(ml_dtypes, str(array.dtype).removeprefix("torch.")))
+        except (ImportError, AttributeError):
+            raise TypeError(f"NumPy has no type for {array.dtype}: pass a view of an integer type") from None
+        return bits(array).numpy().view(dtype)
 
     def _exported(self, array: Any) -> Any:
         return _InOrder(array)

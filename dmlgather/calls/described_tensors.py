@@ -120,7 +120,7 @@ class DescribedTensors:
         if len(entries) != len(self.tensors):
             raise TypeError(
                 f"{self._name} takes {counted(len(self.inputs), 'input array')} ({', '.join(self.inputs)}), and out "
-                f"if the call has one, got {counted(len(entries), 'array')}: state one for each"
+                f"if the call passes it, got {counted(len(entries), 'array')}: state each array"
             )
         where = new_place(device.memory)
         return [

@@ -84,7 +84,7 @@ class EagerFunction(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on arrays. The result is an array of the first argument's library, or `out` if it is given.
 
-        On a GPU, run on `stream`; without one, on PyTorch's current stream if the first array is a tensor, else on CuPy's.
+        On a GPU, run on `stream`. If it is None, run on PyTorch's current stream for a tensor as first array, else on CuPy's.
         """
         repeaters, args_and_out = self._known(args, kwargs)
         if repeaters and (result := repeaters[0](args_and_out)) is not None:

@@ -211,8 +211,8 @@ class CompiledOperator:
 
         `device`: "cuda" or "cuda:N"; None for the device that the operator was compiled for.
 
-        Only the addresses are checked. Raise TypeError for a wrong number of them, and ValueError for an address that is not a
-        multiple of 16 bytes, for an output that overlaps an input, and for a device that is no GPU.
+        Only the addresses are checked. Raise TypeError for a wrong number of addresses. Raise ValueError for an address that is
+        not a multiple of 16 bytes, for an output that overlaps an input, and for a device that is no GPU.
         """
         tensors = self._tensors.tensors
         if len(pointers) != len(tensors):

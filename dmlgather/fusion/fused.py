@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
 from math import prod
@@ -19,15 +19,7 @@ from dmlgather.calls.arguments import Taken, check_type, take
 from dmlgather.dialects.element_types import STRING_KINDS
 from dmlgather.dialects.index_graph import IndexGraph
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.fusion.prepared_graph import (
-    GraphCall,
-    GraphParts,
-    PreparedGraph,
-    Signatures,
-    Targets,
-    signature_of,
-    unlaunched,
-)
+from dmlgather.fusion.prepared_graph import GraphCall, GraphParts, PreparedGraph, Signatures, Targets, signature_of, unlaunched
 from dmlgather.plan import BytesMoved, IndexPlan, bytes_moved, canonicalise
 from dmlgather.wording import counted
 
@@ -40,44 +32,40 @@ _NEW = GraphCall(np.empty)
 _HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 
 
-class PreparedGraphs:
-    """Cache of prepared graphs of one graph, by device and signatures of arrays.
-
-    It has no reference to a `GraphRunner`, because a cycle of references would keep GPU memory until the garbage collector runs.
-    """
-
-    def __init__(self, parts: GraphParts) -> None:
-        self.graph, self.of = parts.graph, lru_cache(CALLS_KEPT)(partial(PreparedGraph, parts))
-
-    def on_a_gpu(self, *signatures: Signature | None) -> PreparedGraph | None:
-        """Return the graph, prepared for CuPy arrays on one GPU. Return None if the arrays do not fit the graph."""
-        types, inputs = self.graph.types, tuple(zip(self.graph.inputs, signatures, strict=True))
-        for name, signature in inputs:
-            if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
-                return None
-        devices = {device_of(signature) for signature in signatures if signature is not None}
-        return None if len(devices) > 1 else self.of(devices.pop(), inputs, ())
-
-    def on_the_host(self, key: tuple[Any, ...]) -> PreparedGraph | None:
-        """Return the graph, prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit.
-
-        `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
-        """
-        types, count = self.graph.types, len(self.graph.inputs) + 1
-        inputs: Signatures = tuple(zip(self.graph.inputs, key[1:count], strict=True))
-        targets: Signatures = key[count:]
-        for name, (dtype, shape, *_) in (*inputs, *targets):
-            if TensorType(shape, dtype) != types[name] or dtype.hasobject or dtype.kind in STRING_KINDS:
-                return None
-        try:
-            for tensor in types.values():
-                arrays.check_size(tensor.shape, tensor.dtype)
-            for name, signature in targets:
-                check_output(logical(name, signature))
-        except ValueError:
+def _prepared_on_a_gpu(
+    graph: IndexGraph, prepared: Callable[..., PreparedGraph], *signatures: Signature | None
+) -> PreparedGraph | None:
+    """Return the graph, prepared for CuPy arrays on one GPU. Return None if the arrays do not fit the graph."""
+    types, inputs = graph.types, tuple(zip(graph.inputs, signatures, strict=True))
+    for name, signature in inputs:
+        if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
             return None
-        device = _HOST_DEVICES.get(key[0])
-        return None if device is None else self.of(device, inputs, targets)
+    devices = {device_of(signature) for signature in signatures if signature is not None}
+    return None if len(devices) > 1 else prepared(devices.pop(), inputs, ())
+
+
+def _prepared_on_the_host(
+    graph: IndexGraph, prepared: Callable[..., PreparedGraph], key: tuple[Any, ...]
+) -> PreparedGraph | None:
+    """Return the graph, prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit.
+
+    `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
+    """
+    types, count = graph.types, len(graph.inputs) + 1
+    inputs: Signatures = tuple(zip(graph.inputs, key[1:count], strict=True))
+    targets: Signatures = key[count:]
+    for name, (dtype, shape, *_) in (*inputs, *targets):
+        if TensorType(shape, dtype) != types[name] or dtype.hasobject or dtype.kind in STRING_KINDS:
+            return None
+    try:
+        for tensor in types.values():
+            arrays.check_size(tensor.shape, tensor.dtype)
+        for name, signature in targets:
+            check_output(logical(name, signature))
+    except ValueError:
+        return None
+    device = _HOST_DEVICES.get(key[0])
+    return None if device is None else prepared(device, inputs, targets)
 
 
 class GraphRunner:
@@ -85,10 +73,10 @@ class GraphRunner:
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
-        prepared = PreparedGraphs(self._parts)
-        self._prepared = prepared.of
-        self._prepared_on_the_host = lru_cache(CALLS_KEPT)(prepared.on_the_host)
-        self._prepared_on_a_gpu = lru_cache(CALLS_KEPT)(prepared.on_a_gpu)
+        # The caches must not refer to this object, because a cycle would keep GPU memory until the garbage collector runs.
+        self._prepared = lru_cache(CALLS_KEPT)(partial(PreparedGraph, self._parts))
+        self._prepared_on_the_host = lru_cache(CALLS_KEPT)(partial(_prepared_on_the_host, graph, self._prepared))
+        self._prepared_on_a_gpu = lru_cache(CALLS_KEPT)(partial(_prepared_on_a_gpu, graph, self._prepared))
 
     def run(
         self,
@@ -165,8 +153,9 @@ class GraphRunner:
         """Return the outputs for arrays of any library and device. Raise TypeError or ValueError for arrays that do not fit."""
         requested = None if device is None else Device.parse(device)
         with arrays.in_order((*inputs, *out), stream, requested):
-            label = str if named or not self._labels_differ else self.graph.label
-            taken = take(dict(zip(map(label, self.graph.inputs), inputs, strict=True)), requested)
+            names = self.graph.inputs
+            label = str if named or len({*map(self.graph.label, names)}) < len(names) else self.graph.label
+            taken = take(dict(zip(map(label, names), inputs, strict=True)), requested)
             for name, item in zip(self.graph.inputs, taken, strict=True):
                 check_type(item.name, item.type, self.graph.types[name])
             runs = taken[0].runs if taken else Device.parse(device or CPU)
@@ -182,10 +171,6 @@ class GraphRunner:
                 target = targets.returned(number, result)
                 outputs.append(target if target is not None else _converted(result, runs.memory, home, taken))
             return outputs
-
-    @cached_property
-    def _labels_differ(self) -> bool:
-        return len({*map(self.graph.label, self.graph.inputs)}) == len(self.graph.inputs)
 
 
 def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Signature], ...]:

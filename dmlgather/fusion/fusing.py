@@ -401,7 +401,10 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Add a cut between `reader` and the step that makes its indices, if this step is a `Problem`. `own`: of `reader`."""
+        """Add a cut between `reader` and the step that makes its indices, if this step is a `Problem`.
+
+        `own`: the derivation of `reader`. `refusal`: the error of fusing these two steps, if they were tried.
+        """
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return

@@ -296,7 +296,7 @@ def test_what_waits_is_not_captured(cupy: Any) -> None:
     dg.index[i](x)
     dg.onnx.gather(x, i)
     dg.onnx.gather(x, i, out=y)
-    raising = "a call that raises an IndexError waits: capture one with out_of_bounds='clamp'"
+    raising = "a call that raises an IndexError waits: capture a call with out_of_bounds='clamp'"
     asking = "ask for a bad index after the graph has run"
     elsewhere = "a graph is captured, but an array has to be copied from cpu to cuda:0: a captured call takes arrays"
     calls: list[tuple[Callable[[], Any], str]] = [

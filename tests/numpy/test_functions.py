@@ -148,7 +148,7 @@ def test_arrays_of_other_libraries() -> None:
     found = dg.index[mask, ids](data)
     assert type(found) is type(data)
     assert (np.asarray(found) == CUBE[np.array([False, True]), np.array([2, 0])]).all()
-    with pytest.raises(TypeError, match="entry 0: expected a plain array, got a masked one"):
+    with pytest.raises(TypeError, match="entry 0: expected a plain array, got a masked array"):
         dg.index[np.ma.array([0, 1])]
     own: Any = np.array([[0, 1]]).view(type("Own", (np.ndarray,), {}))
     assert (dg.index[own](CUBE) == CUBE[np.array([[0, 1]])]).all()

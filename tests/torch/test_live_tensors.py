@@ -97,7 +97,7 @@ def _traced() -> Any:
     ("made", "text"),
     [
         (_traced, "one of the class torch._subclasses.fake_tensor.FakeTensor"),
-        (lambda: torch.empty(3, device="meta"), "in host or CUDA memory, got one on meta"),
+        (lambda: torch.empty(3, device="meta"), "in host or CUDA memory, got a tensor on meta"),
         (lambda: torch.ones(3).to_sparse(), r"layout torch.sparse_coo: pass tensor.to_dense\(\)"),
         (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8), "torch.quint8"),
         (lambda: torch._efficientzerotensor(3), r"without.*: pass tensor.clone\(\)"),
@@ -121,7 +121,7 @@ def test_tensors_on_several_devices_are_refused() -> None:
 
 def test_a_call_inside_of_vmap_is_refused() -> None:
     for call in NAMED.values():
-        with pytest.raises(TypeError, match=r": .* got one without, as inside vmap"):
+        with pytest.raises(TypeError, match=r": .* got a tensor without elements, as inside vmap"):
             torch.vmap(call)(torch.rand(2, 4))
 
 
@@ -130,7 +130,7 @@ def test_a_call_inside_of_functionalize_is_refused_after_a_known_call(name: str)
     call, data = NAMED[name], torch.rand(4)
     for _ in range(3):
         assert torch.equal(call(data), data[PAIR])
-    with pytest.raises(TypeError, match=r": .* got one without, as inside vmap: call this outside of it"):
+    with pytest.raises(TypeError, match=r": .* got a tensor without elements, as inside vmap: call this outside of it"):
         torch.func.functionalize(call)(data)
 
 

@@ -28,11 +28,11 @@ INTERFACE = 2
 """Version of the C interface, as in `engine.h`. It changes if a function changes, or the words in which a plan is passed."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Most output bytes, and most indices, of a call that keeps the interpreter lock. Releasing it would take as long as the call."""
+"""A call with at most this many output bytes and indices keeps the interpreter lock, because it is as short as a release."""
 METH_FASTCALL = 0x80
 """Flag of Python's C API for a function that takes its arguments as a pointer and a count."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
-"""Instruction sets; "" for the best one of this machine. `POLICIES` and `LOOPS` have the order of the enums in C."""
+"""Instruction sets; "" for the best instruction set of this machine. `POLICIES` and `LOOPS` have the order of the enums in C."""
 
 
 class Engine:
@@ -236,5 +236,6 @@ def _absent(name: str) -> str:
     lacking = f"the dmlgather that Python has imported, {package}, has no compiled engine ({name}): "
     if (package.parent / "hatch_build.py").exists():
         folder = package.parent
-        return f"{lacking}it is the source; start Python outside of {folder}, or build one there: pip install --editable {folder}"
+        remedy = f"start Python outside of {folder}, or build an engine there: pip install --editable {folder}"
+        return f"{lacking}it is the source; {remedy}"
     return f"{lacking}install dmlgather anew, without DMLGATHER_PURE=1"

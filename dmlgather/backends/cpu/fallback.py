@@ -21,7 +21,7 @@ from dmlgather.wording import counted
 BLOCK = 2**16
 """Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a unit: a longer run is copied alone."""
 TEMPORARY = 2**20
-"""Most bytes of a temporary array of taken units, which is then copied to the output."""
+"""Maximum number of bytes of a temporary array of taken units, which is then copied to the output."""
 
 BoundCall = Callable[[], int | None]
 """Function that executes a plan on its buffers and returns, under RAISE, the smallest offset of a bad index."""

@@ -57,7 +57,7 @@ class CpuProgram:
         return self.bind(data, indices, out)()
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """Return a thread-safe function that executes the plan on these buffers, with their contents at the time of its call.
+        """Return a thread-safe function that executes the plan on these buffers. Each call reads their current contents.
 
         Buffers are one-dimensional, contiguous, and at least as long as the plan's extents. `data`, `out`: elements of
         `plan.element_bytes` bytes. `indices`: elements of `plan.index_type`; None without lookups.

@@ -86,11 +86,11 @@ CONSTANTS = struct.Struct("<Q")
 CONSTANTS_OFFSET = POINTERS.size
 
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
-"""Most thread dimensions and lookups of the specialised kernels."""
+"""Maximum number of thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
 """Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold further dimensions and lookups."""
 MAX_TILED = 6
-"""Most dimensions of a tile."""
+"""Maximum number of dimensions of a tile."""
 
 _BLOCK = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _DIMENSION = struct.Struct("<3I2i2i")

@@ -95,7 +95,7 @@ class BadWords:
         return BadWord(self, address, event)
 
     def _grow(self) -> tuple[int, Any]:
-        """Allocate `WORDS` words. Return the first word; put the others at the front of the free words."""
+        """Allocate `WORDS` words. Return the first word, and put all others at the front of the free words."""
         chunk = DeviceMemory(NOTHING_BAD * WORDS, self._device)
         self._chunks.append(chunk)
         self.free.extendleft((chunk.pointer + len(NOTHING_BAD) * number, None) for number in range(WORDS))

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, Arguments, Dimension
-from dmlgather.backends.cuda.launch import (
-    SHARED_BYTES,
-    Launch,
-    LaunchTarget,
-    arguments_of,
-    launch,
-    work_arguments,
-)
+from dmlgather.backends.cuda.launch import SHARED_BYTES, Launch, LaunchTarget, arguments_of, launch, work_arguments
 from dmlgather.backends.cuda.launch_form import launch_form
 from dmlgather.backends.cuda.spans import span_launch, too_long
 from dmlgather.backends.cuda.staged import staged_launch

@@ -10,7 +10,7 @@ from dmlgather.backends.cuda.variants import BLOCK, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Most threads of one launch, or most blocks if the kernel counts blocks. A plan that needs more is split."""
+"""Maximum number of threads of one launch, or of blocks if the kernel counts blocks. A plan that needs more of them is split."""
 DEFAULT_SHARED = 48 * 1024
 """Bytes of shared memory that a block of any kernel may have without opting in."""
 SHARED_BYTES = 227 * 1024

@@ -35,7 +35,7 @@ _Bound: TypeAlias = Callable[..., BadWord | None]
 """Function that launches on a stream. Under RAISE, it returns the stream's word."""
 
 _NOT_RAISING = (
-    "a call that raises an IndexError waits: capture one with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
+    "a call that raises an IndexError waits: capture a call with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
     "operator, whose raise_if_bad reports a bad index after the graph has run"
 )
 
@@ -136,23 +136,15 @@ class CudaProgram:
         `keep`: an object that the function keeps alive.
         """
         pointers = input_pointer, index_pointer, output_pointer
-        return BoundLaunch(self, pointers, keep) if self.reports else self._silent(self.written(pointers, 0), keep)
-
-    def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
-        """Return new argument blocks with these addresses of input, indices and output, and of the word."""
-        blocks = self.blocks()
-        data, indices, out = pointers
-        for block in blocks:
-            block.write(data if block.source is None else block.source, indices, out, word)
-        return blocks
-
-    def _silent(self, blocks: list[_Block], keep: Any) -> _Bound:
-        """Return the result of `bind` for a program without RAISE. A single launch calls no Python function."""
+        if self.reports:
+            return BoundLaunch(self, pointers, keep)
+        blocks = self.written(pointers, 0)
         current_device, current_stream = self.current_device, self.current_streams
         device, launch_kernel = self.device, self._driver.launchKernel
         single = len(blocks) == 1
         function, grid, threads, shared, parameters = blocks[0].launch_arguments if single else (0,) * 5
 
+        # A single launch on the current device calls no Python function.
         def run(stream: Any = None, _keep: Any = keep) -> None:
             if stream is None:
                 stream = current_stream(device).ptr
@@ -171,13 +163,20 @@ class CudaProgram:
 
         return run
 
+    def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
+        """Return new argument blocks with these addresses of input, indices and output, and of the word."""
+        blocks = self.blocks()
+        data, indices, out = pointers
+        for block in blocks:
+            block.write(data if block.source is None else block.source, indices, out, word)
+        return blocks
+
     def enter_device(self) -> AbstractContextManager[Any]:
         """Return a context manager that makes the device current, so that this thread can launch there."""
         if not _this_thread.has_context:
             self._runtime.setDevice(self._runtime.getDevice())  # creates the CUDA context of a new thread
             _this_thread.has_context = True
-        context: AbstractContextManager[Any] = self._on_device(self.device)
-        return context
+        return self._on_device(self.device)  # type: ignore[no-any-return]
 
     def blocks(self) -> list[_Block]:
         """Return new argument blocks for all launches, with null pointers."""

@@ -12,13 +12,13 @@ from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTO
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
-"""Most bytes of an element. By `cost.py`, moving wider elements one by one costs less for all runs below 8.5 KB. Spans were also
-not faster in a simulation of rows of 404 bytes.
+"""Maximum number of bytes of an element. By `cost.py`, moving wider elements one by one costs less for all runs below 8.5 KB.
+Spans of wider elements were also not faster in a simulation of rows of 404 bytes.
 """
 SHORTEST = 32
-"""Least bytes of a run. A vector then lies in at most two runs."""
+"""Minimum number of bytes of a run. A vector then lies in at most two runs."""
 LONGEST = 2**30 - 1
-"""Most bytes of a run. Kernels count the bytes of a run, and a few more bytes, in 31 bits."""
+"""Maximum number of bytes of a run. Kernels count the bytes of a run, and a few more bytes, in 31 bits."""
 BLOCKS = 1
 """Threads move several vectors only if each multiprocessor still has this many blocks. Assumed. In a simulation of 250 rows of
 1537 bytes, threads with four vectors were twice as fast as threads with one vector. That kernel computed addresses more slowly.

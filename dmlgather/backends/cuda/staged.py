@@ -102,20 +102,20 @@ class RowGather:
 
 
 def _touched(units: float, reads: int) -> float:
-    """Return the expected number of different sectors or lines that `reads` random reads touch in a row of `units` of them."""
+    """Return the expected number of different units (sectors or lines) that `reads` random reads touch in a row of `units`."""
     return units * (1 - (1 - 1 / max(units, 1.0)) ** reads)
 
 
 SHORTEST_ROW = 1024
-"""Least bytes of a row. In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a third for
-rows of 4096 bytes. Lines counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct reads both look up 13. For
-rows of 1024 and 4096 bytes, direct reads look up 37 and 85.
+"""Minimum number of bytes of a row. In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a
+third for rows of 4096 bytes. Lines counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct reads both look up
+13. For rows of 1024 and 4096 bytes, direct reads look up 37 and 85.
 """
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Sizes of a team: threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
-"""Least and most rows of a team. In a simulation, teams with one row were slower than direct reads by a third, and teams with
-three or four rows were faster than direct reads. With more than 16 rows, resolving indices is already a small part of the cost.
+"""Minimum and maximum number of rows of a team. In a simulation, teams with one row were slower than direct reads by a third, and
+teams with three or four rows were faster. With more than 16 rows, resolving indices is already a small part of the cost.
 """
 NARROW_PLACES = 2**16
 """A row with fewer elements has positions of 2 bytes. The fill value has the position after the last element."""
@@ -183,7 +183,10 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
     waves = -(-groups * parts // (resident * MOST_STEPS))
     steps = -(-groups * parts // (resident * waves))
     if steps >= FEWEST_STEPS and groups >= steps:
-        staging = Staging(gather.columns, gather.row_bytes, slot, team, steps, _stores_vectors(work))
+        columns, *rows = work.dims
+        stored = columns.size * work.element_bytes, work.out_offset, *[dim.out_step for dim in rows]
+        vectors = not any(at % VECTOR for at in stored)
+        staging = Staging(gather.columns, gather.row_bytes, slot, team, steps, vectors)
         cost = gather.staged(parts, team, steps * at_once)
         yield _Form(variant, staging, parts, share, -(-groups // steps), at_once * slot, cost)
 
@@ -247,8 +250,3 @@ def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> 
         if rows_at_once * slot <= DEFAULT_SHARED and (team == BLOCK or (whole and busy)):
             return team
     return None
-
-
-def _stores_vectors(work: Work) -> bool:
-    inner, *rows = work.dims
-    return not any(at % VECTOR for at in (inner.size * work.element_bytes, work.out_offset, *(dim.out_step for dim in rows)))

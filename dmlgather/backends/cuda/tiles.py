@@ -12,25 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmlgather.backends.cuda.arguments import (
-    MAX_DIMENSIONS,
-    NEAR_DIMENSIONS,
-    Arguments,
-    Dimension,
-    TileDimension,
-    TileForm,
-)
-from dmlgather.backends.cuda.cost import (
-    FURTHER_DIMENSION,
-    GENERAL_START,
-    LINE,
-    SECTOR,
-    START,
-    WARP,
-    RunCost,
-    idle,
-    tile_cost,
-)
+from dmlgather.backends.cuda.arguments import MAX_DIMENSIONS, NEAR_DIMENSIONS, Arguments, Dimension, TileDimension, TileForm
+from dmlgather.backends.cuda.cost import FURTHER_DIMENSION, GENERAL_START, LINE, SECTOR, START, WARP, RunCost, idle, tile_cost
 from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.launch import Launch, LaunchTarget, launchable, work_arguments
 from dmlgather.backends.cuda.launch_form import cheap_form

@@ -9,7 +9,7 @@ from dmlgather.backends.cuda.arguments import Dimension, LookupBytes
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 
 MAX_RANK = 32
-"""Most dimensions, and most lookups, that the general kernels take."""
+"""Maximum number of dimensions, and of lookups, that the general kernels take."""
 COUNTABLE = 2**63
 """Upper bound (exclusive) of limits and wraps."""
 
