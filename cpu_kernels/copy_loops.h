@@ -3,9 +3,9 @@
 
 #include "pieces.h"
 
-// A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units; they may be negative, and those of the
-// source may be 0. Source and output never overlap. piece: the units are positions of this piece, and n1 is at least its number of
-// positions; NULL: a unit is contiguous in the source.
+// A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units. They may be negative, and the steps of the
+// source may be 0. Source and output never overlap. piece: the piece whose positions are the units; n1 is at least its number of
+// positions. NULL: a unit is contiguous in the source.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;

@@ -1,1 +1,1 @@
-"""Preparing and running calls: compiled operators, and the eager functions of all dialects."""
+"""Calls, which are prepared and run: those of compiled operators, and of the eager functions of all dialects."""

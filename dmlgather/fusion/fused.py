@@ -139,7 +139,7 @@ class GraphRunner:
         return None if outputs is None else [torch_tensors.TORCH.hand_back(array, inputs[0]) for array in outputs]
 
     def _run_fast_on_a_gpu(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """Run on CuPy's current stream. Return None unless all inputs are CuPy arrays on one GPU and fit the graph."""
+        """Run on CuPy's current stream if all inputs are CuPy arrays on one GPU and fit the graph, else return None."""
         prepared = self._prepared_on_a_gpu(*arrays.view_signatures(inputs))
         if prepared is None:
             return None

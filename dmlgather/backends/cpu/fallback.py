@@ -19,7 +19,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Units of a block; computing their addresses takes up to 4 MB. Also the most bytes of a unit: a longer run is copied alone."""
+"""Units of a block; their addresses take up to 4 MB. Also the maximum number of bytes of a unit; a longer run is copied alone."""
 TEMPORARY = 2**20
 """Maximum number of bytes of a temporary array of taken units, which is then copied to the output."""
 

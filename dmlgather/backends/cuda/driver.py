@@ -1,4 +1,4 @@
-"""CuPy's functions as this backend uses them, to find a device, compile kernels and use device memory."""
+"""Functions that use CuPy to find a device, to compile kernels, and to read and write device memory."""
 
 from __future__ import annotations
 

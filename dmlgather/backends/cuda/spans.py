@@ -21,7 +21,8 @@ LONGEST = 2**30 - 1
 """Maximum number of bytes of a run. Kernels count the bytes of a run, and a few more bytes, in 31 bits."""
 BLOCKS = 1
 """Threads move several vectors only if each multiprocessor still has this many blocks. Assumed. In a simulation of 250 rows of
-1537 bytes, threads with four vectors were twice as fast as threads with one vector. That kernel computed addresses more slowly.
+1537 bytes, threads with four vectors were twice as fast as threads with one vector. The kernel of this simulation computed
+addresses more slowly.
 """
 
 
