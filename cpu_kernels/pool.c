@@ -1,5 +1,5 @@
-// Calls share no lock, so a fork cannot leave one locked. All atomic operations are sequentially consistent, because a part needs few
-// of them and takes long.
+// Calls share no lock, so no lock is held after a fork. All atomic operations are sequentially consistent, because a part takes long and
+// needs few of these operations.
 #define _GNU_SOURCE  // CPU_COUNT_S, pthread_setname_np
 #include "pool.h"
 

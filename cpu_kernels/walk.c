@@ -165,7 +165,7 @@ static void fill_item(const program *p, char *out, int64_t n) {
     memcpy(out, p->fill, (size_t)n);
 }
 
-// Writes the fill value for each bad index; in a constant plan, to all of the output.
+// Writes the fill value for each bad index, or to the whole output of a constant plan.
 static void fill_dims(const block_work *w, int d, char *out, int64_t place) {
     const program *const p = w->p;
     if (d == p->rank - p->run) {

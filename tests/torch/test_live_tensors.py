@@ -96,7 +96,7 @@ def _traced() -> Any:
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (_traced, "one of the class torch._subclasses.fake_tensor.FakeTensor"),
+        (_traced, "a tensor of the class torch._subclasses.fake_tensor.FakeTensor"),
         (lambda: torch.empty(3, device="meta"), "in host or CUDA memory, got a tensor on meta"),
         (lambda: torch.ones(3).to_sparse(), r"layout torch.sparse_coo: pass tensor.to_dense\(\)"),
         (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8), "torch.quint8"),
