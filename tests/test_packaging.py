@@ -72,7 +72,8 @@ def test_python_that_is_started_in_a_checkout_says_what_it_has_imported(checkout
     lacking = f"the dmlgather that Python has imported, {checkout / 'dmlgather'}, has no compiled engine ("
     done = python(WITHOUT_ENGINE, PYTHONPATH=str(checkout))
     assert done.stdout.startswith(lacking)
-    assert done.stdout.endswith(f"start Python outside of {checkout}, or build an engine there: pip install --editable {checkout}\n")
+    remedy = f"or build an engine there: pip install --editable {checkout}\n"
+    assert done.stdout.endswith(f"start Python outside of {checkout}, {remedy}")
     (checkout / "hatch_build.py").unlink()  # as a pure wheel, unpacked
     done = python(WITHOUT_ENGINE, PYTHONPATH=str(checkout))
     assert done.stdout.startswith(lacking)
