@@ -1,17 +1,17 @@
 """ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, for every opset.
 
 The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
-string types, or objects) run on the CPU. `opset` selects the operator's version as in a model: the newest version that is not
-newer than `opset`.
+string types, or objects) run on the CPU. `opset` selects the operator's version as in a model: the newest version that this
+opset has.
 
-`out_of_bounds`: None for ONNX's rule: an index out of range raises IndexError, also on a GPU. Other values: "clamp", "raise",
-"promise" or a Fill. `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array
-that is written and returned. Raises TypeError for an `out` of another type or device; ValueError for an `out` that has another
-shape, is read-only, overlaps an input, or overlaps itself.
+`out_of_bounds`: None for ONNX's rule, by which an index out of range raises IndexError, also on a GPU. Other values: "clamp",
+"raise", "promise" or a Fill. `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there. `out`:
+an array that is written and returned. Raises TypeError for an `out` of another type or device; ValueError for an `out` that has
+another shape, is read-only, overlaps an input, or overlaps itself.
 
-`gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of arrays. The other functions have `plan`, too.
+Each function has a method `plan`, which returns the IndexPlan of a call. It accepts pairs (shape, dtype) instead of arrays.
 
-`to_directml` returns the DirectML descriptors of a node. `Backend` is ONNX's backend interface, for models of these operators; it
+`to_directml` returns the DirectML descriptors of a node. `Backend` is ONNX's backend interface for models of these operators. It
 needs the package onnx.
 """
 
@@ -46,15 +46,6 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {
-        "Backend": "backend",
-        "depth_to_space": "functions",
-        "gather": "functions",
-        "gather_elements": "functions",
-        "gather_nd": "functions",
-        "slice": "functions",
-        "space_to_depth": "functions",
-        "to_directml": "problems.export",
-    },
+    {**dict.fromkeys(__all__, "functions"), "Backend": "backend", "to_directml": "problems.export"},
     extras={"Backend": "onnx"},
 )

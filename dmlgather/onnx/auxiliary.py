@@ -1,7 +1,7 @@
-"""Operators around gathers and slices in models, on NumPy arrays: Identity, Constant, Shape, Squeeze, Unsqueeze, Reshape,
-Transpose and Cast, in all versions.
+"""ONNX's Identity, Constant, Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast on NumPy arrays, in all versions.
 
-Only Cast changes the bits of a tensor. Results are views if possible. Source: the operators' pages in ONNX's documentation.
+Models use these operators around gathers and slices. Only Cast changes the bits of a tensor. Results are views if possible.
+Source: the operators' pages in ONNX's documentation.
 """
 
 from __future__ import annotations
@@ -74,42 +74,34 @@ def location(proto: Any) -> str:
 def cast(node: ParsedNode, data: Any) -> Any:
     """Return data converted to the type `to`; data itself if it has this type.
 
-    A conversion to bool gives data != 0. A conversion between integers keeps the low bits. ONNX does not define the conversion
-    of a floating-point number that does not fit the integer type; its result depends on the processor.
+    A conversion to bool gives data != 0. A conversion between integers keeps the low bits. If a floating-point number does not
+    fit the integer type, ONNX does not define the result, which then depends on the processor.
+
+    Raises ValueError if `to` is no data type; TypeError for a type that the version does not list, or that is not in CASTABLE.
     """
-    dtype = _target(node)
-    _check_castable("from", type_name(data.dtype))
+    to, allowed = node.attributes["to"], node.version.types
+    dtype = data_type(to)
+    if dtype is None:
+        raise ValueError(f"attribute 'to' is {to!r}, which is no data type of TensorProto")
+    if type_name(dtype) not in allowed:
+        raise TypeError(f"attribute 'to' is {type_name(dtype)}, but {node.version} takes {', '.join(allowed)}")
+    for direction, element_type in (("to", type_name(dtype)), ("from", type_name(data.dtype))):
+        if element_type not in CASTABLE:
+            raise TypeError(f"Cast {direction} {element_type} is not supported; it converts between {', '.join(CASTABLE)}")
     if data.dtype == dtype:
         return data
-    with np.errstate(all="ignore"):  # for values that do not fit: undefined in ONNX
+    with np.errstate(all="ignore"):  # NumPy warns about numbers that do not fit
         return data.astype(dtype)
 
 
-def _target(node: ParsedNode) -> np.dtype[Any]:
-    """Return the target type of Cast. Raise TypeError if its version does not list the type, or `cast` does not support it."""
-    to = node.attributes["to"]
-    dtype = data_type(to)
-    if dtype is None:
-        raise ValueError(f"attribute to is {to!r}, which is no data type of TensorProto")
-    if type_name(dtype) not in node.version.types:
-        raise TypeError(f"attribute to is {type_name(dtype)}, but {node.version} takes {', '.join(node.version.types)}")
-    _check_castable("to", type_name(dtype))
-    return dtype
-
-
-def _check_castable(direction: str, element: str) -> None:
-    if element not in CASTABLE:
-        raise TypeError(f"Cast {direction} {element} is not supported; it converts between {', '.join(CASTABLE)}")
-
-
 def shape(node: ParsedNode, data: Any) -> Any:
-    """Return the sizes of the dimensions `start` to `end` as int64, by default of all. The bounds are clamped to 0 … rank."""
+    """Return the sizes of the dimensions start:end as int64; of all dimensions by default. The bounds are clamped to the rank."""
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return np.array(data.shape[start:end], np.int64)
 
 
 def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Return data without the dimensions `axes`, which have size 1; by default, without all dimensions of size 1."""
+    """Return data without the dimensions `axes`, which must have size 1; by default, without all dimensions of size 1."""
     sizes = tuple(data.shape)
     axes = node.attributes.get("axes", axes)
     removed = {axis for axis, size in enumerate(sizes) if size == 1}
@@ -117,7 +109,7 @@ def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
         removed = _axes(node, _integers(node, "axes", axes), len(sizes), "data")
     for axis in sorted(removed):
         if sizes[axis] != 1:
-            raise ValueError(f"axes names dimension {axis} of data, shape {list(sizes)}: its size is {sizes[axis]}, not 1")
+            raise ValueError(f"axes has {axis}, but dimension {axis} of data has size {sizes[axis]}, not 1: shape {list(sizes)}")
     return data.reshape(tuple(size for axis, size in enumerate(sizes) if axis not in removed))
 
 
@@ -130,9 +122,30 @@ def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
 
 
 def reshape(node: ParsedNode, data: Any, shape: Any = None) -> Any:
-    """Return data in another shape. In `shape`, a 0 copies data's size, unless `allowzero` is set; one -1 is inferred."""
-    allow_zero = bool(node.attributes.get("allowzero", 0))
-    return data.reshape(_resolved(_integers(node, "shape", shape), tuple(data.shape), allow_zero))
+    """Return data in another shape. In `shape`, one size may be -1. A 0 copies data's size, unless `allowzero` is 1."""
+    shape, sizes, copies_zeros = _integers(node, "shape", shape), tuple(data.shape), not node.attributes.get("allowzero", 0)
+    result = []
+    for position, size in enumerate(shape):
+        if size < -1:
+            raise ValueError(f"shape[{position}] is {size}, expected a size, 0 for data's size, or -1 for the remaining size")
+        if size == 0 and copies_zeros and position >= len(sizes):
+            raise ValueError(
+                f"shape[{position}] is 0, which copies data's size in dimension {position}, but data has shape {list(sizes)}"
+            )
+        result.append(sizes[position] if size == 0 and copies_zeros else size)
+    total, stated = math.prod(sizes), math.prod(size for size in result if size != -1)
+    message = f"data has shape {list(sizes)}, {counted(total, 'element')}, and shape is {list(shape)}"
+    if result.count(-1) > 1:
+        raise ValueError(f"{message}: at most one entry may be -1")
+    if -1 in result:
+        if not stated:
+            raise ValueError(f"{message}: -1 is ambiguous, because another size is 0")
+        if total % stated:
+            raise ValueError(f"{message}: the product of the other sizes is {stated}, which does not divide {total}")
+        result[result.index(-1)] = total // stated
+    elif stated != total:
+        raise ValueError(f"{message}, which has {counted(stated, 'element')}")
+    return data.reshape(tuple(result))
 
 
 def transpose(node: ParsedNode, data: Any) -> Any:
@@ -160,32 +173,5 @@ def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set
     """Return the axes counted from the front. Raise ValueError for an axis that is out of range or repeated."""
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:
-            raise ValueError(
-                f"axes[{number}] is {value}, but {node.version} counts from the front only; opset 11 brought negative axes"
-            )
+            raise ValueError(f"axes[{number}] is {value}, but {node.version} takes no negative axes; they came with opset 11")
     return set(check_axes(values, rank, array))
-
-
-def _resolved(shape: Sequence[int], sizes: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
-    result = []
-    for position, size in enumerate(shape):
-        if size < -1:
-            raise ValueError(f"shape[{position}] is {size}, expected a size, 0 for data's size, or -1 for the remaining size")
-        if size == 0 and not allow_zero and position >= len(sizes):
-            raise ValueError(
-                f"shape[{position}] is 0, which copies data's size in dimension {position}, but data has shape {list(sizes)}"
-            )
-        result.append(sizes[position] if size == 0 and not allow_zero else size)
-    total, stated = math.prod(sizes), math.prod(size for size in result if size != -1)
-    message = f"data has shape {list(sizes)}, {counted(total, 'element')}, and shape is {list(shape)}"
-    if result.count(-1) > 1:
-        raise ValueError(f"{message}: at most one entry may be -1")
-    if -1 in result:
-        if not stated:
-            raise ValueError(f"{message}: -1 is ambiguous, because another size is 0")
-        if total % stated:
-            raise ValueError(f"{message}: the product of the other sizes is {stated}, which does not divide {total}")
-        result[result.index(-1)] = total // stated
-    elif stated != total:
-        raise ValueError(f"{message}, which has {counted(stated, 'element')}")
-    return tuple(result)

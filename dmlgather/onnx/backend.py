@@ -52,12 +52,13 @@ class PreparedModel(onnx.backend.base.BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs as a tuple that can also be indexed by name.
 
-        `inputs`: a list of arrays in the order of the model's inputs, with or without the inputs that have a default; or arrays
-        by name. Arrays are of NumPy or CuPy, or have `__dlpack__`. The outputs have the first input's array type, and share no
-        memory with inputs. On a GPU, inputs are copied to it, and bounds of Slice back to the host.
+        `inputs`: a list of arrays in the order of the model's inputs, or a dict of arrays by name. Inputs that have a default
+        may be left out; a list leaves out all of them. Arrays are NumPy's or CuPy's, or have `__dlpack__`. The outputs have the
+        array type of the first input, and share no memory with the inputs. If the device is a GPU, inputs are copied to the
+        GPU, and bounds of Slice are copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model. Raises IndexError for a bad index, and TypeError
-        and ValueError for inputs that break a rule of an operator; these messages name the node.
+        and ValueError for inputs that break a rule of an operator. The messages about rules and indices name the node.
         """
         _no_options("run", kwargs)
         named = self._named(inputs)
@@ -75,7 +76,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
             return self._as_tuple(*(arrays.hand_back(arrays.move(array, memory, home), like) for array in outputs))
 
     def _named(self, inputs: Any) -> dict[str, Any]:
-        """Return the arrays by name, in the model's order. Raise TypeError or ValueError if they do not fit the names."""
+        """Return the arrays by input name, in the model's order. Raise ValueError for missing or unknown inputs."""
         names = list(self._inputs)
         required = [name for name in names if name not in self._constants]
         if isinstance(inputs, list | tuple):
@@ -100,8 +101,8 @@ class PreparedModel(onnx.backend.base.BackendRep):
 class Backend(onnx.backend.base.Backend):
     """ONNX backend for models of Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth of every opset.
 
-    Devices are "CPU", "CUDA" (the first GPU), "CUDA:N", and "REFERENCE" (the reference backend, on the host). All give the same
-    bits.
+    Devices are "CPU", "CUDA" (the first GPU), "CUDA:N", and "REFERENCE" (the reference backend, on the host). All devices
+    return the same bits.
     """
 
     @classmethod
@@ -117,8 +118,8 @@ class Backend(onnx.backend.base.Backend):
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
         """Return the model prepared for any number of runs.
 
-        Raises NotImplementedError for other operators; ValueError for an invalid model, for external data that is not loaded, and
-        for an unknown device; TypeError for constants that the device does not take; DeviceError for an unusable GPU.
+        Raises NotImplementedError for other operators; ValueError for an invalid model, external data that is not loaded, or an
+        unknown device; TypeError for constants whose type the device does not support; DeviceError for an unusable GPU.
         """
         _no_options("prepare", kwargs)
         if not isinstance(model, ModelProto):
@@ -139,8 +140,9 @@ class Backend(onnx.backend.base.Backend):
     ) -> tuple[Any, ...]:
         """Return the outputs of one node.
 
-        `inputs`: one array per input name of the node. `outputs_info`: ignored; types and shapes follow from the inputs.
-        `opset_version`, or `opset_imports` (versions by domain, or OperatorSetIdProtos): by default, the newest opset of onnx.
+        `inputs`: one array per input name of the node. `outputs_info`: ignored, because the inputs determine types and shapes.
+        `opset_version`: by default, the newest opset of the package onnx. `opset_imports`: used instead if it is given;
+        versions by domain, or OperatorSetIdProtos.
 
         Raises like `prepare` and `PreparedModel.run`.
         """
@@ -164,7 +166,7 @@ class Backend(onnx.backend.base.Backend):
 
 
 def _usable(name: Any) -> Device:
-    """Return the device of a name. Raise ValueError for anything else, DeviceError for an unusable GPU."""
+    """Return the device with this name. Raise ValueError for an unknown name, DeviceError for an unusable GPU."""
     try:
         device = Device.parse(name.lower().removesuffix(":0") if isinstance(name, str) else "")
     except ValueError:
@@ -180,9 +182,9 @@ def _no_options(method: str, options: Mapping[str, Any]) -> None:
 
 
 def _adopted(name: str, source: Any, declared: PartialType, sizes: dict[str, int]) -> tuple[Any, Device]:
-    """Return the NumPy or CuPy array of an input, and its device. Add the sizes of the model's symbols to `sizes`.
+    """Return an input as a NumPy or CuPy array, and its device. Raise TypeError or ValueError if it contradicts the model.
 
-    Raises TypeError if `source` is not an array or its type differs from the model's, ValueError if its shape differs.
+    `sizes`: the sizes of the model's symbolic dimensions. New symbols are added.
     """
     try:
         array, home = arrays.adopt(source)

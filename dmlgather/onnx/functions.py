@@ -27,8 +27,8 @@ def gather(
 ) -> Request:
     """Return ONNX's Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-    `data`: shape [lead…, n, trail…], where n is the size of `axis`. `indices`: int32 or int64, shape [i…], which may be [].
-    From opset 11 on, negative indices count from the end. The result has shape [lead…, i…, trail…].
+    `data`: shape [lead…, n, trail…]; `axis` is the dimension of size n. `indices`: int32 or int64, any shape [i…]. Negative
+    indices count from the end, but not before opset 11. The result has shape [lead…, i…, trail…].
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
     list; ValueError for an axis out of range and for a scalar `data`.
@@ -36,9 +36,8 @@ def gather(
     >>> dg.onnx.gather(np.array([[10, 20], [30, 40]]), np.array([1, 0, -1])).tolist()
     [[30, 40], [10, 20], [30, 40]]
     """
-    return Request(
-        partial(Gather, axis=axis, opset=opset), {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream
-    )
+    problem = partial(Gather, axis=axis, opset=opset)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
 @EagerFunction
@@ -55,8 +54,8 @@ def gather_elements(
 ) -> Request:
     """Return ONNX's GatherElements: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: shape [n…]. `indices`: int32 or int64, of data's rank; along other axes than `axis`, its sizes are at most data's.
-    Negative indices count from the end. The result has the shape of `indices`.
+    `data`: shape [n…]. `indices`: int32 or int64, with the rank of `data`. Except along `axis`, its sizes are at most those of
+    `data`. Negative indices count from the end. The result has the shape of `indices`.
 
     Raises IndexError for an index out of range; TypeError for a type that the version does not list; ValueError for different
     ranks, an axis out of range, or sizes of `indices` that are too large.
@@ -64,14 +63,8 @@ def gather_elements(
     >>> dg.onnx.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0], [0, 0]]), axis=1).tolist()
     [[20, 10], [30, 30]]
     """
-    return Request(
-        partial(GatherElements, axis=axis, opset=opset),
-        {"data": data, "indices": indices},
-        out_of_bounds,
-        device,
-        out,
-        stream=stream,
-    )
+    problem = partial(GatherElements, axis=axis, opset=opset)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
 @EagerFunction
@@ -89,8 +82,8 @@ def gather_nd(
     """Return ONNX's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
     `data`: shape [b…, n…, trail…]. `indices`: int64, shape [b…, i…, t]. Each tuple of t indices selects a position in the
-    dimensions n…; negative indices count from the end. An empty tuple copies data[b…]. `batch_dims`: the number of dimensions
-    b…; from opset 12 on. The result has shape [b…, i…, trail…].
+    dimensions n…; if t is 0, it selects all of data[b…]. Negative indices count from the end. `batch_dims`: the number of
+    dimensions b…; must be 0 before opset 12. The result has shape [b…, i…, trail…].
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
     list; ValueError for scalars, unequal or too many batch dimensions, and tuples longer than the dimensions of data.
@@ -116,11 +109,11 @@ def slice(  # noqa: A001 - the operator's name
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Return ONNX's Slice: output[c] = data[start + step · c] in each dimension, with starts and ends clamped to data's sizes.
+    """Return ONNX's Slice: output[c] = data[start + step · c] in each dimension. Starts and ends are clamped to data's sizes.
 
     `data`: shape [n…]. `starts`, `ends`, `axes`, `steps`: sequences of integers, or one-dimensional int32 or int64 arrays in host
-    memory, all of one type. `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; may be negative; from
-    opset 10 on. `out_of_bounds` has no effect, as there are no indices.
+    memory. Arrays must have one type. `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; may be
+    negative, and must be None before opset 10. `out_of_bounds` has no effect, because there are no indices.
 
     Raises TypeError for a type that the version does not list and for bounds on a GPU; ValueError for different lengths, for axes
     out of range or repeated, and for a step of 0.
@@ -149,9 +142,9 @@ def depth_to_space(
 ) -> Request:
     """Return ONNX's DepthToSpace: output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
 
-    `data`: shape [n, c · blocksize², h, w]. `blocksize`: rows and columns of a block, at least 1. `mode`: the order of data's
-    channels, "DCR" for (i, j, c), or, from opset 11 on, "CRD" for (c, i, j). The result has shape
-    [n, c, h · blocksize, w · blocksize]. `out_of_bounds` has no effect, as there are no indices.
+    `data`: shape [n, c · blocksize², h, w]. `blocksize`: the height and width of a block, at least 1. `mode`: the order of
+    data's channels. "DCR" means (i, j, c); "CRD" means (c, i, j), and needs opset 11. The result has shape
+    [n, c, h · blocksize, w · blocksize]. `out_of_bounds` has no effect, because there are no indices.
 
     Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of channels that is not
     a multiple of blocksize², and for a mode that the version does not have.
@@ -159,14 +152,8 @@ def depth_to_space(
     >>> dg.onnx.depth_to_space(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
     [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
     """
-    return Request(
-        partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset),
-        {"data": data},
-        out_of_bounds,
-        device,
-        out,
-        stream=stream,
-    )
+    problem = partial(DepthToSpace, blocksize=blocksize, mode=mode, opset=opset)
+    return Request(problem, {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
 @EagerFunction
@@ -183,9 +170,9 @@ def space_to_depth(
 ) -> Request:
     """Return ONNX's SpaceToDepth: output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
 
-    `data`: shape [n, c, h · blocksize, w · blocksize]. `blocksize`: rows and columns of a block, at least 1. `mode`: the order of
-    the output's channels, "DCR" for (i, j, c), or, from opset 28 on, "CRD" for (c, i, j). The result has shape
-    [n, c · blocksize², h, w]. `out_of_bounds` has no effect, as there are no indices.
+    `data`: shape [n, c, h · blocksize, w · blocksize]. `blocksize`: the height and width of a block, at least 1. `mode`: the
+    order of the output's channels. "DCR" means (i, j, c); "CRD" means (c, i, j), and needs opset 28. The result has shape
+    [n, c · blocksize², h, w]. `out_of_bounds` has no effect, because there are no indices.
 
     Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of rows or columns that
     is not a multiple of blocksize, and for a mode that the version does not have.
@@ -193,11 +180,5 @@ def space_to_depth(
     >>> dg.onnx.space_to_depth(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
     [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
     """
-    return Request(
-        partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset),
-        {"data": data},
-        out_of_bounds,
-        device,
-        out,
-        stream=stream,
-    )
+    problem = partial(SpaceToDepth, blocksize=blocksize, mode=mode, opset=opset)
+    return Request(problem, {"data": data}, out_of_bounds, device, out, stream=stream)

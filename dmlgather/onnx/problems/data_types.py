@@ -40,7 +40,7 @@ TYPES = ElementTypes(
         "float6e3m2": "float6_e3m2fn",
     }
 )
-"""ONNX's names to NumPy's or ml_dtypes' names, in the order of TensorProto.DataType, which starts at 1."""
+"""Names in NumPy or ml_dtypes, by ONNX's name. The order is that of TensorProto.DataType, whose numbers start at 1."""
 
 type_name, check_type = TYPES.name_of, TYPES.check
 
@@ -48,7 +48,10 @@ _NAMES = ("undefined", *TYPES.names)
 
 
 def data_type(which: int | str) -> np.dtype[Any] | None:
-    """Return the NumPy type of a number or name of TensorProto.DataType (10, "FLOAT16"); None for UNDEFINED and unknown types."""
+    """Return the NumPy type of a member of TensorProto.DataType; None for UNDEFINED and unknown types.
+
+    `which`: its number or its name, such as 10 or "FLOAT16".
+    """
     if isinstance(which, str):
         name = which.lower() if which.isupper() else ""
     else:

@@ -23,8 +23,8 @@ PADDED_LIMIT = 2**32 - 1
 class DepthSpaceProblem(OnnxProblem):
     """Base of DepthToSpace and SpaceToDepth: blocks of blocksize × blocksize elements move between channels and space.
 
-    `data`: shape [n, c, h, w]; ONNX calls it input. `blocksize`: at least 1. `mode`: the order of the channels of blocks: "DCR"
-    for (row in the block, column in the block, channel), "CRD" for (channel, row, column).
+    `data`: shape [n, c, h, w]; ONNX's documentation calls it input. `blocksize`: at least 1. `mode`: the order of a block's
+    elements among the channels. "DCR" means (row in the block, column in the block, channel), "CRD" (channel, row, column).
     """
 
     data: TensorType
@@ -40,7 +40,7 @@ class DepthSpaceProblem(OnnxProblem):
     @staticmethod
     @abstractmethod
     def units(blocksize: int) -> Mapping[int, int]:
-        """Return the required divisors of data's sizes, by dimension."""
+        """Return the divisor that a size of data must have, by dimension."""
 
     def __post_init__(self) -> None:
         version, shape = self.version, self.data.shape

@@ -69,8 +69,8 @@ class Gather(GatherProblem):
 class GatherElements(GatherProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: of rank r >= 1. `indices`: of rank r, with at most data's sizes along other axes than `axis`. `axis`: -r … r-1, stored
-    as 0 … r-1.
+    `data`: of rank r >= 1. `indices`: of rank r; except along `axis`, its sizes are at most those of `data`. `axis`: -r … r-1,
+    stored as 0 … r-1.
     """
 
     data: TensorType
@@ -90,9 +90,9 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 class GatherND(GatherProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: of rank r >= 1. `indices`: of rank q >= 1; the size of its last dimension is the length of a tuple, at most r -
-    batch_dims. An empty tuple copies data[b…]. `batch_dims`: 0 … min(q, r) - 1 leading dimensions of equal sizes; from opset 12
-    on.
+    `data`: of rank r >= 1. `indices`: of rank q >= 1. The size of its last dimension is the length of the index tuples, at most
+    r - batch_dims. An empty tuple selects all of data[b…]. `batch_dims`: the number of leading dimensions of equal sizes, 0 …
+    min(q, r) - 1; must be 0 before opset 12.
     """
 
     data: TensorType

@@ -1,4 +1,4 @@
-"""Reading of NodeProtos: checks of inputs, outputs and attributes against the operator's version, and conversion to problems."""
+"""Conversion of NodeProtos to problems, with checks of inputs, outputs and attributes against the operator's version."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from dmlgather.onnx.problems.slice import Slice, check_bound_types
 from dmlgather.wording import alternatives, counted
 
 MANY = 2**31 - 1
-"""Maximum of inputs or outputs in ONNX's schemas for operators that take any number."""
+"""In ONNX's schemas, this maximum of inputs or outputs means any number."""
 
 
 class NodeForm(NamedTuple):
     """Inputs, outputs and attributes that an operator allows.
 
-    `operator`: with its version. `inputs`, `attributes`: by name, True if required; the last input may be repeated. `kinds`: the
-    attributes' AttributeProto.AttributeType, by name. `most_inputs`, `most_outputs`: MANY for any number.
+    `operator`: its name and version. `inputs`, `attributes`: for each name, True if it is required. Inputs beyond the last name
+    repeat the last input. `kinds`: the attributes' AttributeProto.AttributeType, by name. `most_inputs`, `most_outputs`: MANY for
+    any number.
     """
 
     operator: str
@@ -36,10 +37,9 @@ class NodeForm(NamedTuple):
 
 
 def check_form(form: NodeForm, node: Any) -> None:
-    """Check a NodeProto against a form. Attributes outside the form are not checked.
+    """Check a NodeProto against a form. Attributes that the form does not list are not checked.
 
-    Raises ValueError for a wrong number of inputs or outputs and for a missing attribute, TypeError for an attribute of another
-    kind.
+    Raises ValueError for a wrong number of inputs or outputs, or a missing attribute; TypeError for an attribute of another kind.
     """
     inputs, required_inputs = list(node.input), [*form.inputs.values()] or [False]
     last = len(required_inputs) - 1
@@ -65,9 +65,9 @@ def check_form(form: NodeForm, node: Any) -> None:
 
 
 def check_by_schema(node: Any, opset: int) -> None:
-    """Check a NodeProto of ONNX's own domain against ONNX's schema for this opset.
+    """Check a NodeProto by `check_form` against ONNX's schema for this opset.
 
-    Raises TypeError and ValueError like `check_form`. Operators without a schema in the installed onnx are not checked.
+    Operators of other domains, or without a schema in the installed onnx, are not checked.
     """
     form = _schema_form(node.op_type, opset) if node.domain in DOMAINS else None
     if form is not None:
@@ -90,7 +90,7 @@ def _schema_form(operator: str, opset: int) -> NodeForm | None:
         schema = defs.get_schema(operator, opset, "")
     except defs.SchemaError:
         return None
-    current = opset <= defs.onnx_opset_version()  # newer versions than onnx knows may take more inputs and outputs
+    current = opset <= defs.onnx_opset_version()  # in newer opsets, the operator may have more inputs and outputs
     optional = defs.OpSchema.FormalParameterOption.Optional
     attributes = schema.attributes.items()
     return NodeForm(
@@ -120,7 +120,7 @@ PROBLEMS: Mapping[str, type[Any]] = {
 FAMILY = tuple(PROBLEMS)
 
 ARRAYS: Mapping[str, tuple[str, ...]] = {name: problem.inputs for name, problem in PROBLEMS.items()}
-"""The array inputs of each operator: only their shapes and types matter for a problem."""
+"""The array inputs of each operator. A problem needs only their shapes and types."""
 
 INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
 """All inputs of each operator, in order."""
@@ -129,8 +129,7 @@ INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
 class UnknownValueError(ValueError):
     """Error: the output's shape depends on a value that is unknown until the model runs.
 
-    `input`: the input or attribute, by its name in the operator. `value`: the model's name of the tensor or function attribute
-    that has the value.
+    `input`: the operator's name for the input or attribute. `value`: the model's name for the tensor or function attribute.
     """
 
     def __init__(self, name: str, value: str, message: str) -> None:
@@ -143,7 +142,7 @@ class UnknownTypeError(ValueError):
 
     def __init__(self, version: OperatorVersion, name: str, value: str) -> None:
         self.input, self.value = name, value
-        super().__init__(f"shape or type of {name} ({value!r}) is not known, but {version} needs them to be described")
+        super().__init__(f"shape or type of {name} ({value!r}) is not known, but a descriptor of {version} needs both")
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ def stated_node(node: Any, opset: int) -> StatedNode:
 
 
 def parse_node(node: Any, opset: int) -> ParsedNode:
-    """Return a node of an operator in VERSIONS, after checking its inputs and attributes.
+    """Check the inputs and attributes of a node whose operator is in VERSIONS, and return the node with its version.
 
     Raises ValueError for a wrong number of inputs or outputs, and for missing or unknown attributes; TypeError for an attribute
     of another kind; UnknownValueError for an attribute that refers to a function's attribute.
@@ -189,7 +188,7 @@ def _value(attribute: Any) -> Any:
     name, reference = attribute.name, attribute.ref_attr_name
     if reference:
         raise UnknownValueError(
-            name, reference, f"attribute {name} refers to {reference!r} of a function: inline the function first"
+            name, reference, f"attribute {name} refers to attribute {reference!r} of a function: inline the function first"
         )
     value = get_attribute_value(attribute)
     if isinstance(value, list):
@@ -220,7 +219,7 @@ def problem_of(node: Any, opset: int, types: Sequence[TensorType | None], values
             arrays[role] = tensor
         elif name:
             if value is None:
-                message = f"{role} ({name!r}) is computed when the model runs, but {version} needs its values to be described"
+                message = f"{role} ({name!r}) is computed when the model runs, but a descriptor of {version} needs its values"
                 raise UnknownValueError(role, name, message)
             bounds[role] = value
     check_bound_types(version, bounds)

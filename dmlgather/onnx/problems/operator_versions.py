@@ -1,10 +1,9 @@
-"""The versions of ONNX's operators, with their data types, inputs and attributes, as a table."""
+"""Table of the versions of ONNX's operators, with their data types, inputs and attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
@@ -18,25 +17,17 @@ NEWEST_OPSET = 28
 """The newest opset in the table."""
 
 
-class AttributeKind(IntEnum):
-    """Type of an attribute's value. Source: AttributeProto.AttributeType in onnx.proto."""
-
-    FLOAT = 1
-    INT = 2
-    STRING = 3
-    TENSOR = 4
-    FLOATS = 6
-    INTS = 7
-    STRINGS = 8
-    SPARSE_TENSOR = 11
+FLOAT, INT, TEXT, TENSOR, FLOAT_LIST, INTS, TEXTS, SPARSE = 1, 2, 3, 4, 6, 7, 8, 11
+"""Types of an attribute's value. Source: AttributeProto.AttributeType in onnx.proto."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorVersion:
     """One version of an operator.
 
-    `since`: its first opset. `types`: allowed for data and output (Constant: for its value). `inputs`: data first. `required`:
-    inputs and attributes that a node must have. `index_types`: allowed for all inputs but data. `attributes`: kinds, by name.
+    `since`: its first opset. `types`: data types of data and output (of a Constant, its value). `inputs`: names, data first.
+    `required`: names of inputs and attributes that a node must have. `index_types`: data types of all inputs except data.
+    `attributes`: the types of their values, by name.
     """
 
     operator: str
@@ -45,14 +36,14 @@ class OperatorVersion:
     inputs: tuple[str, ...]
     required: tuple[str, ...]
     index_types: tuple[str, ...]
-    attributes: Mapping[str, AttributeKind] = field(hash=False)
+    attributes: Mapping[str, int] = field(hash=False)
 
     def __str__(self) -> str:
         return f"{self.operator}-{self.since}"
 
 
 Types = Mapping[int, tuple[str, ...]]
-"""Data types by the opset that added them to an operator."""
+"""Data types of an operator, by the opset that added them."""
 
 FLOATS = ("double", "float", "float16")
 REALS = ("bool", *FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
@@ -78,25 +69,23 @@ def _versions(
     *,
     types: Types = EVERY_TYPE,
     index_types: tuple[str, ...] = ("int64",),
-    **attributes: AttributeKind,
+    **attributes: int,
 ) -> Iterator[OperatorVersion]:
-    """Yield an operator's versions. `opsets`: the first opset of each. `required`: by default, all inputs."""
+    """Yield an operator's versions. `opsets`: the first opset of each version. `required`: by default, all inputs."""
     for since in opsets:
         allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
         yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)
 
 
-INT, INTS, TEXT, TENSOR = AttributeKind.INT, AttributeKind.INTS, AttributeKind.STRING, AttributeKind.TENSOR
-SPARSE = AttributeKind.SPARSE_TENSOR
 VALUES: dict[str, Any] = {
     "value": TENSOR,
     "sparse_value": SPARSE,
-    "value_float": AttributeKind.FLOAT,
-    "value_floats": AttributeKind.FLOATS,
+    "value_float": FLOAT,
+    "value_floats": FLOAT_LIST,
     "value_int": INT,
     "value_ints": INTS,
     "value_string": TEXT,
-    "value_strings": AttributeKind.STRINGS,
+    "value_strings": TEXTS,
 }
 INDICES, AXES, SHAPE, TO = ("data", "indices"), ("data", "axes"), ("data", "shape"), ("data", "to")
 BLOCKS = ("data", "blocksize")
@@ -114,7 +103,7 @@ _ROWS = (
     *_versions("DepthToSpace", (11, 13, 28), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT, mode=TEXT),
     *_versions("SpaceToDepth", (1, 13), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT),
     *_versions("SpaceToDepth", (28,), required=BLOCKS, types=UNTIL_13, index_types=(), blocksize=INT, mode=TEXT),
-    *_versions("Identity", (1, 13, 14, 16, 19, *SINCE_21)),  # 14 and 16 add sequences and optionals, which no gather reads
+    *_versions("Identity", (1, 13, 14, 16, 19, *SINCE_21)),  # versions 14 and 16 add types that no gather reads
     *_versions("Constant", (1,), (), ("value",), types={1: FLOATS}, value=TENSOR),
     *_versions("Constant", (9,), (), ("value",), value=TENSOR),
     *_versions("Constant", (11,), (), value=TENSOR, sparse_value=SPARSE),
@@ -141,7 +130,7 @@ VERSIONS = {name: tuple(row for row in _ROWS if row.operator == name) for name i
 
 @lru_cache(typed=True)
 def version_of(operator: str, opset: int) -> OperatorVersion:
-    """Return an operator's newest version at or below an opset. Raises ValueError if the operator is newer than the opset."""
+    """Return the version of an operator that an opset has. Raises ValueError if the operator is newer than the opset."""
     number = whole("opset", opset)
     versions = VERSIONS[operator]
     if number < versions[0].since:
@@ -150,7 +139,7 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
 
 
 def since_of(operator: str, opset: int) -> int | None:
-    """Return the first opset with the operator's version of `opset`; None if the operator is newer."""
+    """Return the first opset of the version that `opset` has; None if the operator is newer."""
     return version_of(operator, opset).since if opset >= VERSIONS[operator][0].since else None
 
 

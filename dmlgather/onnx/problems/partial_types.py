@@ -1,4 +1,4 @@
-"""Partial types of tensors in models: data type, rank and sizes may each be unknown."""
+"""Types of tensors in models, of which the data type, the rank or some sizes may be unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PartialType:
     """A value's type, parts of which may be unknown.
 
     `dtype`: None if unknown, or if the value is not a tensor. `shape`: None if the rank is unknown or above MOST_DIMENSIONS.
-    `kind`: for a value that is not a tensor ("sequence"), else None. `excessive`: the rank is above MOST_DIMENSIONS.
+    `kind`: None for a tensor, else "sequence", "map", …. `excessive`: True if the rank is above MOST_DIMENSIONS.
     """
 
     dtype: np.dtype[Any] | None = None
@@ -36,7 +36,7 @@ class PartialType:
     excessive: bool = False
 
     def __eq__(self, other: object) -> bool:
-        # Compare None separately: np.dtype("float64") == None is true.
+        # np.dtype("float64") == None is true, so None is compared separately.
         if not isinstance(other, PartialType) or (self.dtype is None) != (other.dtype is None):
             return False
         return (self.dtype, self.shape, self.kind, self.excessive) == (other.dtype, other.shape, other.kind, other.excessive)
@@ -69,7 +69,7 @@ class PartialType:
         return None if self.shape is None or len(numbers) < len(self.shape) else numbers
 
     def merged(self, better: PartialType, join: Callable[[Size, Size], Size]) -> PartialType:
-        """Return the combination of two types of the same value. `join`: combines two sizes. In conflicts, this type wins."""
+        """Return this type with unknown parts taken from another type of the same value. `join`: combines two sizes."""
         if self.kind is not None or self.excessive:
             return self
         if self.dtype is None and self.shape is None:
@@ -97,15 +97,12 @@ def type_of_value(value: ValueInfoProto) -> PartialType:
     if kind != "tensor_type":
         return PartialType(kind=kind and kind.removesuffix("_type"))
     tensor = value.type.tensor_type
-    dims = tensor.shape.dim
-    if len(dims) > MOST_DIMENSIONS:
-        return PartialType(data_type(tensor.elem_type), excessive=True)
-    sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
+    sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim]
     return _tensor_type(tensor.elem_type, sizes if tensor.HasField("shape") else None)
 
 
 def type_of_tensor(tensor: TensorProto | SparseTensorProto) -> PartialType:
-    """Return the type of a constant. Its elements are not read."""
+    """Return the type of a constant, without reading its elements."""
     values = tensor.values if hasattr(tensor, "values") else tensor
     return _tensor_type(values.data_type, tensor.dims)
 

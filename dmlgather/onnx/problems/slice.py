@@ -18,8 +18,8 @@ from dmlgather.wording import counted
 class Slice(OnnxProblem, WindowProblem):
     """output[c] = data[start + step · c] in each dimension.
 
-    `data`: of rank r. `starts`, `ends`, `axes`, `steps`: sequences of equal length. `axes`: default 0, 1, …; -r … r-1, without
-    repetition, stored as 0 … r-1. `steps`: default 1; not 0; from opset 10 on.
+    `data`: of rank r. `starts`, `ends`, `axes`, `steps`: sequences of equal length. `axes`: default 0, 1, …; different numbers
+    from -r to r-1, stored as 0 … r-1. `steps`: default 1; not 0; must be None before opset 10.
     """
 
     data: TensorType

@@ -20,7 +20,7 @@ def operator_name(node: NodeProto) -> str:
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """Yield the graphs in a node's attributes (If, Loop, Scan, …), each with a label: "then_branch", "bodies[1]" in a list."""
+    """Yield the graphs in a node's attributes, each with a label. Labels: "then_branch", or "bodies[1]" in a list of graphs."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -42,7 +42,7 @@ def integers_of(node: NodeProto) -> dict[str, int]:
 
 
 def place_of(path: str, node: NodeProto, index: int) -> str:
-    """Return a node's name in reports: the path of its graph, and its own name, or its operator and position."""
+    """Return a node's name in reports: the path of its graph, then its own name; without a name, its operator and position."""
     name = printable(node.name) or f"{printable(node.op_type)}_{index}"
     return f"{path}/{name}" if path else name
 
@@ -59,7 +59,7 @@ def label(node: NodeProto) -> str:
 
 @contextmanager
 def naming(node: NodeProto) -> Iterator[None]:
-    """Put the node's name before the message of an IndexError, TypeError or ValueError."""
+    """Add the node's name in front of the message of an IndexError, TypeError or ValueError."""
     try:
         yield
     except (IndexError, TypeError, ValueError) as error:
