@@ -7,9 +7,9 @@ string types, or objects) run on the CPU. An index out of range gives 0 in Gathe
 "cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array that is written and returned. Raises TypeError for an `out`
 of another type or device; ValueError for an `out` that has another shape, is read-only, overlaps an input, or overlaps itself.
 
-`gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of arrays. `gather.to_directml(…)` returns the
-DirectML descriptors of a call. `gather.differences(…)` lists the indices that give other results in DirectML. The other functions
-have these methods, too. `to_directml` and `differences` are the methods of `gather`.
+Each function has three methods that accept pairs (shape, dtype) instead of arrays. `plan` returns the IndexPlan of a call.
+`to_directml` returns its DirectML descriptors. `differences` lists the indices that give other results in DirectML. The functions
+`to_directml` and `differences` call the methods of `gather`.
 
 `run_layer` runs a layer of an IR file.
 """
@@ -45,14 +45,5 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {
-        "differences": "functions",
-        "gather": "functions",
-        "gather_elements": "functions",
-        "gather_nd": "functions",
-        "run_layer": "layer_runner",
-        "slice": "functions",
-        "strided_slice": "functions",
-        "to_directml": "functions",
-    },
+    {**dict.fromkeys(__all__, "functions"), "run_layer": "layer_runner"},
 )

@@ -1,30 +1,29 @@
-"""OpenVINO's operations as functions on arrays, with their DirectML descriptors and the differences between the two."""
+"""OpenVINO's operations as functions on arrays, with their DirectML descriptors, and the differences from DirectML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Generic, ParamSpec
 
 from dmlgather.calls.arguments import Fill, host_bounds, host_values, type_of
 from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.exporter import Descriptors
-from dmlgather.dialects.problem import Problem, whole
+from dmlgather.dialects.problem import whole
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.openvino.problems import export
 from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
-from dmlgather.openvino.problems.operation_versions import VERSIONS, OpenVINOProblem
+from dmlgather.openvino.problems.operation_versions import MASKS
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 
 P = ParamSpec("P")
 
 
 class DescribedFunction(EagerFunction[P], Generic[P]):
-    """An eager function with the methods `to_directml` and `differences`, which need only the arrays' shapes and types."""
+    """An eager function with the methods `to_directml` and `differences`, which need only the arrays' shapes and types.
 
-    def __init__(self, problem: type[OpenVINOProblem], request: Callable[P, Request]) -> None:
-        super().__init__(request)
-        self._operation = problem.name
+    `problem_of` of its requests is a `partial` of a class of problems.
+    """
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
         """Return the DirectML descriptor of a call, or a report of why it has none.
@@ -32,47 +31,41 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
         pair (shape, dtype), can replace an array. `level`: the feature level.
 
-        Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none,
-        returns a Report, whose findings name a broken rule of the operation or a limit of the level. `docs/expressing.md`
-        explains them, and how to bind arrays. Raises ValueError for an unknown level; TypeError for an argument without shape
-        and type, and for an axis or bounds on a GPU.
+        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
+        a Report: its findings name the limit of the level, or a broken rule of the operation. `docs/expressing.md` explains the
+        findings, and how to bind arrays. Raises ValueError for an unknown level; TypeError for an argument without shape and
+        type, and for an axis or bounds on a GPU.
 
         >>> desc = dg.openvino.gather_nd.to_directml(((5, 4), "float32"), ((3, 2), "int64"), level="3_0")
         >>> desc.operator.name, desc.output_tensor.sizes
         ('GATHER_ND1', (1, 3))
         """
-        feature_level = FeatureLevel.parse(level)
-        version = kwargs.get("version", max(VERSIONS[self._operation]))
-        operation = f"{self._operation}-{version}"
-        return export.EXPORTER.to_directml(self._problem_maker(args, kwargs), feature_level, "OpenVINO", operation)
+        feature_level, maker = FeatureLevel.parse(level), self._problem_maker(args, kwargs)
+        problem_class: Any = maker.func
+        operation = f"{problem_class.name}-{maker.keywords.get('version', problem_class.version)}"
+        return export.EXPORTER.to_directml(maker, feature_level, "OpenVINO", operation)
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about the indices for which the descriptors of `to_directml` give other elements than OpenVINO.
+        """Return warnings about indices for which the descriptors of `to_directml` read other elements than OpenVINO.
 
-        The arguments are those of `to_directml`. The findings are EXP201 and EXP202, for Gather only: an index out of range is an
-        error in the other operations, and slices have no indices. Raises TypeError and ValueError like the function.
+        The arguments are those of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
+        out of range is an error, or there are no indices. Raises TypeError and ValueError like the function.
 
         >>> [finding.expected for finding in dg.openvino.gather.differences(((5, 2), "float32"), ((3,), "uint8"), axis=0)]
         ['indices from 0 to 4']
         """
         return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
-    def _problem_maker(self, args: Any, kwargs: Any) -> Callable[[], Problem]:
-        """Return a function that makes the problem, and raises for broken rules. Arguments of the wrong kind raise here."""
+    def _problem_maker(self, args: Any, kwargs: Any) -> partial[Any]:
+        """Return a function that makes the problem. Arguments of the wrong kind raise here, broken rules in the function."""
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:
                 raise TypeError(f"{name} is given, but a descriptor has none: leave it out")
-        types = [type_of(name, item) for name, item in request.arrays.items()]
-        return lambda: request.problem_of(*types)
+        return partial(request.problem_of, *(type_of(name, item) for name, item in request.arrays.items()))
 
 
-def described(problem: type[OpenVINOProblem]) -> Callable[[Callable[P, Request]], DescribedFunction[P]]:
-    """Return a decorator that makes a `DescribedFunction`. `problem`: the class of the problems that the function requests."""
-    return lambda request: DescribedFunction(problem, request)
-
-
-@described(OpenVINOGather)
+@DescribedFunction
 def gather(
     data: Any,
     indices: Any,
@@ -85,13 +78,13 @@ def gather(
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Return OpenVINO's Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 if out of range.
+    """Return OpenVINO's Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
 
-    `data`: shape [b…, lead…, n, trail…], any type of whole bytes, or strings. For strings, the result of an index out of range
-    is the empty string. `indices`: shape [b…, i…], any integer type. `axis`: the dimension n, as an integer or an array of one
-    integer in host memory. `batch_dims`: the number of dimensions b…, at most `axis`; a negative number is added to the rank of
-    indices; version 1 allows only 0. `version`: 1, 7 or 8. A negative index counts from the end in version 8, and is out of
-    range in versions 1 and 7. The result has shape [b…, lead…, i…, trail…].
+    An index out of range gives 0, or the empty string if data are strings. `data`: shape [b…, lead…, n, trail…], any type of
+    whole bytes, or strings. `indices`: shape [b…, i…], any integer type. `axis`: the dimension of size n, as an integer or an
+    array of one integer in host memory. `batch_dims`: the number of dimensions b…, at most `axis`. The rank of `indices` is added
+    to a negative number. `version`: 1, 7 or 8. Version 1 has no batch_dims. In version 8, negative indices count from the end;
+    in versions 1 and 7, they are out of range. The result has shape [b…, lead…, i…, trail…].
 
     Raises TypeError for another type, and for an axis or strings on a GPU; ValueError for an axis or batch_dims out of range,
     unequal batch dimensions, a scalar `data`, or another version.
@@ -103,7 +96,7 @@ def gather(
     return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
-@described(OpenVINOGatherElements)
+@DescribedFunction
 def gather_elements(
     data: Any,
     indices: Any,
@@ -116,8 +109,8 @@ def gather_elements(
 ) -> Request:
     """Return OpenVINO's GatherElements-6: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: shape [n…], any type of whole bytes, or strings. `indices`: int32 or int64, with data's sizes except along the axis;
-    negative indices count from the end. `axis`: negative axes count from the end. The result has the shape of `indices`.
+    `data`: shape [n…], any type of whole bytes, or strings. `indices`: int32 or int64; except along `axis`, its sizes are those
+    of `data`. Negative indices and axes count from the end. The result has the shape of `indices`.
 
     Raises IndexError for an index out of range; TypeError for another type, and for strings on a GPU; ValueError for different
     ranks or sizes, an axis out of range or a scalar `data`.
@@ -125,12 +118,11 @@ def gather_elements(
     >>> dg.openvino.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0, -1], [0, 0, 1]]), axis=1).tolist()
     [[20, 10, 20], [30, 30, 40]]
     """
-    return Request(
-        partial(OpenVINOGatherElements, axis=axis), {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream
-    )
+    problem = partial(OpenVINOGatherElements, axis=axis)
+    return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
-@described(OpenVINOGatherND)
+@DescribedFunction
 def gather_nd(
     data: Any,
     indices: Any,
@@ -144,9 +136,10 @@ def gather_nd(
 ) -> Request:
     """Return OpenVINO's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: shape [b…, n…, trail…], any type of whole bytes, or strings. `indices`: shape [b…, i…, t], any integer type: tuples of
-    t indices into the dimensions n…; negative indices count from the end. An empty tuple copies data[b…]. `batch_dims`: the
-    number of dimensions b…. `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5 merges b… into one dimension.
+    `data`: shape [b…, n…, trail…], any type of whole bytes, or strings. `indices`: shape [b…, i…, t], any integer type. Each
+    tuple of t indices selects a position in the dimensions n…; if t is 0, it selects all of data[b…]. Negative indices count from
+    the end. `batch_dims`: the number of dimensions b…. `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5 merges
+    b… into one dimension.
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for another type, and for strings on a
     GPU; ValueError for scalars, unequal or too many batch dimensions, tuples longer than the dimensions of data, or another
@@ -162,7 +155,7 @@ def gather_nd(
     return Request(problem, {"data": data, "indices": indices}, out_of_bounds, device, out, stream=stream)
 
 
-@described(OpenVINOSlice)
+@DescribedFunction
 def slice(  # noqa: A001 - the operation's name
     data: Any,
     start: Any,
@@ -175,11 +168,11 @@ def slice(  # noqa: A001 - the operation's name
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension, with start and stop clamped.
+    """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension. Starts and stops are clamped.
 
     `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`, `step`, `axes`: sequences of integers, or
     one-dimensional arrays of any integer types in host memory. `axes`: default 0, 1, …; negative axes count from the end. `step`:
-    may be negative. `out_of_bounds` has no effect, as there are no indices.
+    may be negative. `out_of_bounds` has no effect, because there are no indices.
 
     Raises TypeError for another type, and for bounds or strings on a GPU; ValueError for different lengths, for axes out of range
     or repeated, for a step of 0, and for a scalar `data`.
@@ -191,7 +184,7 @@ def slice(  # noqa: A001 - the operation's name
     return Request(partial(OpenVINOSlice, **bounds), {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
-@described(OpenVINOStridedSlice)
+@DescribedFunction
 def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     data: Any,
     begin: Any,
@@ -208,20 +201,20 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Return OpenVINO's StridedSlice-1: data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …], with bounds clamped.
+    """Return OpenVINO's StridedSlice-1: data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …]. Bounds are clamped.
 
     `data`: any shape; any type of whole bytes, or strings. `begin`, `end`, `strides`: sequences of integers, or one-dimensional
-    arrays of any integer types in host memory, all of one length. `strides`: default 1, …; may be negative. Entry k slices the
-    next dimension of data, unless a mask has a 1 at k. If several masks have a 1, the first in this list applies:
+    arrays of any integer types in host memory. Their lengths are equal. `strides`: default 1, …; may be negative. Entry k slices
+    the next dimension of data, unless a mask has a 1 at k. If several masks have a 1 at k, the first mask of this list applies:
 
-    - ellipsis_mask: the entry covers all dimensions without an entry of their own, without slicing them. At most one entry.
+    - ellipsis_mask: the entry keeps all dimensions that have no entry of their own. Only one entry may have a 1.
     - new_axis_mask: the entry adds a dimension of size 1.
     - shrink_axis_mask: the entry takes the element begin[k], which must exist, and removes the dimension.
-    - begin_mask: the slice starts at the dimension's first element, or at the last if the stride is negative.
-    - end_mask: the slice ends after the last element, or before the first if the stride is negative.
+    - begin_mask: the slice starts at the dimension's first element, or at the last element if the stride is negative.
+    - end_mask: the slice ends after the last element, or before the first element if the stride is negative.
 
     Masks are sequences of 0 and 1; None means zeros. Missing entries are 0; entries beyond the length of `begin` are ignored.
-    `out_of_bounds` has no effect, as there are no indices.
+    `out_of_bounds` has no effect, because there are no indices.
 
     Raises TypeError for another type, and for bounds or strings on a GPU; ValueError for different lengths, more entries than
     dimensions of data, a stride of 0, an element that does not exist, two ellipses, or a mask with other numbers.
@@ -232,16 +225,18 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     >>> dg.openvino.strided_slice(x, begin=[0, -1], end=[0, 0], ellipsis_mask=[1], shrink_axis_mask=[0, 1]).tolist()
     [3, 7, 11]
     """
-    bounds = host_bounds(("strides",), begin=begin, end=end, strides=strides)
-    masks = {
-        "begin_mask": begin_mask,
-        "end_mask": end_mask,
-        "new_axis_mask": new_axis_mask,
-        "shrink_axis_mask": shrink_axis_mask,
-        "ellipsis_mask": ellipsis_mask,
-    }
-    host_masks = host_bounds((), **{name: () if mask is None else mask for name, mask in masks.items()})
-    problem = partial(OpenVINOStridedSlice, **bounds, **host_masks)
+    bounds = host_bounds(
+        ("strides", *MASKS),
+        begin=begin,
+        end=end,
+        strides=strides,
+        begin_mask=begin_mask,
+        end_mask=end_mask,
+        new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask,
+        ellipsis_mask=ellipsis_mask,
+    )
+    problem = partial(OpenVINOStridedSlice, **{name: values for name, values in bounds.items() if values is not None})
     return Request(problem, {"data": data}, out_of_bounds, device, out, stream=stream)
 
 
@@ -259,14 +254,15 @@ def to_directml(
     `data`, `indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `axis`, `batch_dims`, `version`: see
     `gather`. `level`: the feature level.
 
-    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none, returns
-    a Report, whose findings name a broken rule of the operator or a limit of the level (`docs/expressing.md`). Without batches,
-    the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions. Otherwise it is
-    GATHER_ELEMENTS on {batch, lead, axis, trail}, in which strides of 0 repeat the indices along lead and trail.
+    Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
+    a Report: its findings name the limit of the level, or a broken rule of the operation (`docs/expressing.md`).
 
-    To run it, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor. The buffers are packed and
-    padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as UINT8, and
-    bf16 as UINT16. Indices in range give OpenVINO's elements; `differences` lists the other indices.
+    Without batches, the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions. Otherwise
+    it is GATHER_ELEMENTS on {batch, lead, axis, trail}, in which strides of 0 repeat the indices along lead and trail.
+
+    To run the descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor. The buffers are
+    packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as
+    UINT8, and bf16 as UINT16. Indices in range read OpenVINO's elements. `differences` describes the other indices.
 
     Raises ValueError for an unknown level; TypeError for an argument without shape and type, and for an axis on a GPU.
 
@@ -279,12 +275,12 @@ def to_directml(
 
 
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
-    """Return warnings about the indices for which DirectML gives other elements than OpenVINO: `gather.differences`.
+    """Return warnings about indices for which DirectML reads other elements than OpenVINO: `gather.differences`.
 
-    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0 and DirectML the nearest
-    element. EXP202: in versions 1 and 7, a negative index of a signed type is out of range in OpenVINO; DirectML counts it from
-    the end, from level 3_0 on. To get 0 for these indices, compare them with the first and the last valid index, and select 0
-    in the output (ELEMENT_WISE_IF).
+    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the nearest
+    element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From level 3_0
+    on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid index, and
+    select 0 in the output (ELEMENT_WISE_IF).
 
     Raises TypeError and ValueError like `gather`.
 

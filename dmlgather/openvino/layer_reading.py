@@ -1,4 +1,4 @@
-"""Reading of layers of an IR: version, attributes and ports, with checks against the operation, and the problem."""
+"""Reading of the layers of an IR: version, attributes and ports, with checks against the operation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dmlgather.dialects.problem import TensorType
 from dmlgather.openvino.layer_xml import Element, IRError
 from dmlgather.openvino.problems.gather import OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND
-from dmlgather.openvino.problems.operation_versions import (
-    NEWEST_OPSET,
-    AttributeForm,
-    OpenVINOProblem,
-    OperationVersion,
-    version_in,
-)
+from dmlgather.openvino.problems.operation_versions import NEWEST_OPSET, AttributeForm, OperationVersion, version_in
 from dmlgather.openvino.problems.slices import OpenVINOSlice, OpenVINOStridedSlice
 from dmlgather.wording import alternatives, counted, printable
 
@@ -28,7 +21,7 @@ PRECISIONS = {
     "FP64": "f64",
     "UNSPECIFIED": None,
 }
-"""Element types by a port's `precision`, unless they are its lower-case form. None stands for an unknown type."""
+"""Element types by a port's `precision`; None if the type is unknown. Other precisions are the types in upper case."""
 
 MOST_DIMENSIONS = 64
 """Largest rank that is read. NumPy has the same limit; DirectML's is 8."""
@@ -42,15 +35,13 @@ PROBLEMS: Mapping[str, type[Any]] = {
 }
 """The family's problem classes, by a layer's type. A problem's fields have the names of inputs and attributes."""
 
-FAMILY = tuple(PROBLEMS)
-
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """One input or output of a layer.
 
-    `type`: OpenVINO's name of the element type ("f32"); None if unknown. `shape`: None without sizes, which means a scalar or an
-    unknown rank; a size of None is unknown.
+    `type`: OpenVINO's name of the element type ("f32"); None if unknown. `shape`: its sizes are None if unknown. `shape` is None
+    for a port without sizes, which has a scalar or a tensor of unknown rank.
     """
 
     id: int
@@ -60,7 +51,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. `id`: None if missing. `opset`: as in the text, "opset8". `data`: the operation's attributes."""
+    """One layer. `id`: None if missing. `opset`: the operation set, such as "opset8". `data`: the operation's attributes."""
 
     id: int | None
     name: str
@@ -94,26 +85,20 @@ def read_layer(element: Element) -> Layer:
 def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
     ports: dict[int, Port] = {}
     for element in (port for group in layer.all(kind) for port in group.all("port")):
-        port = _port(element)
+        dims = element.all("dim")
+        if len(dims) > MOST_DIMENSIONS:
+            raise IRError(f"<{element.tag}> has {len(dims)} dimensions, expected at most {MOST_DIMENSIONS}", element.line)
+        port = Port(_integer(element, "id"), _element_type(element.get("precision") or ""), tuple(map(_size, dims)) or None)
         if port.id in ports:
             raise IRError(f"{kind} port {port.id} occurs twice", element.line)
         ports[port.id] = port
     return tuple(ports.values())
 
 
-def _port(element: Element) -> Port:
-    precision = element.get("precision")
-    element_type = None if precision is None else PRECISIONS.get(precision.upper(), _element_type(precision))
-    dims = element.all("dim")
-    if len(dims) > MOST_DIMENSIONS:
-        raise IRError(f"<{element.tag}> has {len(dims)} dimensions, expected at most {MOST_DIMENSIONS}", element.line)
-    return Port(_integer(element, "id"), element_type, tuple(map(_size, dims)) or None)
-
-
-def _element_type(text: str) -> str | None:
+def _element_type(precision: str) -> str | None:
     """Return OpenVINO's name of an element type, printable; None for a type that is unknown until the model runs."""
-    name = printable(text.strip().lower())
-    return None if name in ("", "dynamic", "undefined") else name
+    name = printable(precision.strip().lower())
+    return PRECISIONS.get(precision.upper(), None if name in ("", "dynamic", "undefined") else name)
 
 
 def _size(dim: Element) -> int | None:
@@ -129,14 +114,14 @@ def _integer(element: Element, name: str) -> int:
 
 
 def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """Return the decimal number in a text; negative only if `signed`. Raise IRError, with the name `label`, for other texts."""
+    """Return the decimal number in a text. Raise IRError for another text. `signed`: allow a minus. `label`: for the message."""
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
         raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)
 
 
 def version_of(layer: Layer) -> OperationVersion:
-    """Return the operation's version for a layer of the family. Raises IRError if its operation set lacks the operation."""
+    """Return the version of a layer's operation. Raises IRError if its operation set is unknown or lacks the operation."""
     opset = next((number for number in OPSETS if layer.opset == f"opset{number}"), None)
     if opset is None:
         expected = f"expected opset{OPSETS[0]} … opset{OPSETS[-1]}, which are known"
@@ -148,7 +133,7 @@ def version_of(layer: Layer) -> OperationVersion:
 
 
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
-    """Return the attributes of the operation's version, by name; others are ignored, as in OpenVINO.
+    """Return the attributes of the operation's version, by name. As in OpenVINO, other attributes are ignored.
 
     Raises IRError for a missing required attribute, and for a value that is not an integer or a list of integers.
     """
@@ -181,19 +166,3 @@ def _integers(layer: Layer, name: str, form: AttributeForm) -> int | tuple[int, 
     if not form.many:
         return integer(text)
     return tuple(map(integer, text.split(","))) if text.strip() else ()
-
-
-def problem_of(
-    version: OperationVersion,
-    types: Mapping[str, TensorType],
-    bounds: Mapping[str, Any],
-    attributes: Mapping[str, int | tuple[int, ...]],
-) -> OpenVINOProblem:
-    """Return the problem of a layer.
-
-    `types`: the types of the inputs `version.arrays`. `bounds`: values of the inputs `version.bounds`, as host arrays or
-    sequences of integers, or an integer for the axis of Gather; optional inputs may be missing. `attributes`: values of
-    `version.attributes`. Raises TypeError and ValueError if they break a rule of the operation.
-    """
-    problem: OpenVINOProblem = PROBLEMS[version.operation](**types, **bounds, **attributes, version=version.since)
-    return problem

@@ -10,16 +10,7 @@ import numpy as np
 from dmlgather.calls.arguments import Fill, host_values
 from dmlgather.calls.eager import EagerFunction, Request
 from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.openvino.layer_reading import (
-    FAMILY,
-    Layer,
-    Port,
-    attributes_of,
-    ports_of,
-    problem_of,
-    read_layer,
-    version_of,
-)
+from dmlgather.openvino.layer_reading import PROBLEMS, Layer, Port, attributes_of, ports_of, read_layer, version_of
 from dmlgather.openvino.layer_xml import Element, IRError, parse
 from dmlgather.openvino.problems.operation_versions import TYPES
 from dmlgather.package import missing_extra
@@ -51,12 +42,13 @@ def run_layer(
     function, by position in the order of the layer's ports, or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: see
     the operation's function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
 
-    Inputs and output must have the shapes and types of their ports. A size of -1 allows any size; a port without sizes or
-    precision allows any shape or type. The types of an integer axis and of bounds in sequences are not checked.
+    Inputs and output must have the shapes and types of their ports. A size of -1 allows any size. A port without sizes allows any
+    shape; a port without precision allows any type. If the axis is an integer, or bounds are sequences, their types are not
+    checked.
 
     Raises ValueError for another layer, for a missing port, and for a shape that a port does not allow; TypeError for a type that
-    a port does not allow, and for a missing or extra input; and the errors of the operation's function. Text is parsed by lxml
-    (the extra openvino; ImportError without it); a document type is refused.
+    a port does not allow, and for a missing or extra input. The errors of the operation's function pass through. Text is parsed
+    by lxml, which the extra openvino installs; without it, text raises ImportError. Text must not have a document type.
 
     >>> ports = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
     >>> layer = f"<layer type='Gather' version='opset7'>{ports}</layer>"
@@ -82,17 +74,17 @@ def run_layer(
         tensors = dict(zip(version.arrays, types, strict=True))
         for name, tensor in tensors.items():
             _check(ports[name], name, tensor)
-        problem = problem_of(version, tensors, bounds, attributes)
+        problem: Problem = PROBLEMS[version.operation](**tensors, **bounds, **attributes, version=version.since)
         _check(result, "output", problem.output)
         return problem
 
     arrays = {name: values[name] for name in version.arrays}
-    # Not keyed: which arguments are arrays depends on the layer.
+    # `keyed` is False, because the layer determines which arguments are arrays.
     return Request(problem, arrays, out_of_bounds, device, out, stream=stream, keyed=False)
 
 
 def _read(layer: Any) -> Layer:
-    """Return the layer of a text or an element. Raise IRError for a layer outside the family, TypeError for other values."""
+    """Return the layer of a text or an element. Raise IRError for another operation's layer, TypeError for another value."""
     if isinstance(layer, bytes):
         try:
             layer = layer.decode()
@@ -104,13 +96,13 @@ def _read(layer: Any) -> Layer:
     if element.tag != "layer":
         raise IRError(f"<{element.tag}> is no <layer>", element.line)
     result = read_layer(element)
-    if result.type not in FAMILY:
-        raise IRError(f"{result} is no {alternatives(FAMILY)}", result.line)
+    if result.type not in PROBLEMS:
+        raise IRError(f"{result} is no {alternatives(PROBLEMS)}", result.line)
     return result
 
 
 def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs by the operation's names. Raise TypeError unless there is exactly one for each name."""
+    """Return the inputs by name. Raise TypeError unless each of the operation's inputs is passed once."""
     positional = dict(zip(names, inputs, strict=False))
     unknown = [name for name in named if name not in names]
     missing = [name for name in names if name not in positional and name not in named]
@@ -121,7 +113,7 @@ def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named
 
 
 def _bound(name: str, values: Any, port: Port) -> Any:
-    """Return the axis or bounds on the host, after checking shape and type against the port if there are any."""
+    """Return the axis or bounds on the host. Raise TypeError or ValueError for an array or sequence that the port forbids."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         values = tuple(values)
         if port.shape is not None and port.shape not in ((len(values),), (None,)):

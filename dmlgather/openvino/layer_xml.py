@@ -1,4 +1,4 @@
-"""Parser for the XML of layers. It is safe for hostile input: no document types or entities, no network, bounded depth."""
+"""Parser for the XML of layers. Hostile input is safe: no document types or entities, no network, limited depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from dmlgather.wording import printable
 
 DEEPEST = 256
-"""Limit of nested elements."""
+"""The largest number of nested elements."""
 
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _ELLIPSIS = re.compile(r"<layer \.\.\. ")
@@ -39,7 +39,7 @@ class Element:
 
     @classmethod
     def of(cls, element: Any) -> Element:
-        """Return the copy of an element of lxml or xml.etree, with its children, without comments."""
+        """Return an element of lxml or xml.etree as an Element, with its children, but without comments."""
         children = [cls.of(child) for child in element if isinstance(child.tag, str)]
         return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
 
@@ -52,23 +52,8 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
 
-def parse(text: str) -> Element:
-    """Return the root element of a text, without comments.
-
-    The dots in "<layer ..." are removed: OpenVINO's documentation writes them for omitted attributes. Raises IRError for a text
-    that is not well-formed, ModuleNotFoundError if lxml is missing.
-    """
-    text = text.removeprefix("\ufeff")
-    prolog = _PROLOG.match(text)
-    start = prolog.end() if prolog else 0
-    if text.startswith("<!DOCTYPE", start):  # the parser refuses it at other places
-        line = text.count("\n", 0, start) + 1
-        raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", line)
-    return _tree(_ELLIPSIS.sub("<layer     ", text))
-
-
 class _Builder:
-    """Parser target that builds the elements. `line`: the line that is being parsed."""
+    """Parser target that builds the elements. `line`: the number of the line that is parsed."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -96,10 +81,22 @@ class _Builder:
         """Do nothing; lxml requires the method."""
 
 
-def _tree(text: str) -> Element:
+def parse(text: str) -> Element:
+    """Return the root element of a text, without comments.
+
+    The dots in "<layer ..." are removed: OpenVINO's documentation writes them for omitted attributes. Raises IRError for a text
+    that is not well-formed, ModuleNotFoundError if lxml is missing.
+    """
+    text = text.removeprefix("\ufeff")
+    prolog = _PROLOG.match(text)
+    start = prolog.end() if prolog else 0
+    if text.startswith("<!DOCTYPE", start):  # the parser refuses it at other places
+        line = text.count("\n", 0, start) + 1
+        raise IRError("has a document type declaration (<!DOCTYPE), which no IR has: remove it", line)
     from lxml import etree  # type: ignore[import-untyped] # lxml ships no types
 
     builder = _Builder()
+    lines = _ELLIPSIS.sub("<layer     ", text).encode("utf-8", "surrogatepass").splitlines(keepends=True)
     parser = etree.XMLParser(
         target=builder,
         encoding="utf-8",  # overrides the XML declaration
@@ -109,8 +106,8 @@ def _tree(text: str) -> Element:
         huge_tree=False,
     )
     try:
-        for builder.line, line in enumerate(text.encode("utf-8", "surrogatepass").splitlines(keepends=True), 1):
-            parser.feed(line)
+        for builder.line, encoded in enumerate(lines, 1):
+            parser.feed(encoded)
         parser.close()
     except etree.XMLSyntaxError as error:
         reason = re.sub(r",? *line \d+, column \d+$", "", " ".join(str(error.msg).split()))

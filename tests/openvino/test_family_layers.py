@@ -10,7 +10,7 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
-from dmlgather.openvino.layer_reading import FAMILY, PROBLEMS, problem_of
+from dmlgather.openvino.layer_reading import PROBLEMS
 from dmlgather.openvino.problems.operation_versions import VERSIONS, version_in
 from tests import seeds
 from tests.openvino.ir import layer, parameter, save
@@ -43,7 +43,7 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, node in nodes.items():
         node.set_friendly_name(name)
     path = save(tmp_path_factory.mktemp("ir"), list(nodes.values()), [cubes, places, tuples])
-    found = {one.attrib["name"]: one for one in ET.parse(path).getroot().iter("layer") if one.get("type") in FAMILY}
+    found = {one.attrib["name"]: one for one in ET.parse(path).getroot().iter("layer") if one.get("type") in PROBLEMS}
     assert {(one.get("type"), one.get("version")) for one in found.values()} == {
         ("GatherElements", "opset6"),
         ("GatherND", "opset5"),
@@ -168,7 +168,7 @@ def test_the_table_of_versions_is_openvino_s() -> None:
         "Slice": "slice",
         "StridedSlice": "strided_slice",
     }
-    assert tuple(VERSIONS) == FAMILY == tuple(functions)
+    assert tuple(VERSIONS) == tuple(PROBLEMS) == tuple(functions)
     for name, function in functions.items():
         first = min(VERSIONS[name])
         assert [hasattr(getattr(openvino, f"opset{number}"), function) for number in range(1, 17)] == [
@@ -185,5 +185,5 @@ def test_a_problem_follows_from_what_a_layer_says() -> None:
     row = version_in("StridedSlice", 12)
     assert (str(row), row.arrays, row.bounds) == ("StridedSlice-1", ("data",), ("begin", "end", "strides"))
     data = TensorType((2, 3), np.dtype("float32"))
-    problem = problem_of(row, {"data": data}, {"begin": (1, 0), "end": (2, 1)}, {"shrink_axis_mask": (1,)})
+    problem = PROBLEMS["StridedSlice"](data, begin=(1, 0), end=(2, 1), shrink_axis_mask=(1,), version=row.since)
     assert (str(problem), problem.output.shape) == ("StridedSlice-1", (1,))

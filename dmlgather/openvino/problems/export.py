@@ -1,4 +1,4 @@
-"""Export of OpenVINO's problems to DirectML, and the indices for which the two differ."""
+"""Export of OpenVINO's problems to DirectML, and the indices for which DirectML gives other results."""
 
 from __future__ import annotations
 
@@ -31,22 +31,13 @@ def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
     if axis == batch:
         tuples = replace(indices, dims=(*indices.dims, Dim(1, 1)))
         return descriptors.gather_nd(data, tuples, output, batch, level)
-    return _repeated(data, indices, output, problem, level)
-
-
-def _repeated(data: View, indices: View, output: View, problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
-    """Return GATHER_ELEMENTS on {batch, lead, axis, trail}, with indices that strides of 0 repeat along lead and trail."""
-    batch_dims, axis = problem.batch_dims, problem.axis
-    batch, lead, trail = map(prod, (data.sizes[:batch_dims], data.sizes[batch_dims:axis], data.sizes[axis + 1 :]))
-    count = prod(indices.sizes[batch_dims:])
-    repeated = (Dim(batch, count), Dim(lead, 0), Dim(count, 1), Dim(trail, 0))
-    return descriptors.gather_elements(
-        View.packed(data.name, data.data_type, (batch, lead, data.sizes[axis], trail)),
-        replace(indices, dims=repeated),
-        View.packed(output.name, output.data_type, (batch, lead, count, trail)),
-        2,
-        level,
-    )
+    # GATHER_ELEMENTS on {batches, lead, axis, trail}. Strides of 0 repeat the indices along lead and trail.
+    batches, lead, trail = map(prod, (data.sizes[:batch], data.sizes[batch:axis], data.sizes[axis + 1 :]))
+    count = prod(indices.sizes[batch:])
+    data = View.packed(data.name, data.data_type, (batches, lead, data.sizes[axis], trail))
+    indices = replace(indices, dims=(Dim(batches, count), Dim(lead, 0), Dim(count, 1), Dim(trail, 0)))
+    output = View.packed(output.name, output.data_type, (batches, lead, count, trail))
+    return descriptors.gather_elements(data, indices, output, 2, level)
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
@@ -58,9 +49,9 @@ def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
         "indices",
         f"{0 if not signed or problem.version < 8 else -size} to {size - 1}",
         zeros,
-        "mask the elements that indices out of range give, as docs/openvino.md shows, unless all are in range",
+        "unless all indices are in range, mask the output where an index is out of range, as docs/openvino.md shows",
         zeros if signed and problem.version < 8 else None,
-        "mask their elements with the others, or make the node a Gather-8, where they count from the end too",
+        "also mask the output where an index is negative, or make the node a Gather-8, where negative indices count from the end",
     )
 
 

@@ -18,8 +18,8 @@ class OpenVINOGather(OpenVINOProblem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 for an index out of range.
 
     `data`: of rank r >= 1. `indices`: of any rank q and any integer type. `axis`: -r … r-1, or an array of one integer; stored
-    as 0 … r-1. `batch_dims`: -q … axis, 0 in version 1; q is added to a negative number. `version`: negative indices count from
-    the end in 8, and are out of range in 1 and 7.
+    as 0 … r-1. `batch_dims`: -q … axis; q is added to a negative number. `version`: 1, 7 or 8. Version 1 has no batch_dims. In
+    version 8, negative indices count from the end; in versions 1 and 7, they are out of range.
     """
 
     data: TensorType
@@ -78,8 +78,8 @@ class OpenVINOGather(OpenVINOProblem):
 class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error.
 
-    `data`: of rank r >= 1. `indices`: of type i32 or i64, with data's sizes except along the axis; negative indices count from
-    the end. `axis`: -r … r-1, stored as 0 … r-1.
+    `data`: of rank r >= 1. `indices`: of type i32 or i64; except along `axis`, its sizes are those of `data`. Negative indices
+    count from the end. `axis`: -r … r-1, stored as 0 … r-1.
     """
 
     data: TensorType
@@ -101,9 +101,10 @@ class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
 class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
 
-    `data`: of rank r >= 1. `indices`: of rank q >= 1 and any integer type; its last dimension has a tuple's components, at most
-    r - batch_dims. An empty tuple copies all dimensions of data after b…. Negative indices count from the end. `batch_dims`: 0
-    … min(q, r) - 1 leading dimensions of equal sizes. `version`: 5 merges the output's dimensions b… into one.
+    `data`: of rank r >= 1. `indices`: of rank q >= 1 and any integer type. The size of its last dimension is the length of the
+    index tuples, at most r - batch_dims. An empty tuple selects all of data[b…]. Negative indices count from the end.
+    `batch_dims`: the number of leading dimensions of equal sizes, 0 … min(q, r) - 1. `version`: 5 or 8. Version 5 merges the
+    output's dimensions b… into one.
     """
 
     data: TensorType
@@ -121,7 +122,7 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
     @property
     def merges_batches(self) -> bool:
-        """True if the output has one dimension for several batch dimensions."""
+        """True if the output has one dimension instead of several batch dimensions."""
         return self.version == 5 and self.batch_dims > 1
 
     @property

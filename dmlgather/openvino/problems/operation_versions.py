@@ -1,4 +1,4 @@
-"""The versions of OpenVINO's operations, with their inputs, attributes and data types, as a table."""
+"""Table of the versions of OpenVINO's operations, with their inputs, attributes and data types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NEWEST_OPSET = 16
 
 
 class AttributeForm(NamedTuple):
-    """Form of an attribute. `many`: a list of integers, else one integer. `required`: a layer must have the attribute."""
+    """Form of an attribute. `many`: a list of integers instead of one. `required`: True if a layer must have the attribute."""
 
     many: bool
     required: bool
@@ -52,10 +52,10 @@ class AttributeForm(NamedTuple):
 class OperationVersion:
     """One version of an operation.
 
-    `since`: its first operation set. `inputs`: the inputs' names, in the order of a layer's ports. `required`: a layer must
-    have this many of the first inputs. `bounds`: the inputs that determine the output's shape or the axis; DirectML needs them
-    as constants. `index_types`: the types allowed for all inputs but data, which may have any type. `attributes`: the
-    attributes with an effect. `scalars`: True if data may be a scalar.
+    `since`: its first operation set. `inputs`: the inputs' names, in the order of a layer's ports. `required`: the number of
+    inputs that a layer must have; they are the first ones. `bounds`: the inputs that determine the output's shape or the axis.
+    DirectML needs them as constants. `index_types`: the types of all inputs except data, which may have any type. `attributes`:
+    the attributes with an effect. `scalars`: True if data may be a scalar.
     """
 
     operation: str
@@ -69,7 +69,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The inputs that need only type and shape: data, and indices if there are any."""
+        """The inputs of which only type and shape matter: data, and indices if there are any."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:
@@ -106,11 +106,11 @@ _ROWS = (
 VERSIONS = {
     name: {row.since: row for row in _ROWS if row.operation == name} for name in dict.fromkeys(row.operation for row in _ROWS)
 }
-"""Versions by operation and number, oldest first. Source: the operations' pages in OpenVINO's documentation."""
+"""Versions by operation and first operation set, oldest first. Source: the operations' pages in OpenVINO's documentation."""
 
 
 def version_in(operation: str, opset: int) -> OperationVersion:
-    """Return an operation's newest version at or below an operation set. Raises ValueError if the operation is newer."""
+    """Return the version of an operation that an operation set has. Raises ValueError if the operation is newer."""
     versions = VERSIONS[operation]
     available = [number for number in versions if number <= opset]
     if not available:
@@ -124,7 +124,7 @@ class OpenVINOProblem(Problem):
     version: int
 
     def _check_tensors(self) -> None:
-        """Raise ValueError for an unknown version, and for a scalar `data` unless allowed; TypeError for other types."""
+        """Raise ValueError for an unknown version, or a scalar where the version takes none; TypeError for a wrong data type."""
         versions = VERSIONS[self.name]
         if self.version not in versions or isinstance(self.version, bool | float):
             raise ValueError(f"version is {self.version!r}, expected {alternatives(versions)}")

@@ -17,10 +17,10 @@ MOST = 2**64 - 1
 
 
 class BoundedProblem(OpenVINOProblem, WindowProblem):
-    """Slices with bounds that are sequences of integers, or host arrays of any integer types."""
+    """Base of the slices. Bounds are sequences of integers, or host arrays of any integer types."""
 
     def _set_bounds(self, **bounds: Any) -> None:
-        """Store bounds as tuples of int. Raise TypeError for other types; ValueError for other ranks or unequal lengths."""
+        """Store bounds as tuples of int. Raise TypeError for another type, ValueError for another rank or unequal lengths."""
         first = next(iter(bounds))
         for name, values in bounds.items():
             element_type = TYPES.name_of(values.dtype) if hasattr(values, "dtype") else None
@@ -29,7 +29,7 @@ class BoundedProblem(OpenVINOProblem, WindowProblem):
             object.__setattr__(self, name, integers(self, name, values, MOST))
             expected, count = len(getattr(self, first)), len(getattr(self, name))
             if count != expected:
-                raise ValueError(f"{first} has {counted(expected, 'entry')} and {name} {count}: expected equally many")
+                raise ValueError(f"{first} has {counted(expected, 'entry')} and {name} has {count}: expected equal lengths")
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class OpenVINOSlice(BoundedProblem):
 
 
 class Entry(NamedTuple):
-    """One step of StridedSlice.
+    """The effect of StridedSlice on one dimension.
 
-    `axis`: the dimension of data; None for a new dimension. `number`: the entry of the bounds; None for a dimension that is not
-    sliced. `shrinks`: take one element and remove the dimension.
+    `axis`: the dimension of data; None for a new dimension. `number`: the position in the bounds; None for a dimension that is
+    not sliced. `shrinks`: True if one element is taken, and the dimension is removed.
     """
 
     axis: int | None
@@ -83,9 +83,9 @@ class Entry(NamedTuple):
 
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
-    """Yield the steps of StridedSlice in order. `rank`: data's rank.
+    """Yield an Entry for each dimension of data and each new dimension, in order. `rank`: data's rank.
 
-    `new`, `shrink`, `ellipsis`: the masks, each as long as begin; at most one ellipsis. Raises ValueError for more entries than
+    `new`, `shrink`, `ellipsis`: masks of equal lengths, with at most one ellipsis. Raises ValueError for more entries than
     dimensions.
     """
     masks = tuple(zip(ellipsis, new, shrink, strict=True))
@@ -112,8 +112,8 @@ def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequ
 class OpenVINOStridedSlice(BoundedProblem):
     """output = data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …], changed by masks.
 
-    `data`: of any rank. `begin`, `end`, `strides`: of equal length; strides are 1 by default. The masks are described at
-    `dmlgather.openvino.strided_slice`; they are stored with the length of `begin`.
+    `data`: of any rank. `begin`, `end`, `strides`: of equal length; strides are 1 by default. `dmlgather.openvino.strided_slice`
+    describes the masks. They are stored with the length of `begin`.
     """
 
     data: TensorType
@@ -133,18 +133,15 @@ class OpenVINOStridedSlice(BoundedProblem):
         self._check_tensors()
         strides = (1,) * len(self.begin) if self.strides is None else self.strides
         self._set_bounds(begin=self.begin, end=self.end, strides=strides)
-        for name in MASKS:
-            object.__setattr__(self, name, self._mask(name))
-        assert self._windows_and_axes is not None  # computing it checks the entries
-
-    def _mask(self, name: str) -> tuple[int, ...]:
-        mask = integers(self, name, getattr(self, name))
-        if not {0, 1}.issuperset(mask):
-            raise ValueError(f"{name} is {mask}, but a mask has zeros and ones")
-        if name == "ellipsis_mask" and sum(mask) > 1:
-            raise ValueError(f"ellipsis_mask is {mask}, but {self} takes at most one ellipsis")
         count = len(self.begin)
-        return (*mask[:count], *(0,) * (count - len(mask)))
+        for name in MASKS:
+            mask = integers(self, name, getattr(self, name))
+            if not {0, 1}.issuperset(mask):
+                raise ValueError(f"{name} is {mask}, but a mask has zeros and ones")
+            if name == "ellipsis_mask" and sum(mask) > 1:
+                raise ValueError(f"ellipsis_mask is {mask}, but {self} takes at most one ellipsis")
+            object.__setattr__(self, name, (*mask[:count], *(0,) * (count - len(mask))))
+        assert self._windows_and_axes is not None  # computing it checks the entries
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -156,7 +153,7 @@ class OpenVINOStridedSlice(BoundedProblem):
 
     @cached_property
     def _windows_and_axes(self) -> tuple[tuple[Window, ...], tuple[int | None, ...]]:
-        """`windows` and `output_axes`. Raises ValueError for an entry that data does not allow."""
+        """`windows` and `output_axes`. Raises ValueError for an entry that does not fit data."""
         windows, axes = list[Window](), list[int | None]()
         for entry in entries(self.data.rank, self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask):
             if entry.shrinks:
@@ -169,7 +166,7 @@ class OpenVINOStridedSlice(BoundedProblem):
         return tuple(windows), tuple(axes)
 
     def _element(self, k: int | None, axis: int | None) -> Window:
-        """Return the window of element begin[k]. begin_mask is ignored, as in TensorFlow and OpenVINO's evaluate."""
+        """Return the window of element begin[k]. TensorFlow and OpenVINO's `evaluate` also ignore begin_mask here."""
         assert k is not None
         assert axis is not None
         size, position = self.data.shape[axis], self.begin[k]
@@ -186,6 +183,6 @@ class OpenVINOStridedSlice(BoundedProblem):
         start, end, stride = self.begin[k], self.end[k], self.strides[k]
         if not stride:
             raise ValueError(f"strides is {self.strides}, but a stride cannot be 0: strides[{k}] must be 1 or more, or negative")
-        # A masked end before the first element is -1. `window` adds size to negative bounds, so pass -size - 1.
+        # With a negative stride, a masked end is -1, before the first element. `window` adds size to it, so pass -size - 1.
         first, after_last = (0, size) if stride > 0 else (size - 1, -size - 1)
         return window(size, first if self.begin_mask[k] else start, after_last if self.end_mask[k] else end, stride)
