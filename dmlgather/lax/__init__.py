@@ -12,12 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["GatherDimensionNumbers", "differences", "gather", "to_directml"]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "GatherDimensionNumbers": "problems.gather",
-        "differences": "functions",
-        "gather": "functions",
-        "to_directml": "functions",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, {**dict.fromkeys(__all__, "functions"), "GatherDimensionNumbers": "problems.gather"})

@@ -1,4 +1,4 @@
-"""jax.lax.gather as a function on arrays, with its DirectML descriptors and the differences between the two."""
+"""jax.lax.gather as a function on arrays, with its DirectML descriptors, and the differences from DirectML."""
 
 from __future__ import annotations
 
@@ -36,22 +36,23 @@ def gather(
     """Return a window of `operand` for each index vector of `start_indices`, like jax.lax.gather.
 
     `operand`: shape [n…], any type of JAX. `start_indices`: shape [i…, components], int8 … uint64. `dimension_numbers`: a
-    GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of operand, in elements; an
-    integer for an operand of rank 1. `unique_indices`, `indices_are_sorted`: ignored. `mode`: a name, or JAX's
+    GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of `operand`, in elements; may
+    be an integer if `operand` has rank 1. `unique_indices`, `indices_are_sorted`: ignored. `mode`: a name, or a member of JAX's
     GatherScatterMode. "clip" moves a window into bounds. "fill" and "drop" fill a window that is out of bounds with
-    `fill_value`. "promise_in_bounds" and None promise that all windows are in bounds, and run like "clip". `fill_value`: a
-    number, cast by NumPy's rules; None for NaN, the smallest signed integer, the largest unsigned integer, or True.
+    `fill_value`. With "promise_in_bounds" or None, the caller promises that all windows are in bounds; a call then runs like
+    "clip". `fill_value`: a number, cast by NumPy's rules. None means NaN, the smallest signed integer, the largest unsigned
+    integer, or True.
 
-    The result has shape [i…], with the window's sizes inserted at offset_dims, and operand's array type. Indices are compared at
-    full width: 2^32 + 1 is out of bounds, while JAX's fill mode reads element 1. Negative indices never count from the end.
+    The result has shape [i…], with the window's sizes inserted at offset_dims, and the array type of `operand`. Indices are
+    compared at full width, so 2^32 + 1 is out of bounds; JAX's fill mode reads element 1 for it. Negative indices never count
+    from the end.
 
     `out`: an array of NumPy, CuPy or PyTorch that is written and returned; None for a new array. `out_of_bounds`: None for the
     mode's policy; "clamp", "raise", "promise" or a Fill override it. `device`: None for the arrays' device; "cpu", "cuda",
     "cuda:N" or "reference" to run there. `stream`: a stream of the GPU, as for compiled operators.
 
-    Raises TypeError for shapes that do not fit together, like JAX, and for other types; ValueError for another mode, for
-    indices that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad index
-    under "raise".
+    Raises TypeError for wrong types and, like JAX, for shapes that do not fit together; ValueError for another mode, for indices
+    that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad index under "raise".
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> dg.lax.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, slice_sizes=(1, 2)).tolist()
@@ -79,23 +80,24 @@ def to_directml(
     `slice_sizes`, `mode`, `fill_value`: see `gather`. `level`: the feature level. `constants`: {"start_indices": array} if the
     values are known; `start_indices` may then be None.
 
-    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none, returns
-    a Report, whose findings name a broken rule of the operator or a limit of the level (`docs/expressing.md`). The descriptors
+    Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
+    a Report: its findings name the limit of the level, or a broken rule of the operator (`docs/expressing.md`). The descriptors
     are:
 
-    - GATHER for index vectors of one component without batching dimensions. Trailing
+    - GATHER, if index vectors have one component and there are no batching dimensions. Trailing
       components whose window is a whole dimension are not counted, because they can only be 0.
-    - GATHER_ELEMENTS for one component with batching dimensions and at most one other dimension of index vectors.
-    - GATHER_ND1, or GATHER_ND before level 3_0, otherwise. Strides bring operand's dimensions into the order of start_index_map,
+    - GATHER_ELEMENTS, if index vectors have one component, there are batching dimensions, and index vectors have at most one
+      other dimension.
+    - Otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
       batching dimensions to the front, and the output's windows to offset_dims.
-    - A SLICE1 or SLICE, then one of these, for windows that are neither single elements nor whole. The slice repeats operand, so
-      that windows do not overlap. EXP110 reports a copy with too many elements.
-    - SLICE1, or SLICE before level 2_1, without start_indices, for one window with a constant start.
+    - If a window is larger than one element and smaller than its dimension, a SLICE1 or SLICE before one of these operators. The
+      slice repeats the operand, so that windows do not overlap. EXP110 reports a copy that has too many elements.
+    - If there is one window and its start is constant, only SLICE1, or SLICE before level 2_1. It has no start_indices.
 
-    To run it, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor. The buffers are
-    packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit floats as UINT8,
-    bfloat16 as UINT16, complex64 as UINT64, and complex128 as two UINT64. Windows in bounds give JAX's elements; `differences`
-    lists the other windows.
+    To run a descriptor, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor. The buffers
+    are packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit floats as
+    UINT8, bfloat16 as UINT16, complex64 as UINT64, and complex128 as two UINT64. Windows in bounds give JAX's elements.
+    `differences` describes the other windows.
 
     Raises ValueError for an unknown level, for other constants, and for a constant whose shape or type differs from
     start_indices; TypeError for an argument without shape and type, and for constants on a GPU.
@@ -120,11 +122,11 @@ def differences(
     fill_value: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return warnings about the starts for which the descriptors of `to_directml` give other elements than JAX.
+    """Return warnings about starts for which the descriptors of `to_directml` read other elements than JAX.
 
-    The arguments are those of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
-    type, which never count from the end in JAX. There are no findings for the modes "promise_in_bounds" and None, for constants
-    in bounds, and for a gather that becomes a slice.
+    The arguments are those of `to_directml`. EXP201: in mode "fill", starts out of bounds. EXP202: negative starts of a signed
+    type, which never count from the end in JAX. There are no findings in the modes "promise_in_bounds" and None, for constant
+    starts in bounds, and for a gather that becomes a slice.
 
     Raises TypeError and ValueError like `gather`, and like `to_directml` for constants.
 
@@ -141,8 +143,8 @@ def _call(
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
     """Return a function that makes the problem, and the values of start_indices if they are known.
 
-    `attributes`, `keywords`: the other arguments of `LaxGather.from_call`. Arguments of the wrong kind raise at once; broken
-    rules of the operator raise in the returned function.
+    `attributes`, `keywords`: the other arguments of `LaxGather.from_call`. Arguments of the wrong kind raise here, broken rules
+    in the returned function.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -27,7 +27,7 @@ def refusal(*call: Any, **options: Any) -> dg.Finding:
 @pytest.mark.parametrize(
     ("call", "got"),
     [
-        ((DATA, INDICES, ROWS, (2, 2)), "slice_sizes[0] is 2; expected 1, since collapsed_slice_dims names that dimension"),
+        ((DATA, INDICES, ROWS, (2, 2)), "slice_sizes[0] is 2; expected 1, because collapsed_slice_dims contains 0"),
         ((DATA, ((3, 2), "int32"), ROWS, (1, 2)), "start_index_map is (0,); expected 2 entries"),
         ((DATA, ((3, 1), "float32"), ROWS, (1, 2)), "start_indices has type float32, but lax.gather takes int8"),
         ((((5, 2), "object"), INDICES, ROWS, (1, 2)), "operand has type object, but lax.gather takes bool"),

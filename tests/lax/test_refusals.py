@@ -54,11 +54,11 @@ SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "6 collapsed and batching": (
         {"collapsed_slice_dims": (0, 1)},
-        r"collapsed_slice_dims is \(0, 1\) and operand_batching_dims \(0,\); expected no dimension in both",
+        r"collapsed_slice_dims is \(0, 1\) and operand_batching_dims is \(0,\); expected no dimension in both",
     ),
     "6 looked up and batching": (
         {"start_index_map": (1, 0)},
-        r"start_index_map is \(1, 0\) and operand_batching_dims \(0,\); expected no dimension in both",
+        r"start_index_map is \(1, 0\) and operand_batching_dims is \(0,\); expected no dimension in both",
     ),
     "7 indices' batching unique": (
         {"start_indices_batching_dims": (1, 1)},
@@ -70,15 +70,15 @@ SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "7 index vectors": (
         {"start_indices_batching_dims": (2,)},
-        r"start_indices_batching_dims is \(2,\); expected none to be 2, which holds the index vectors",
+        r"start_indices_batching_dims is \(2,\); expected other dimensions than 2, which holds the index vectors",
     ),
     "8 counts": (
         {"start_indices_batching_dims": ()},
-        r"operand_batching_dims is \(0,\) and start_indices_batching_dims \(\); expected equally many",
+        r"operand_batching_dims is \(0,\) and start_indices_batching_dims is \(\); expected equal lengths",
     ),
     "8 sizes": (
         {"start_indices_batching_dims": (1,)},
-        "batching dimension 0 of operand has size 3 and 1 of start_indices 6; expected equal sizes",
+        "batching dimension 0 of operand has size 3, and dimension 1 of start_indices has size 6; expected equal",
     ),
     "9 count of slice_sizes": (
         {"slice_sizes": (1, 1)},
@@ -87,17 +87,17 @@ SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "10 dimension of no kind": (
         {"collapsed_slice_dims": ()},
         r"slice_sizes is \(1, 1, 5\), offset_dims \(2,\), collapsed_slice_dims \(\), operand_batching_dims \(0,\); "
-        "expected the last three to have 3 entries together",
+        "expected each of operand's 3 dimensions to be kept, collapsed or batching",
     ),
-    "11 window above": ({"slice_sizes": (1, 1, 6)}, r"slice_sizes\[2\] is 6; expected 0 … 5, operand's size there"),
-    "11 window below 0": ({"slice_sizes": (1, -1, 5)}, r"slice_sizes\[1\] is -1; expected 0 … 4, operand's size there"),
+    "11 window above": ({"slice_sizes": (1, 1, 6)}, r"slice_sizes\[2\] is 6; expected 0 … 5, because operand has size 5 there"),
+    "11 window below 0": ({"slice_sizes": (1, -1, 5)}, r"slice_sizes\[1\] is -1; expected 0 … 4, because operand has size 4"),
     "12 collapsed window": (
         {"slice_sizes": (1, 2, 5)},
-        r"slice_sizes\[1\] is 2; expected 1, since collapsed_slice_dims names that dimension",
+        r"slice_sizes\[1\] is 2; expected 1, because collapsed_slice_dims contains 1",
     ),
     "13 batching window": (
         {"slice_sizes": (3, 1, 5)},
-        r"slice_sizes\[0\] is 3; expected 1, since operand_batching_dims names that dimension",
+        r"slice_sizes\[0\] is 3; expected 1, because operand_batching_dims contains 0",
     ),
 }
 
@@ -120,7 +120,7 @@ OTHERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "lists in JAX's object": (
         {"dimension_numbers": lax.GatherDimensionNumbers([2], (1,), (1, 2), (0,), (0,))},
         TypeError,
-        r"offset_dims is \[2\] of type list, expected a tuple: JAX's own object allows nothing else",
+        r"offset_dims is \[2\] of type list, but JAX's GatherDimensionNumbers takes only a tuple",
     ),
     "float indices": (
         {"start_indices": PAIRS.astype("f4")},

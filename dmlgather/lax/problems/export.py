@@ -1,4 +1,4 @@
-"""Export of JAX's problems to DirectML, and the starts for which the two differ."""
+"""Export of JAX's problems to DirectML, and the starts for which DirectML gives other results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """Return a gather of one window with a known start as a slice; other problems, and a filled window, unchanged."""
+    """Return a slice if the gather has one window with a known start that is not filled; else the problem itself."""
     if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
     first = [0] * problem.data.rank
@@ -40,10 +40,6 @@ def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGat
             return problem
     windows = (Window(start, size, 1) for start, size in zip(first, problem.slice_sizes, strict=True))
     return SliceView(problem.data, tuple(windows))
-
-
-def _in_bounds(problem: LaxGather, starts: NDArray[Any]) -> bool:
-    return bool(((starts >= 0) & (starts < np.array(limits(problem), object))).all())
 
 
 def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
@@ -56,13 +52,14 @@ def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
 
 
 class _GatherDims:
-    """The dimensions of a gather by role. A dimension is a tuple with one Dim per tensor that has it.
+    """The dimensions of a gather, sorted by their use. A dimension is a tuple with one Dim for each tensor that has it.
 
-    `batches`: dimensions of operand, start_indices and output. `positions`: dimensions of start_indices and output. `windows`:
-    dimensions of operand and output, by operand's axis. `indexed`: dimensions of operand.
+    `batches`: batching dimensions, in operand, start_indices and output. `positions`: the other dimensions of start_indices, in
+    start_indices and output. `windows`: by operand's axis, in operand and output. `indexed`: the indexed dimensions of operand.
 
-    An indexed dimension of operand whose window has several elements becomes two dimensions: its valid starts, which are indexed,
-    and the window. A whole window has one start. For a partial window, both are dimensions of the copy that `copies` writes.
+    If the window of an indexed dimension has several elements, the dimension becomes two: the valid starts, which are indexed,
+    and the window. A window of the whole dimension has one start. A smaller window gets both dimensions in a copy of operand,
+    which the descriptors `copies` write.
     """
 
     def __init__(self, problem: LaxGather, level: FeatureLevel) -> None:
@@ -86,13 +83,13 @@ class _GatherDims:
             for axis in problem.windowed
             if sizes[axis] > 1
         }
-        # Components that can only be 0 are left out, but only at the end: a View of the indices starts at component 0.
+        # Trailing components that can only be 0 are left out. A View of the indices starts at component 0, so others stay.
         count = max((number + 1 for number, limit in enumerate(starts) if limit > 1), default=0)
         self.axes = problem.lookup_axes[:count]
         self.indexed = [self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)]
 
     def gather(self, level: FeatureLevel) -> Descriptors:
-        """Return GATHER, for one component without batches."""
+        """Return GATHER for index vectors of one component, without batches."""
         (axis,) = self.axes
         lead = [dims for window_axis, dims in self.windows.items() if window_axis < axis]
         trail = [dims for window_axis, dims in self.windows.items() if window_axis >= axis]
@@ -105,7 +102,7 @@ class _GatherDims:
         )
 
     def gather_elements(self, level: FeatureLevel) -> Descriptors:
-        """Return GATHER_ELEMENTS, for one component with batches and at most one dimension of positions instead of the axis."""
+        """Return GATHER_ELEMENTS for index vectors of one component, with batches and at most one dimension of positions."""
         (axis,) = self.axes
         position = next((dims for dims in self.positions if dims[0].size > 1), (Dim(1, 0), Dim(1, 0)))
         by_axis = dict(sorted({**self.batches, axis: (self.indexed[0], *position)}.items()))
@@ -120,7 +117,7 @@ class _GatherDims:
         )
 
     def gather_nd(self, level: FeatureLevel) -> Descriptors:
-        """Return GATHER_ND, for all other gathers: batches first, then positions, then windows."""
+        """Return GATHER_ND for any gather. The order of dimensions is batches, positions, windows."""
         batches, windows = list(self.batches.values()), list(self.windows.values())
         components = Dim(len(self.axes), 1)
         return descriptors.gather_nd(
@@ -149,12 +146,12 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
 
 
 def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> IndexDifferences | None:
-    """Return the starts for which DirectML gives other elements than JAX. `starts`: their values, if known."""
+    """Return the starts for which DirectML reads other elements than JAX. `starts`: the values of start_indices, if known."""
     if with_known_starts(problem, starts) is not problem:
         return None
     if not problem.lookup_axes or problem.out_of_bounds is OutOfBounds.PROMISE:
         return None
-    if starts is not None and _in_bounds(problem, starts):
+    if starts is not None and ((starts >= 0) & (starts < np.array(limits(problem), object))).all():
         return None
     filled, last = problem.out_of_bounds is OutOfBounds.FILL, [limit - 1 for limit in limits(problem)]
     can_be_negative = problem.indices.dtype.kind == "i" and any(last)
@@ -162,12 +159,12 @@ def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> Index
         "start_indices",
         f"0 to {last[0] if len(last) == 1 else f'{last} (per component)'}",
         'the fill value in JAX\'s mode "fill"' if filled else None,
-        "compare the starts with 0 and the last one before they are bound, and select the fill value where a component is "
-        "outside (ELEMENT_WISE_IF on the output); nothing is needed where all are known to be inside",
+        "unless all starts are in bounds, compare them with 0 and the last valid start before you bind them, and select the fill "
+        "value where a component is out of bounds (ELEMENT_WISE_IF on the output)",
         None if not can_be_negative else "the fill value" if filled else 'element 0 in JAX\'s mode "clip"',
-        "mask negative starts with the others"
+        "also select the fill value where a start is negative"
         if filled
-        else "raise negative starts to 0 before they are bound (ELEMENT_WISE_CLIP); nothing is needed where there are none",
+        else "if starts may be negative, raise them to 0 before you bind them (ELEMENT_WISE_CLIP)",
         "starts",
     )
 

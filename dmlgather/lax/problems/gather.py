@@ -23,8 +23,8 @@ from dmlgather.wording import alternatives
 class GatherDimensionNumbers:
     """Equivalent of jax.lax.GatherDimensionNumbers. Sequences of integers are stored as tuples.
 
-    The last dimension of the indices holds the index vectors. The other dimensions of the indices are the dimensions of the
-    result that are not in offset_dims, in order.
+    The last dimension of the indices holds the index vectors. In the result, the other dimensions of the indices are, in order,
+    the dimensions that are not in offset_dims.
 
     >>> dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=[0], start_index_map=[0]).start_index_map
     (0,)
@@ -55,9 +55,9 @@ class GatherDimensionNumbers:
 
     @classmethod
     def of(cls, numbers: Any) -> GatherDimensionNumbers:
-        """Return the object for dmlgather's or JAX's object.
+        """Return dmlgather's object for an object of dmlgather or JAX. Raises TypeError for other objects.
 
-        Raises TypeError for other objects and, as in JAX, for lists in JAX's object.
+        Like JAX, raises TypeError for lists in an object of JAX.
         """
         if isinstance(numbers, cls):
             return numbers
@@ -70,7 +70,7 @@ class GatherDimensionNumbers:
         for name, dims in values.items():
             if not isinstance(dims, Hashable):
                 raise TypeError(
-                    f"{name} is {dims!r} of type {type(dims).__name__}, expected a tuple: JAX's own object allows nothing else"
+                    f"{name} is {dims!r} of type {type(dims).__name__}, but JAX's GatherDimensionNumbers takes only a tuple"
                 )
         return cls(**values)
 
@@ -82,46 +82,43 @@ MODES = {
     "promise_in_bounds": OutOfBounds.PROMISE,
 }
 
-MEMBERS = {
-    "CLIP": OutOfBounds.CLAMP,
-    "FILL_OR_DROP": OutOfBounds.FILL,
-    "PROMISE_IN_BOUNDS": OutOfBounds.PROMISE,
-}
-"""The policy of each member of jax.lax.GatherScatterMode."""
-
 _NANS = {"float8_e5m2": b"\x7f"}
-"""The bytes of JAX's NaN for types whose NaN in ml_dtypes has other bytes."""
+"""The bytes of JAX's NaN, for types whose NaN has other bytes in ml_dtypes."""
 
 NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 """NumPy's scalar types that are not numbers."""
 
 
 def mode_of(mode: Any) -> OutOfBounds:
-    """Return the policy of a mode: a name, a member of JAX's GatherScatterMode, or None for promise_in_bounds.
+    """Return the policy of a mode. `mode`: a name, a member of JAX's GatherScatterMode, or None for "promise_in_bounds".
 
     Raises ValueError for anything else, also for "one_hot", which JAX does not allow in gathers.
     """
-    policy = OutOfBounds.PROMISE if mode is None else None
-    if isinstance(mode, str):
-        policy = MODES.get(mode)
-    elif type(mode).__name__ == "GatherScatterMode":
-        policy = MEMBERS.get(mode.name)
+    name = "promise_in_bounds" if mode is None else mode
+    if type(mode).__name__ == "GatherScatterMode":
+        name = mode.name.lower().removesuffix("_or_drop")  # CLIP, FILL_OR_DROP or PROMISE_IN_BOUNDS
+    policy = MODES.get(name) if isinstance(name, str) else None
     if policy is None:
         raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, such a GatherScatterMode, or None")
     return policy
 
 
 def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
-    """Return a number as the bytes of one element, cast by NumPy's rules: 9.5 to 9, 300 to 44 in uint8, NaN to the lowest int32.
+    """Return a fill value as the bytes of one element.
 
-    `value`: None for JAX's default: NaN, the smallest signed integer, the largest unsigned integer, or True. Raises TypeError
-    for anything but a number, also for arrays of one element, and for a complex number in a real type; OverflowError for an
-    integer of more than 64 bits in an integer type.
+    `value`: a number, cast by NumPy's rules, such as 9.5 to 9 in int32, or 300 to 44 in uint8. None means JAX's default: NaN,
+    the smallest signed integer, the largest unsigned integer, or True.
+
+    Raises TypeError for anything but a number, also for an array of one element, and for a complex number in a real type;
+    OverflowError for an integer of more than 64 bits in an integer type.
     """
     if value is None:
         return _NANS.get(dtype.name) or _default(dtype).tobytes()
-    array = np.asarray(_number(value))
-    if array.dtype.kind == "O":  # an integer of more than 64 bits
+    if not isinstance(value, bool | int | float | complex | np.generic) or isinstance(value, NON_NUMBERS):
+        raise TypeError(f"fill_value is {value!r} of type {type(value).__name__}, expected one number (array.item() gives it)")
+    array = np.asarray(value)
+    if array.dtype.kind == "O":
+        assert isinstance(value, int), "NumPy has an object for an integer of more than 64 bits"
         array = np.asarray(_rounded(value, dtype))
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"fill_value is {value!r}, a complex number, but the operand has type {dtype}")
@@ -132,15 +129,8 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return True for integer types, including int4, uint2, … of ml_dtypes, which have no integer kind in NumPy."""
+    """Return True for integer types. Those of ml_dtypes, such as int4, have the kind "V" in NumPy."""
     return dtype.name.startswith(("int", "uint"))
-
-
-def _number(value: Any) -> Any:
-    is_python_number = isinstance(value, bool | int | float | complex)
-    if is_python_number or (isinstance(value, np.generic) and not isinstance(value, NON_NUMBERS)):
-        return value
-    raise TypeError(f"fill_value is {value!r} of type {type(value).__name__}, expected one number (array.item() gives it)")
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
@@ -157,27 +147,24 @@ def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if dtype.kind == "b":
         return np.array(True, dtype)
     if is_integer(dtype):
-        limits = _limits(dtype)
+        if dtype.kind in "iu":
+            limits: Any = np.iinfo(dtype)
+        else:
+            import ml_dtypes
+
+            limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call] # it ships no types
         return np.array(limits.max if dtype.name.startswith("uint") else limits.min, dtype)
     return np.array(complex(np.nan, 0) if dtype.kind == "c" else np.nan, dtype)
-
-
-def _limits(dtype: np.dtype[Any]) -> Any:
-    if dtype.kind in "iu":
-        return np.iinfo(dtype)
-    import ml_dtypes
-
-    return ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call] # it ships no types
 
 
 def check_shapes(
     operand: tuple[int, ...], indices: tuple[int, ...], numbers: GatherDimensionNumbers, sizes: tuple[int, ...]
 ) -> None:
-    """Raise TypeError for shapes, dimension numbers and slice sizes that do not fit together, in the order of JAX's checks.
+    """Raise TypeError for shapes, dimension numbers and slice sizes that do not fit together. The order of checks is JAX's.
 
-    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's. First, the slice size of a batching
-    dimension must be 1; JAX also takes 0, with results that depend on the backend. Second, slice sizes that only JAX's compiler
-    refuses are refused here, too.
+    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's checks. First, the slice size of a
+    batching dimension must be 1. JAX also takes 0, but its results then depend on the backend. Second, slice sizes that only
+    JAX's compiler refuses raise here, too.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")
@@ -199,20 +186,24 @@ def _check_operand_dims(numbers: GatherDimensionNumbers, operand: Sequence[int],
     batching = numbers.operand_batching_dims
     for name in ("collapsed_slice_dims", "start_index_map"):
         if not set(getattr(numbers, name)).isdisjoint(batching):
-            _refuse(f"{name} is {getattr(numbers, name)} and operand_batching_dims {batching}", "no dimension in both")
+            _refuse(f"{name} is {getattr(numbers, name)} and operand_batching_dims is {batching}", "no dimension in both")
 
 
 def _check_indices_batching(numbers: GatherDimensionNumbers, operand: Sequence[int], indices: Sequence[int]) -> None:
     of_operand, of_indices = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     _check_dims(numbers, "start_indices_batching_dims", "unique range", len(indices), "start_indices")
     if len(indices) - 1 in of_indices:
-        _refuse(f"start_indices_batching_dims is {of_indices}", f"none to be {len(indices) - 1}, which holds the index vectors")
+        _refuse(
+            f"start_indices_batching_dims is {of_indices}",
+            f"other dimensions than {len(indices) - 1}, which holds the index vectors",
+        )
     if len(of_operand) != len(of_indices):
-        _refuse(f"operand_batching_dims is {of_operand} and start_indices_batching_dims {of_indices}", "equally many")
+        _refuse(f"operand_batching_dims is {of_operand} and start_indices_batching_dims is {of_indices}", "equal lengths")
     for dim, other in zip(of_operand, of_indices, strict=True):
         if operand[dim] != indices[other]:
             _refuse(
-                f"batching dimension {dim} of operand has size {operand[dim]} and {other} of start_indices {indices[other]}",
+                f"batching dimension {dim} of operand has size {operand[dim]}, and dimension {other} of start_indices has size "
+                f"{indices[other]}",
                 "equal sizes",
             )
 
@@ -224,22 +215,22 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
     if len(sizes) != len(offset) + len(collapsed) + len(batching):
         _refuse(
             f"slice_sizes is {sizes}, offset_dims {offset}, collapsed_slice_dims {collapsed}, operand_batching_dims {batching}",
-            f"the last three to have {len(sizes)} entries together: each dimension of operand is kept, collapsed or batching",
+            f"each of operand's {len(sizes)} dimensions to be kept, collapsed or batching",
         )
     # JAX takes any window size if the indices and the result are both empty.
     windows = [size for dim, size in enumerate(sizes) if dim not in (*collapsed, *batching)]
     empty = 0 in indices and 0 in (*indices[:-1], *windows)
     for dim, (size, most) in enumerate(zip(sizes, operand, strict=True)):
         if size < 0 or (size > most and not empty):
-            _refuse(f"slice_sizes[{dim}] is {size}", f"0 … {most}, operand's size there")
+            _refuse(f"slice_sizes[{dim}] is {size}", f"0 … {most}, because operand has size {most} there")
     for name in ("collapsed_slice_dims", "operand_batching_dims"):
         for dim in getattr(numbers, name):
             if sizes[dim] != 1:
-                _refuse(f"slice_sizes[{dim}] is {sizes[dim]}", f"1, since {name} names that dimension")
+                _refuse(f"slice_sizes[{dim}] is {sizes[dim]}", f"1, because {name} contains {dim}")
 
 
 def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, array: str) -> None:
-    """Raise TypeError if a field breaks a rule. `rules`: the words "sorted", "unique" and "range", in JAX's order."""
+    """Raise TypeError if a field breaks a rule. `rules`: "sorted", "unique" and "range", in the order of JAX's checks."""
     dims = getattr(numbers, name)
     for rule in rules.split():
         if rule == "sorted" and any(after < before for before, after in pairwise(dims)):
@@ -257,38 +248,27 @@ def _refuse(got: str, expected: str) -> NoReturn:
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
-FLOAT8 = (
-    "float8_e3m4",
-    "float8_e4m3",
-    "float8_e4m3b11fnuz",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-)
-
 OPERANDS = (
     "bool",
     *INTEGERS,
     *("int2", "int4", "uint2", "uint4"),
     *("bfloat16", "float16", "float32", "float64"),
-    *FLOAT8,
-    "float4_e2m1fn",
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"),
     *("complex64", "complex128"),
 )
 
 TYPES = ElementTypes({name: name for name in OPERANDS})
-"""JAX's element types. Types that NumPy lacks come from ml_dtypes, whose arrays use at least one byte per element."""
+"""JAX's element types. ml_dtypes has the types that NumPy lacks; its arrays use at least one byte per element."""
 
 
 @dataclass(frozen=True)
 class LaxGather(Problem):
-    """jax.lax.gather: result[…] = operand[start + offset in the window], with one window per index vector.
+    """jax.lax.gather: result[…] = operand[start + offset in the window]. Each index vector starts one window.
 
     `data`: JAX's operand, of rank r. `indices`: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
-    `slice_sizes`: the r sizes of a window; one integer for r = 1. `out_of_bounds`: CLAMP moves the window into bounds; FILL fills
-    the whole window with `fill`, the bytes of one element; PROMISE runs like CLAMP.
+    `slice_sizes`: the r sizes of a window; may be one integer if r is 1. `out_of_bounds`: CLAMP moves a window into bounds. FILL
+    fills a window that is out of bounds with `fill`, the bytes of one element. PROMISE runs like CLAMP.
     """
 
     data: TensorType
@@ -316,11 +296,7 @@ class LaxGather(Problem):
     def from_call(
         cls, data: TensorType, indices: TensorType, dimension_numbers: Any, slice_sizes: Any, *, mode: Any, fill_value: Any
     ) -> LaxGather:
-        """Return the problem of a call with JAX's arguments. `dimension_numbers`: a GatherDimensionNumbers of dmlgather or JAX.
-
-        Raises TypeError for shapes that do not fit together; ValueError for an unknown mode, and for indices that are not
-        integers.
-        """
+        """Return the problem of a call with JAX's arguments. Raises like `dmlgather.lax.gather`."""
         policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
         problem = cls(data, indices, numbers, slice_sizes, policy)
         return replace(problem, fill=fill_bytes(fill_value, data.dtype)) if policy is OutOfBounds.FILL else problem
@@ -333,7 +309,7 @@ class LaxGather(Problem):
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """For each dimension of the result, ("window", dimension of operand) or ("indices", dimension of start_indices)."""
+        """The source of each dimension of the result: ("window", axis of operand) or ("indices", axis of start_indices)."""
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(
