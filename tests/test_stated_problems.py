@@ -18,7 +18,7 @@ from tests.stated_calls import ALL, LOOKING, WITHOUT, Looking, X, indices
 
 BAD = "a bad index"
 POLICIES = (None, "clamp", "raise", dg.Fill(-9))
-MODULO = "take_along_dim takes indices modulo the size along dim, which no plan can do: call gather with the remainders"
+MODULO = "take_along_dim takes indices modulo the size along dim, but a plan cannot compute remainders: call gather"
 
 
 def planned(plan: IndexPlan, *arrays: Any) -> Any:

@@ -6,11 +6,10 @@ return a new tensor or array of the same type. PyTorch is only needed for tensor
 `out`: a tensor or array for the result. `out_of_bounds`: None for PyTorch's rule; else "clamp", "raise", "promise" or a Fill.
 `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there.
 
-`gather.plan(…)` returns the IndexPlan; it takes pairs (shape, dtype) instead of tensors. `gather.to_directml(…)` returns the
-DirectML descriptors of a call. `gather.differences(…)` lists the indices that give other results in DirectML. The other functions
-have these methods, too.
+Each function has methods that accept pairs (shape, dtype) instead of tensors. `plan` returns the IndexPlan of a call.
+`to_directml` returns its DirectML descriptors. `differences` lists the indices that give other results in DirectML.
 
-In torch.compile and torch.export, calls become nodes of the graph. `dmlgather.torch.operators` registers their operators.
+In torch.compile and torch.export, calls become nodes of the graph. `dmlgather.torch.operators` registers the operators.
 """
 
 from __future__ import annotations

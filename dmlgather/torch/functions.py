@@ -1,4 +1,5 @@
 """PyTorch's gathers and index expressions as functions on tensors."""
+# ruff: noqa: A002 - PyTorch's names of parameters
 
 from __future__ import annotations
 
@@ -31,22 +32,16 @@ from dmlgather.torch.torch_function import TorchFunction, TorchRequest, flattene
 
 @TorchFunction
 def index_select(
-    input: Any,  # noqa: A002 - PyTorch's name, here and below
-    dim: int,
-    index: Any,
-    *,
-    out: Any = None,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
+    input: Any, dim: int, index: Any, *, out: Any = None, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> TorchRequest:
     """Return torch.index_select: output[lead…, i, trail…] = input[lead…, index[i], trail…]; x[:, ids] for dim 1.
 
-    `input`: shape [lead…, n, trail…], any type of PyTorch except complex32. `dim`: the dimension n. `index`: int32 or int64,
-    shape [i] or []. Negative indices are out of range. The result has shape [lead…, i, trail…].
+    `input`: shape [lead…, n, trail…], any type of PyTorch except complex32. `dim`: the dimension of size n. `index`: int32 or
+    int64, shape [i] or []. Negative indices are out of range. The result has shape [lead…, i, trail…].
 
-    Raises like PyTorch: IndexError for an index out of range (RuntimeError if `input` has several dimensions, and `dim` is 1 or
-    `input` has no elements), for a dim out of range, and for an index of several dimensions; RuntimeError for an index of
-    another type.
+    Raises like PyTorch: IndexError for an index or `dim` out of range, and for an index of several dimensions; RuntimeError for
+    an index of another type. If `input` has several dimensions, an index out of range raises RuntimeError for `dim` 1 and for an
+    `input` without elements.
 
     >>> dg.torch.index_select(np.array([[10, 20, 30], [40, 50, 60]]), 1, np.array([2, 0])).tolist()
     [[30, 10], [60, 40]]
@@ -56,7 +51,7 @@ def index_select(
 
 @TorchFunction
 def gather(
-    input: Any,  # noqa: A002
+    input: Any,
     dim: int,
     index: Any,
     *,
@@ -67,8 +62,8 @@ def gather(
 ) -> TorchRequest:
     """Return torch.gather: output[c] = input[c with c[dim] replaced by index[c]].
 
-    `input`: shape [n…]. `index`: int32 or int64, of input's rank; its sizes are at most input's, except along `dim`. Negative
-    indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
+    `input`: shape [n…]. `index`: int32 or int64, with the rank of `input`. Except along `dim`, its sizes are at most those of
+    `input`. Negative indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
 
     Raises like PyTorch: RuntimeError for an index out of range or of another type, and for shapes that do not fit; IndexError
     for a dim out of range.
@@ -81,12 +76,7 @@ def gather(
 
 @TorchFunction
 def take(
-    input: Any,  # noqa: A002
-    index: Any,
-    *,
-    out: Any = None,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
+    input: Any, index: Any, *, out: Any = None, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> TorchRequest:
     """Return torch.take: output[i…] = input.reshape(-1)[index[i…]].
 
@@ -103,7 +93,7 @@ def take(
 
 @TorchFunction
 def take_along_dim(
-    input: Any,  # noqa: A002
+    input: Any,
     indices: Any,
     dim: int | None = None,
     *,
@@ -114,9 +104,9 @@ def take_along_dim(
     """Return torch.take_along_dim: gather along `dim`, with input and indices broadcast along the other dimensions.
 
     `input`, `indices`: tensors of equal rank; except along `dim`, their sizes are equal, or 1. `indices`: int64. As in PyTorch,
-    indices are taken modulo the size of `dim`, so that none is out of range. With a policy in `out_of_bounds`, negative indices
-    count from the end instead. `dim`: None for `gather` of the flattened input and indices; these may also be int32. The result
-    has the broadcast shape.
+    indices are taken modulo the size of `dim`, so no index is out of range. With a policy in `out_of_bounds`, negative indices
+    count from the end instead. `dim`: None for `gather` of the flattened `input` and `indices`; then `indices` may also be int32.
+    The result has the broadcast shape.
 
     A plan cannot compute remainders. So a call with `dim` has a plan only if `out_of_bounds` is a policy, and it never has a
     descriptor.
@@ -128,18 +118,14 @@ def take_along_dim(
     """
     if dim is None:
         arrays = {"input": flattened("input", input), "indices": flattened("indices", indices)}
-        return TorchRequest(_gather_of_flat, arrays, out_of_bounds, device, out)
+        return TorchRequest(partial(TorchGather, dim=0), arrays, out_of_bounds, device, out)
     problem, arrays = partial(TorchTakeAlongDim, dim=dim), {"input": input, "indices": indices}
     return TorchRequest(problem, arrays, out_of_bounds, device, out, modulo=out_of_bounds is None)
 
 
-def _gather_of_flat(data: TensorType, indices: TensorType) -> Problem:
-    return TorchGather(data, indices, 0)
-
-
 @TorchFunction
 def embedding(  # noqa: PLR0917 - PyTorch's own signature
-    input: Any,  # noqa: A002
+    input: Any,
     weight: Any,
     padding_idx: int | None = None,
     max_norm: float | None = None,
@@ -154,12 +140,12 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
     """Return torch.nn.functional.embedding: output[i…, column] = weight[input[i…], column].
 
     `input`: the indices, int32 or int64, shape [i…]; negative indices are out of range. `weight`: shape [rows, columns].
-    `padding_idx`, `scale_grad_by_freq` and `sparse` only affect gradients: padding_idx is checked, the others are ignored. The
-    result has shape [i…, columns].
+    `padding_idx`, `scale_grad_by_freq` and `sparse` only affect gradients. `padding_idx` is checked; `scale_grad_by_freq` and
+    `sparse` are ignored. The result has shape [i…, columns].
 
-    Raises like PyTorch: IndexError for an index out of range (RuntimeError for a weight without elements), RuntimeError for
-    another type or a weight of another rank, AssertionError for a padding_idx out of range. Raises ValueError for a max_norm,
-    which would change the values of weight.
+    Raises like PyTorch: IndexError for an index out of range (RuntimeError if `weight` has no elements), RuntimeError for another
+    type or a `weight` of another rank, AssertionError for a `padding_idx` out of range. Raises ValueError for a `max_norm`, which
+    would change the values of `weight`.
 
     >>> dg.torch.embedding(np.array([[2, 0]]), np.array([[1, 2], [3, 4], [5, 6]])).tolist()
     [[[5, 6], [1, 2]]]
@@ -183,26 +169,21 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
 
 
 LONGEST_SEQUENCE = 31
-"""PyTorch treats a list of at most this length like a tuple if an entry is not a number."""
+"""PyTorch treats a list of at most this many entries like a tuple if some entry is not a number."""
 
 
 @TorchFunction
 def index(
-    input: Any,  # noqa: A002 - PyTorch's name
-    indices: Any,
-    *,
-    out: Any = None,
-    out_of_bounds: str | Fill | None = None,
-    device: str | None = None,
+    input: Any, indices: Any, *, out: Any = None, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> TorchRequest:
     """Return x[indices] as a copy.
 
     `indices`: an entry or a tuple of entries. Entries are integers, slices with steps of 1 or more, `...`, None, lists, index
-    tensors of int32 or int64, and masks of bool or uint8, whose values are read. `numpy.s_[:, ids]` makes such a tuple. For
+    tensors of int32 or int64, and masks of bool or uint8. Masks are read. `numpy.s_[:, ids]` makes a tuple of entries. For
     plans and descriptors, a pair (shape, dtype) can replace an index tensor. Negative indices count from the end.
 
-    Raises like PyTorch: IndexError for an index out of range, for a mask whose sizes differ, for index tensors that cannot be
-    broadcast, and for other entries; ValueError for a step below 1; TypeError for bounds that are not integers.
+    Raises like PyTorch: IndexError for an index out of range, a mask of other sizes than `input`, index tensors that cannot be
+    broadcast, and other entries; ValueError for a step below 1; TypeError for bounds that are not integers.
 
     >>> dg.torch.index(np.array([[10, 20, 30], [40, 50, 60]]), np.s_[:, [2, 0]]).tolist()
     [[30, 10], [60, 40]]
@@ -215,28 +196,21 @@ def index(
         return gathers.index(data, entries)
 
     arguments = {"input": input}
-    if has_lookups(entries):
+    masks = [entry for entry in entries if isinstance(entry, Mask)]
+    # The entry True is a mask without indices: it only adds a dimension.
+    if any(isinstance(entry, TensorType) for entry in entries) or any(mask.shape or not mask.count for mask in masks):
         arguments["indices"] = _stacked(input, entries, index_arrays)
     return TorchRequest(problem, arguments, out_of_bounds, device, out, keyed=False)
 
 
-def has_lookups(entries: Sequence[Entry]) -> bool:
-    """Return True if an expression has an index tensor or a mask. The entry True does not count: it only adds a dimension."""
-    masks = [entry for entry in entries if isinstance(entry, Mask)]
-    tensors = any(isinstance(entry, TensorType) for entry in entries)
-    return tensors or any(mask.shape or not mask.count for mask in masks)
-
-
 def _entries(indices: Any) -> Sequence[Any]:
-    """Return the entries. Like PyTorch, treat a short list as a tuple if an entry is neither a number nor a bool."""
+    """Return the entries. Like PyTorch, treat a short list as a tuple if some entry is neither a number nor a bool."""
     if isinstance(indices, tuple):
         return (indices,) if _is_placeholder(indices) else indices
-    short = isinstance(indices, list) and len(indices) <= LONGEST_SEQUENCE
-    return indices if short and any(map(_is_structural, indices)) else (indices,)
-
-
-def _is_structural(item: Any) -> bool:
-    return item is None or item is ... or isinstance(item, slice | list | tuple) or hasattr(item, "shape")
+    if not isinstance(indices, list) or len(indices) > LONGEST_SEQUENCE:
+        return (indices,)
+    kinds = (slice, list, tuple, type(None), type(...))
+    return indices if any(isinstance(item, kinds) or hasattr(item, "shape") for item in indices) else (indices,)
 
 
 def _is_placeholder(item: Any) -> bool:
@@ -244,7 +218,7 @@ def _is_placeholder(item: Any) -> bool:
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
-    """Return an entry and its index arrays. A placeholder (a pair (shape, dtype)) gives its type instead of an array."""
+    """Return an entry and its index arrays. A placeholder (a pair (shape, dtype)) has its type in the place of the array."""
     if item is None or item is ...:
         return item, ()
     if isinstance(item, slice):

@@ -1,7 +1,7 @@
 """The functions as PyTorch operators, `torch.ops.dmlgather`, for graphs of torch.compile and torch.export.
 
-Importing this module imports PyTorch and registers the operators. The first call in a graph imports it. A program that loads an
-exported graph must import it.
+Importing this module imports PyTorch and registers the operators. The first call in a graph imports this module. A program that
+loads an exported graph must import it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dmlgather.torch.torch_function import TorchFunction
 
 
 def _take_along_dim(data: Any, indices: Any, dim: int | None = None) -> Any:
-    """Return a fake tensor for take_along_dim. PyTorch's own function specialises symbolic sizes."""
+    """Return a fake tensor for take_along_dim. PyTorch's own function would specialise symbolic sizes."""
     if dim is None:
         return data.new_empty(indices.numel())
     gathered = dim % (data.dim() or 1)
@@ -36,16 +36,14 @@ THEIRS: Mapping[str, Callable[..., Any]] = {
     "slice": torch.ops.aten.slice.Tensor,
     "take_along_dim": _take_along_dim,
 }
-"""PyTorch's functions that infer the shapes of results, by name. For other names, a method of torch.Tensor does."""
+"""PyTorch's functions that infer the shapes of results, by name. For other names, a method of torch.Tensor infers them."""
 
 RUN_BY_PYTORCH = ("as_strided", "index")
-"""Functions that PyTorch itself runs in a graph: as_strided, whose storage is unknown there, and index, whose entries fit no
-schema."""
+"""Functions that PyTorch itself runs in a graph. The storage of as_strided is unknown there; no schema fits index's entries."""
 
 RULE = (
-    "a graph of torch.compile or torch.export takes calls of dg.torch on PyTorch tensors that need no gradient, with Python "
-    "numbers for integers and for the value of a Fill, and without out=; for index and as_strided, also without out_of_bounds= "
-    "and device="
+    "in a graph of torch.compile or torch.export, a call of dg.torch needs PyTorch tensors that need no gradient, Python numbers "
+    "for integers and for the value of a Fill, and no out=; index and as_strided allow no out_of_bounds= and no device="
 )
 
 TYPES = {
@@ -57,7 +55,7 @@ TYPES = {
     "int": "SymInt",
     "str": "str",
 }
-"""Types in schemas, by the annotation of a parameter."""
+"""Types in schemas, by the annotation of the parameter."""
 
 _TAGS = [
     getattr(torch.Tag, name)
@@ -69,7 +67,7 @@ TENSORS: dict[str, set[int | str]] = {}
 """The tensor arguments of each function: positions and names."""
 
 _UNCOMPILED: dict[str, Callable[..., Any]] = {}
-"""The functions as graph breaks, by name: PyTorch runs them between two graphs."""
+"""The functions as graph breaks, by name. PyTorch runs them between two graphs."""
 
 _LIBRARY = torch.library.Library("dmlgather", "FRAGMENT")
 
@@ -109,7 +107,7 @@ def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def schemas(name: str, function: TorchFunction[Any]) -> Iterator[str]:
-    """Yield the schemas of a function: an overload for each combination of its parameters' types, with the types in its name."""
+    """Yield the schemas of a function: one overload for each combination of parameter types. Its name contains the types."""
     parameters = dict(inspect.signature(function).parameters)
     returned = "Tensor" if parameters.pop("out", None) else "Tensor[]"
     unions = [item.annotation.removesuffix(" | None").removesuffix(" | Any").split(" | ") for item in parameters.values()]
@@ -137,11 +135,11 @@ def _register(name: str, function: TorchFunction[Any]) -> None:
         fill = kwargs.get("out_of_bounds")
         if fill is not None and not isinstance(fill, str):
             kwargs["out_of_bounds"] = Fill(fill)
-        # A compiler may run the operator on its example inputs: such a call must not be traced.
+        # A compiler may run the operator on its example inputs. Then the call must not be traced.
         result = function.run_anew(args, kwargs) if torch.compiler.is_compiling() else function(*args, **kwargs)
         return list(result) if isinstance(result, tuple) else result
 
-    def fake(*args: Any, out_of_bounds: Any = None, device: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001 - shapes ignore both
+    def fake(*args: Any, out_of_bounds: Any = None, device: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001 - shapes do not depend on them
         return _packed(pytorch_function(*args, **kwargs))
 
     for schema in schemas(name, function):
@@ -152,7 +150,7 @@ def _register(name: str, function: TorchFunction[Any]) -> None:
 
 
 def _packed(result: Any) -> Any:
-    """Return new contiguous tensors with the types and shapes of PyTorch's results, which may be views."""
+    """Return new contiguous tensors with the types and shapes of PyTorch's results. The results may be views."""
     if isinstance(result, torch.Tensor):
         return torch.empty_like(result, memory_format=torch.contiguous_format)
     return [_packed(tensor) for tensor in result]

@@ -1,10 +1,11 @@
-"""`TorchFunction`: functions on tensors and arrays, with methods for plans, problems and descriptors of their calls."""
+"""`TorchFunction`: a function on tensors and arrays, with methods that return plans, problems and descriptors of its calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any, ParamSpec
 
@@ -28,35 +29,29 @@ P = ParamSpec("P")
 
 Described = OperatorDesc | Descriptors | Report
 
-Work = Problem | Rolling
-"""The problem of one result. `TorchRequest.problem_of` returns a tuple of them for a call with several results."""
+ProblemOrRoll = Problem | Rolling
+"""The problem of one result. For a call with several results, `TorchRequest.problem_of` returns a tuple of problems."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchRequest(Request):
-    """Request of one call. `modulo`: indices are taken modulo the size of their dimension, which a problem cannot express."""
+    """Request of one call.
+
+    `modulo`: True if indices are taken modulo the size of their dimension. A problem cannot express this.
+    """
 
     modulo: bool = False
-
-    @property
-    def plannable(self) -> TorchRequest:
-        """The request itself. Raises ValueError if indices are taken modulo a size, which a problem cannot express."""
-        if self.modulo:
-            raise ValueError(
-                "take_along_dim takes indices modulo the size along dim, which no plan can do: "
-                "call gather with the remainders, or state the rule for an index out of range with out_of_bounds="
-            )
-        return self
 
 
 class TorchFunction(EagerFunction[P]):
     """A function on tensors. Its methods `plan`, `problem`, `to_directml` and `differences` need only shapes and types.
 
-    A call with several results returns a tuple. `plan`, `problem` and `to_directml` then return a tuple with an entry per result.
+    A call with several results returns a tuple. For this call, `plan`, `problem` and `to_directml` also return a tuple with one
+    entry per result.
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on tensors. Return `out` if it is given, else a new tensor or array of the first input's type."""
+        """Run on tensors. Return `out` if it is given, else a new tensor or array like the first input."""
         if torch_tensors.is_compiling():
             from dmlgather.torch.operators import in_graph  # imports PyTorch
 
@@ -64,65 +59,67 @@ class TorchFunction(EagerFunction[P]):
         return super().__call__(*args, **kwargs)
 
     def run_anew(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run without prepared calls, and without tracing. Return the result."""
+        """Run without prepared calls and without tracing. Return the result."""
         return self.run(self._request(*args, **kwargs)).result
 
     def run(self, request: Request) -> Ran:
         assert isinstance(request, TorchRequest)
         with _in_order(request):
-            # Arrays of types that NumPy lacks are run as integers of equal width. Only the problem has the true type.
+            # Tensors of types that NumPy lacks are read as integers of the same width. The problem has the true type.
             taken = take({name: _bits(name, item) for name, item in request.arrays.items()}, request.runs)
-            work = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
+            problem = request.problem_of(*(type_of(name, item) for name, item in request.arrays.items()))
             if request.modulo:
-                taken[-1] = replace(taken[-1], array=taken[-1].array % _modulus(work))
+                size = problem.data.shape[problem.lookup_axes[0]]
+                # For a size of 0, the remainders by 1 are 0, which is out of range.
+                taken[-1] = replace(taken[-1], array=taken[-1].array % (size or 1))
             call = _TorchCall(request, taken)
-            result = _map_results(call.run, work)
-        repeatable = request.keyed and not request.modulo and not isinstance(work, Rolling)
-        return Ran(result, taken, call.written if repeatable else (), isinstance(work, tuple))
+            result = _map_results(call.run, problem)
+        repeatable = request.keyed and not request.modulo and not isinstance(problem, Rolling)
+        return Ran(result, taken, call.written if repeatable else (), isinstance(problem, tuple))
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return the plan of the call over packed tensors.
 
         Anything with `shape` and `dtype`, or a pair (shape, dtype), can replace a tensor. `device` and `out` have no effect.
-        For roll, returns a tuple of plans, each of which writes a part of the result. Raises ValueError for take_along_dim
-        without a policy, because a plan cannot compute remainders.
+        For roll, returns a tuple of plans. Each plan writes a part of the result. Raises ValueError for take_along_dim without a
+        policy, because a plan cannot compute remainders.
         """
-        request = self._plannable_request(args, kwargs)
+        request = _plannable(self._request(*args, **kwargs))
 
-        def plan_of(work: Work) -> IndexPlan | tuple[IndexPlan, ...]:
-            if isinstance(work, Rolling):
-                return tuple(part.plan() for part in work.parts)
-            return work.plan(*policy_of(work, request.out_of_bounds))
+        def plan_of(problem: ProblemOrRoll) -> IndexPlan | tuple[IndexPlan, ...]:
+            if isinstance(problem, Rolling):
+                return tuple(part.plan() for part in problem.parts)
+            return problem.plan(*policy_of(problem, request.out_of_bounds))
 
         return _map_results(plan_of, _problem_maker(request)())
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Return the problem of the call; for roll, a tuple of views, each of which reads the output of the one before.
+        """Return the problem of the call. For roll, return a tuple of views: each view reads the output of the view before it.
 
         Arguments and errors are those of `plan`.
 
         >>> dg.torch.index_select.problem(((4, 10), "float32"), 1, ((3,), "int64")).output.shape
         (4, 3)
         """
-        request = self._plannable_request(args, kwargs)
+        request = _plannable(self._request(*args, **kwargs))
 
-        def with_policy(work: Work) -> Problem | tuple[Problem, ...]:
-            if isinstance(work, Rolling):
-                return tuple(work.problems())
-            return under(work, *policy_of(work, request.out_of_bounds))
+        def with_policy(problem: ProblemOrRoll) -> Problem | tuple[Problem, ...]:
+            if isinstance(problem, Rolling):
+                return tuple(problem.problems())
+            return under(problem, *policy_of(problem, request.out_of_bounds))
 
         return _map_results(with_policy, _problem_maker(request)())
 
     def inputs(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
         """Return the arrays that the call's plan and descriptors read: the data, then the indices if there are any.
 
-        They differ from the arguments for three functions: take flattens its input, as_strided reads the storage, and index
+        The arrays of three functions differ from the arguments: take flattens its input, as_strided reads the storage, and index
         broadcasts several index tensors and stacks them in a last dimension. Errors are those of `plan`.
 
         >>> dg.torch.index.inputs(np.zeros((4, 5)), ([[0], [1]], [2, 3]))[1].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
         """
-        request = self._plannable_request(args, kwargs)
+        request = _plannable(self._request(*args, **kwargs))
         for name, item in request.arrays.items():
             if isinstance(item, tuple | TensorType):
                 raise TypeError(f"{name} has no elements: pass arrays")
@@ -134,10 +131,10 @@ class TorchFunction(EagerFunction[P]):
         The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
         pair (shape, dtype), can replace a tensor. `level`: the feature level.
 
-        Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. If there is none,
-        returns a Report, whose findings name a broken rule of the operator or a limit of the level. `docs/expressing.md`
-        explains them, and how to bind tensors. Raises ValueError for an unknown level; TypeError for an argument without shape
-        and type.
+        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
+        a Report: its findings name the limit of the level, or a broken rule of the operator. `docs/expressing.md` explains the
+        findings, and how to bind tensors. Raises ValueError for an unknown level; TypeError for an argument without shape and
+        type.
 
         >>> desc = dg.torch.index_select.to_directml(((4, 10), "float32"), 1, ((3,), "int64"))
         >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
@@ -147,22 +144,21 @@ class TorchFunction(EagerFunction[P]):
         request = self._describable_request(args, kwargs)
         make = _problem_maker(request)
         try:
-            work = make()
+            problem = make()
         except (IndexError, RuntimeError, AssertionError, TypeError, ValueError) as error:
-            broken_rule = ValueError(str(error))
             name: str = self.__name__  # type: ignore[attr-defined] # set by update_wrapper
-            return export.EXPORTER.to_directml(lambda: _raise(broken_rule), feature_level, "PyTorch", name)
+            return export.EXPORTER.to_directml(partial(_raise, ValueError(str(error))), feature_level, "PyTorch", name)
         if request.modulo:
-            return export.no_remainders(work, feature_level)
+            return export.no_remainders(problem, feature_level)
 
-        def descriptors_of(work: Work) -> Described:
-            descs = export.express(work, feature_level)
+        def descriptors_of(problem: ProblemOrRoll) -> Described:
+            descs = export.express(problem, feature_level)
             return descs if isinstance(descs, Report) or len(descs) > 1 else descs[0]
 
-        return _map_results(descriptors_of, work)  # type: ignore[no-any-return]
+        return _map_results(descriptors_of, problem)  # type: ignore[no-any-return]
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about the indices that raise an error in PyTorch, while DirectML reads an element.
+        """Return warnings about indices for which PyTorch raises an error and DirectML reads an element.
 
         The arguments are those of `to_directml`. EXP201: indices out of range. EXP202: negative indices, if PyTorch does not
         count them from the end. Views have no findings. Raises like the function and like `plan`.
@@ -170,13 +166,8 @@ class TorchFunction(EagerFunction[P]):
         >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
         ['indices from -10 to 9']
         """
-        work = _problem_maker(self._describable_request(args, kwargs).plannable)()
-        return () if isinstance(work, tuple) else export.EXPORTER.differences(work)
-
-    def _plannable_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
-        request = self._request(*args, **kwargs)
-        assert isinstance(request, TorchRequest)
-        return request.plannable
+        problem = _problem_maker(_plannable(self._describable_request(args, kwargs)))()
+        return () if isinstance(problem, tuple) else export.EXPORTER.differences(problem)
 
     def _describable_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TorchRequest:
         for name in ("out", "out_of_bounds", "device"):
@@ -187,33 +178,46 @@ class TorchFunction(EagerFunction[P]):
         return request
 
 
+def _plannable(request: Request) -> TorchRequest:
+    """Return the request. Raise ValueError if its indices are taken modulo a size, which a plan cannot express."""
+    assert isinstance(request, TorchRequest)
+    if request.modulo:
+        raise ValueError(
+            "take_along_dim takes indices modulo the size along dim, but a plan cannot compute remainders: call gather with the "
+            "remainders, or choose another rule for an index out of range with out_of_bounds="
+        )
+    return request
+
+
 class _TorchCall:
+    """A call that runs. `written`: the prepared calls that have written its results."""
+
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
         self._first = next(iter(request.arrays.values()))
         self.written: list[PreparedCall] = []
 
-    def run(self, work: Work) -> Any:
+    def run(self, problem: ProblemOrRoll) -> Any:
         """Compute one result. Return `out`, or a new array."""
         first, out = self._taken[0], self._request.out
         if out is not None:
-            self._check_out(out, work.output)
+            self._check_out(out, problem.output)
         elif torch_tensors.is_torch(self._first):
-            out = torch_tensors.empty(self._first, work.output.shape)
-        target = CallOutput(first, work.output, None if out is None else _bits("out", out))
+            out = torch_tensors.empty(self._first, problem.output.shape)
+        target = CallOutput(first, problem.output, None if out is None else _bits("out", out))
         inputs = [item.array for item in self._taken]
-        if isinstance(work, Rolling):
-            self._roll(work, inputs[0], target.array)
+        if isinstance(problem, Rolling):
+            self._roll(problem, inputs[0], target.array)
         else:
-            self._write(work, inputs, target.array)
+            self._write(problem, inputs, target.array)
         returned = target.returned()
         return returned if out is None else out
 
-    def _roll(self, work: Rolling, data: Any, target: Any) -> None:
-        """Write each part of the result. Without dims, the tensors are flattened first."""
-        shape = work.data.shape
-        reshaped = target.reshape(shape)  # a copy if target is flattened and not contiguous
-        for part in work.parts:
+    def _roll(self, problem: Rolling, data: Any, target: Any) -> None:
+        """Write each part of roll's result. If roll has no dims, both arrays are flattened first."""
+        shape = problem.data.shape
+        reshaped = target.reshape(shape)  # a copy if `target` is not contiguous and `shape` is flat
+        for part in problem.parts:
             boxes = zip(part.start, part.problem.output.shape, strict=True)
             box = tuple(slice(first, first + count) for first, count in boxes)
             self._write(part.problem, [data.reshape(shape)], reshaped[box])
@@ -228,7 +232,7 @@ class _TorchCall:
             raise getattr(problem, "bad_index", IndexError)(str(error)) from None
 
     def _check_out(self, out: Any, output: TensorType) -> None:
-        """Raise RuntimeError if `out` does not fit. Resize a tensor without elements. Both are PyTorch's behaviour."""
+        """Like PyTorch, raise RuntimeError for an `out` that does not fit, and resize a tensor without elements."""
         first = self._taken[0]
         if torch_tensors.is_torch(out):
             torch_tensors.check_written(out)
@@ -251,10 +255,7 @@ class _TorchCall:
 
 
 def _bits(name: str, item: Any) -> Any:
-    """Return a tensor without lazy conjugation or negation, as integers if NumPy lacks its type.
-
-    Return other objects unchanged.
-    """
+    """Return a tensor without lazy conjugation or negation; as integers if NumPy lacks its type. Other objects are unchanged."""
     if not torch_tensors.is_torch(item):
         return item
     try:
@@ -268,7 +269,7 @@ def _pointer(array: Any) -> int:
 
 
 def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
-    """Return `arrays.in_order` for the call. Raise RuntimeError, like PyTorch, for tensors on several devices."""
+    """Return `arrays.in_order` for the call's arrays. Like PyTorch, raise RuntimeError for tensors on several devices."""
     tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
     devices = {item.device for item in tensors}
     if len(devices) > 1 and request.device is None:
@@ -277,23 +278,18 @@ def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
     return arrays.in_order([*request.arrays.values(), request.out])
 
 
-def _modulus(problem: Problem) -> int:
-    """Return the size of the indexed dimension; 1 for a size of 0, so that every index stays out of range."""
-    return problem.data.shape[problem.lookup_axes[0]] or 1
-
-
 def _raise(error: Exception) -> Any:
     raise error
 
 
 def _problem_maker(request: Request) -> Callable[[], Any]:
-    """Return a function that makes the problems of a call, and raises for broken rules. Arrays without a type raise here."""
+    """Return a function that makes the problems of a call. Arrays without a type raise here, broken rules in the function."""
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)
 
 
-def _map_results(function: Callable[[Work], Any], work: Any) -> Any:
-    return tuple(map(function, work)) if isinstance(work, tuple) else function(work)
+def _map_results(function: Callable[[ProblemOrRoll], Any], problem: Any) -> Any:
+    return tuple(map(function, problem)) if isinstance(problem, tuple) else function(problem)
 
 
 def flattened(name: str, item: Any) -> Any:

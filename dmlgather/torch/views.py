@@ -1,4 +1,5 @@
-"""PyTorch's views, pixel shuffles and roll, as functions that return copies."""
+"""PyTorch's views, pixel shuffles and roll as functions that return copies."""
+# ruff: noqa: A002 - PyTorch's names of parameters
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from dmlgather.torch.problems.views import PixelShuffle, PixelUnshuffle
 from dmlgather.torch.torch_function import TorchFunction, TorchRequest, contiguous, flattened
 
 
-def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None) -> TorchRequest:  # noqa: A002 - PyTorch's name
+def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None) -> TorchRequest:
     return TorchRequest(problem, {"input": input}, None, device, out)
 
 
 @TorchFunction
-def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.select: element `index` of dimension `dim`; x[:, index] for dim 1.
 
     `input`: shape [lead…, n, trail…]. `index`: -n … n - 1. The result has shape [lead…, trail…]. Raises IndexError, like PyTorch,
@@ -30,15 +31,7 @@ def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | N
 
 
 @TorchFunction
-def narrow(
-    input: Any,  # noqa: A002
-    dim: int,
-    start: int,
-    length: int,
-    *,
-    out: Any = None,
-    device: str | None = None,
-) -> TorchRequest:
+def narrow(input: Any, dim: int, start: int, length: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.narrow: `length` elements of dimension `dim` from `start` on.
 
     `input`: shape [lead…, n, trail…]. `start`: -n … n. The result has shape [lead…, length, trail…]. Raises like PyTorch:
@@ -52,7 +45,7 @@ def narrow(
 
 @TorchFunction
 def slice(  # noqa: A001 - the operator's name
-    input: Any,  # noqa: A002
+    input: Any,
     dim: int = 0,
     start: int | None = None,
     end: int | None = None,
@@ -73,7 +66,7 @@ def slice(  # noqa: A001 - the operator's name
 
 
 @TorchFunction
-def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.flip: input with the dimensions `dims` reversed.
 
     Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for a repeated dimension.
@@ -85,8 +78,8 @@ def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None
 
 
 @TorchFunction
-def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """Return torch.chunk: a tuple of at most `chunks` parts along `dim`. The sizes are equal, except for the last part.
+def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -> TorchRequest:
+    """Return torch.chunk: a tuple of at most `chunks` parts along `dim`. Only the last part may be smaller.
 
     Raises like PyTorch: RuntimeError for fewer than one chunk, IndexError for a dim out of range.
 
@@ -100,7 +93,7 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0, *, device: str | None = None) -> TorchRequest:
     """Return torch.split: a tuple of parts along `dim`.
 
-    `split_size_or_sections`: the size of each part except the last, which may be smaller; or a list of all sizes. Raises like
+    `split_size_or_sections`: the size of each part, of which the last may be smaller; or a list of all sizes. Raises like
     PyTorch: RuntimeError for sizes that do not fit, IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.split(np.arange(5), [1, 4])]
@@ -112,17 +105,13 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 
 @TorchFunction
 def tensor_split(
-    input: Any,  # noqa: A002
-    indices_or_sections: int | Sequence[int] | Any,
-    dim: int = 0,
-    *,
-    device: str | None = None,
+    input: Any, indices_or_sections: int | Sequence[int] | Any, dim: int = 0, *, device: str | None = None
 ) -> TorchRequest:
     """Return torch.tensor_split: a tuple of parts along `dim`.
 
-    `indices_or_sections`: the number of parts; or the indices at which parts begin, as a list or tuple. Both may be an int64
-    tensor in host memory, of rank 0 or 1. Raises like PyTorch: RuntimeError for fewer than one section and for another tensor,
-    IndexError for a dim out of range.
+    `indices_or_sections`: the number of parts, or a list or tuple of the indices at which parts begin. An int64 tensor in host
+    memory can replace the number (rank 0) or the list (rank 1). Raises like PyTorch: RuntimeError for fewer than one part and
+    for another tensor, IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.tensor_split(np.arange(5), (1, 3))]
     [[0], [1, 2], [3, 4]]
@@ -131,7 +120,7 @@ def tensor_split(
 
 
 @TorchFunction
-def permute(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+def permute(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.permute: dimension i of the result is dimension dims[i] of input.
 
     Raises like PyTorch: RuntimeError if `dims` is not a permutation, IndexError for a dimension out of range.
@@ -143,8 +132,8 @@ def permute(input: Any, dims: Sequence[int], *, out: Any = None, device: str | N
 
 
 @TorchFunction
-def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """Return torch.transpose: two dimensions swapped. Raises IndexError, like PyTorch, for a dimension out of range.
+def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
+    """Return torch.transpose: input with two dimensions swapped. Raises IndexError, like PyTorch, for a dimension out of range.
 
     >>> dg.torch.transpose(np.array([[1, 2], [3, 4]]), 0, 1).tolist()
     [[1, 3], [2, 4]]
@@ -153,8 +142,8 @@ def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str 
 
 
 @TorchFunction
-def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
-    """Return torch.Tensor.expand: dimensions of size 1 repeated, and new dimensions in front.
+def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:
+    """Return torch.Tensor.expand: input with dimensions of size 1 repeated, and with new dimensions in front.
 
     `size`: a list or tuple; -1 keeps a size. Raises RuntimeError, like PyTorch, for sizes that do not fit.
 
@@ -165,19 +154,11 @@ def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | No
 
 
 @TorchFunction
-def unfold(
-    input: Any,  # noqa: A002
-    dimension: int,
-    size: int,
-    step: int,
-    *,
-    out: Any = None,
-    device: str | None = None,
-) -> TorchRequest:
-    """Return torch.Tensor.unfold: windows of `size` elements along a dimension, `step` apart, in a new last dimension.
+def unfold(input: Any, dimension: int, size: int, step: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
+    """Return torch.Tensor.unfold: windows of `size` elements along a dimension, in a new last dimension.
 
-    `input`: copied first if it is not contiguous. Raises like PyTorch: RuntimeError for a size or step that does not fit,
-    IndexError for a dimension out of range.
+    `input`: copied first if it is not contiguous. `step`: the distance of the windows' starts. Raises like PyTorch: RuntimeError
+    for a size or step that does not fit, IndexError for a dimension out of range.
 
     >>> dg.torch.unfold(np.arange(5), 0, 3, 2).tolist()
     [[0, 1, 2], [2, 3, 4]]
@@ -188,18 +169,12 @@ def unfold(
 
 @TorchFunction
 def diagonal(
-    input: Any,  # noqa: A002
-    offset: int = 0,
-    dim1: int = 0,
-    dim2: int = 1,
-    *,
-    out: Any = None,
-    device: str | None = None,
+    input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Any = None, device: str | None = None
 ) -> TorchRequest:
     """Return torch.diagonal: the diagonal of two dimensions, as a new last dimension.
 
-    `input`: copied first if it is not contiguous. `offset`: above the main diagonal, or below it if negative. Raises like
-    PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
+    `input`: copied first if it is not contiguous. `offset`: distance from the main diagonal; positive above it, negative below
+    it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
 
     >>> dg.torch.diagonal(np.arange(9).reshape(3, 3), 1).tolist()
     [1, 5]
@@ -209,7 +184,7 @@ def diagonal(
 
 @TorchFunction
 def as_strided(
-    input: Any,  # noqa: A002
+    input: Any,
     size: Sequence[int],
     stride: Sequence[int],
     storage_offset: int | None = None,
@@ -217,7 +192,9 @@ def as_strided(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """Return torch.as_strided: element i… is element storage_offset + i · stride of input's storage.
+    """Return torch.as_strided: result[i…] = storage[storage_offset + i · stride].
+
+    `storage` is the memory of `input` as one dimension; i · stride is the sum over all dimensions.
 
     `input`: a tensor, or a contiguous array. `storage_offset`: by default, input's own. Raises RuntimeError, like PyTorch, for
     sizes, strides or an offset below 0, and for elements outside the storage.
@@ -239,7 +216,7 @@ def as_strided(
 
 
 @TorchFunction
-def pixel_shuffle(input: Any, upscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+def pixel_shuffle(input: Any, upscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.nn.functional.pixel_shuffle: output[…, c, h · r + i, w · r + j] = input[…, c · r² + i · r + j, h, w].
 
     `input`: shape […, channels · r², rows, columns], with r = upscale_factor. The result has shape
@@ -252,7 +229,7 @@ def pixel_shuffle(input: Any, upscale_factor: int, *, out: Any = None, device: s
 
 
 @TorchFunction
-def pixel_unshuffle(input: Any, downscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:  # noqa: A002
+def pixel_unshuffle(input: Any, downscale_factor: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.nn.functional.pixel_unshuffle: output[…, c · r² + i · r + j, h, w] = input[…, c, h · r + i, w · r + j].
 
     `input`: shape […, channels, rows · r, columns · r], with r = downscale_factor. The result has shape
@@ -266,7 +243,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int, *, out: Any = None, devic
 
 @TorchFunction
 def roll(
-    input: Any,  # noqa: A002
+    input: Any,
     shifts: int | Sequence[int],
     dims: int | Sequence[int] | None = None,
     *,
@@ -276,7 +253,7 @@ def roll(
     """Return torch.roll: element i of a dimension is element (i - shift) modulo its size.
 
     `shifts`, `dims`: integers, or sequences of equal length. Without dims, a single shift rolls the flattened input. One plan
-    cannot express this. The result is written in two parts per rolled dimension, and `plan` returns a plan per part. Raises
+    cannot express a roll: each rolled dimension splits the result into two parts, and `plan` returns one plan per part. Raises
     like PyTorch: RuntimeError for unequal lengths, IndexError for a dimension out of range.
 
     >>> dg.torch.roll(np.array([[1, 2, 3], [4, 5, 6]]), 1, 1).tolist()

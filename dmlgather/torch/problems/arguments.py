@@ -1,4 +1,4 @@
-"""Checks of arguments by PyTorch's rules, with its errors: data types, integers and dimensions."""
+"""Checks of data types, integers and dimensions by PyTorch's rules. The errors are PyTorch's, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlgather.dialects.element_types import ElementTypes
 from dmlgather.dialects.problem import TensorType
-from dmlgather.wording import alternatives
+from dmlgather.wording import alternatives, counted
 
 DATA = (
     "bool",
@@ -19,7 +19,7 @@ DATA = (
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     *("complex64", "complex128"),
 )
-"""The allowed data types: all of PyTorch's, except complex32, quantised types and types smaller than a byte."""
+"""The allowed data types: those of PyTorch except complex32, quantised types and types smaller than a byte."""
 
 TYPES = ElementTypes({name: name for name in DATA})
 
@@ -31,7 +31,7 @@ def check_data(operation: str, name: str, tensor: TensorType) -> None:
 
 
 def check_index(operation: str, name: str, tensor: TensorType, allowed: Sequence[str]) -> None:
-    """Raise RuntimeError, like PyTorch, for an index of another type; TypeError for the other byte order."""
+    """Raise RuntimeError, like PyTorch, for an index of another type; TypeError for an index of the other byte order."""
     if tensor.dtype.name not in allowed:
         raise RuntimeError(f"{name} has type {tensor.dtype}, but torch.{operation} takes {alternatives(allowed)}")
     if not tensor.dtype.isnative:
@@ -43,9 +43,9 @@ MOST = 2**63 - 1
 
 
 def integer(name: str, value: Any) -> int:
-    """Return an integer of Python or NumPy, or an integer tensor of rank 0, as int.
+    """Return an integer as int. `value`: an integer of Python or NumPy, or an integer tensor of rank 0.
 
-    Raises TypeError for anything else, also for a bool; ValueError for more than 64 bits.
+    Raises TypeError for anything else, also for a bool; ValueError for an integer of more than 64 bits.
     """
     if not is_integer(value):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer")
@@ -66,7 +66,7 @@ def is_integer(value: Any) -> bool:
 
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
-    """Return a list or tuple of integers as a tuple of int. Raises TypeError for others, also for more than 64 bits."""
+    """Return a list or tuple of integers as a tuple of int. Raises TypeError for anything else, or more than 64 bits."""
     if not isinstance(values, list | tuple):
         raise TypeError(f"{name} is {values!r} of type {type(values).__name__}, expected a tuple or list of integers")
     try:
@@ -78,15 +78,14 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
 def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
     """Return a dimension counted from the front. Raises IndexError if it is out of range.
 
-    `scalar`: treat rank 0 like rank 1; otherwise, raise IndexError for it.
+    `scalar`: True to treat rank 0 like rank 1, False to raise IndexError for rank 0.
     """
     dim = integer(name, value)
     if not rank and not scalar:
         raise IndexError(f"{name} is {dim}, but input has no dimensions: reshape it to (1,)")
     count = max(rank, 1)
     if not -count <= dim < count:
-        dimensions = f"{rank} dimension" + ("" if rank == 1 else "s")
-        raise IndexError(f"{name} is {dim}, but input has {dimensions}: expected {-count} … {count - 1}")
+        raise IndexError(f"{name} is {dim}, but input has {counted(rank, 'dimension')}: expected {-count} … {count - 1}")
     return dim + count if dim < 0 else dim
 
 
@@ -94,5 +93,5 @@ def dims_of(values: Sequence[int], rank: int) -> tuple[int, ...]:
     """Return dimensions counted from the front. Raises IndexError like `dim_of`, RuntimeError for a repeated dimension."""
     dims = tuple(dim_of(f"dims[{number}]", value, rank) for number, value in enumerate(values))
     if len(set(dims)) < len(dims):
-        raise RuntimeError(f"dims is {tuple(values)}, which names a dimension more than once: expected each once at most")
+        raise RuntimeError(f"dims is {tuple(values)}, but must have each dimension at most once")
     return dims

@@ -1,8 +1,7 @@
-"""Export of PyTorch's problems to DirectML, and the indices for which the two differ."""
+"""Export of PyTorch's problems to DirectML, and the indices for which DirectML gives other results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -27,7 +26,7 @@ from dmlgather.torch.problems.views import PixelProblem, PixelShuffle, PixelUnsh
 from dmlgather.torch.problems.windows import Rolling
 
 ONE = Dim(1, 0)
-"""The dimension in a View of a tensor of rank 0."""
+"""The only dimension of a View of a tensor of rank 0."""
 
 
 def _index_select(problem: TorchIndexSelect, level: FeatureLevel) -> Descriptors:
@@ -44,13 +43,8 @@ def _gather(problem: TorchGather, level: FeatureLevel) -> Descriptors:
         data = replace(data, dims=(ONE, *parts))
     if not problem.indices.rank:
         indices, output = replace(indices, dims=(ONE,)), replace(output, dims=(ONE, *parts))
-    return _elements(data, indices, output, problem.dim, level)
-
-
-def _elements(data: View, indices: View, output: View, dim: int, level: FeatureLevel) -> Descriptors:
-    """Return GATHER_ELEMENTS. Indices are repeated along the data type's extra dimensions."""
-    parts = (Dim(part.size, 0) for part in data.dims[indices.rank :])
-    return descriptors.gather_elements(data, replace(indices, dims=(*indices.dims, *parts)), output, dim, level)
+    indices = replace(indices, dims=(*indices.dims, *(Dim(part.size, 0) for part in parts)))
+    return descriptors.gather_elements(data, indices, output, problem.dim, level)
 
 
 def _rows(problem: TorchTake | TorchEmbedding, level: FeatureLevel) -> Descriptors:
@@ -58,25 +52,18 @@ def _rows(problem: TorchTake | TorchEmbedding, level: FeatureLevel) -> Descripto
     return descriptors.gather(data, indices, output, 0, level)
 
 
-def _shuffle(problem: PixelShuffle, level: FeatureLevel) -> Descriptors:
-    data, output = _one_batch(problem)
-    return descriptors.depth_to_space(data, output, problem.upscale_factor, DepthSpaceOrder.COLUMN_ROW_DEPTH, level)
-
-
-def _unshuffle(problem: PixelUnshuffle, level: FeatureLevel) -> Descriptors:
-    data, output = _one_batch(problem)
-    return descriptors.space_to_depth(data, output, problem.downscale_factor, DepthSpaceOrder.COLUMN_ROW_DEPTH, level)
-
-
-def _one_batch(problem: PixelProblem) -> Iterator[View]:
-    """Yield the views of data and output, with all dimensions before channels, rows and columns merged into one."""
-    batch_dims = problem.data.rank - 3
-    for view in views(problem):
-        yield View.packed(view.name, view.data_type, (prod(view.sizes[:batch_dims]), *view.sizes[batch_dims:]))
+def _shuffle(problem: PixelProblem, level: FeatureLevel) -> Descriptors:
+    batch_dims, factor = problem.data.rank - 3, getattr(problem, problem.factor_name)
+    data, output = (  # DirectML takes one batch dimension
+        View.packed(view.name, view.data_type, (prod(view.sizes[:batch_dims]), *view.sizes[batch_dims:]))
+        for view in views(problem)
+    )
+    form = descriptors.depth_to_space if isinstance(problem, PixelShuffle) else descriptors.space_to_depth
+    return form(data, output, factor, DepthSpaceOrder.COLUMN_ROW_DEPTH, level)
 
 
 def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences | None:
-    """Return the indices that raise an error in PyTorch, while DirectML reads an element."""
+    """Return the indices for which PyTorch raises an error and DirectML reads an element."""
     if isinstance(problem, AdvancedIndexing):
         index, outside = "indices", "an IndexError"
     elif isinstance(problem, TorchGatherProblem):
@@ -84,14 +71,14 @@ def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences 
         outside = f"{'an' if error.startswith('I') else 'a'} {error}"
     else:
         return None
-    remedy = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    remedy = "compare the indices with these bounds before you bind them, unless you know that all are in range"
     sizes = [problem.data.shape[axis] if problem.data.rank else 1 for axis in problem.lookup_axes]
     if not any(sizes):
         return None
     outside = f"{outside} in PyTorch"
     bounds = index_bounds(filter(None, sizes), problem.wraps)
     return IndexDifferences(
-        index, bounds, outside, remedy, None if problem.wraps else outside, "compare them with 0 with the others"
+        index, bounds, outside, remedy, None if problem.wraps else outside, "also compare the indices with 0 before you bind them"
     )
 
 
@@ -102,7 +89,7 @@ EXPORTER = Exporter(
         TorchTake: _rows,
         TorchEmbedding: _rows,
         PixelShuffle: _shuffle,
-        PixelUnshuffle: _unshuffle,
+        PixelUnshuffle: _shuffle,
         TorchIndexing: indexing_form,
         **VIEW_FORMS,
     },
@@ -113,7 +100,7 @@ EXPORTER = Exporter(
 
 
 def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
-    """Return the report that DirectML cannot take indices modulo a size."""
+    """Return a report with the reason that DirectML cannot take indices modulo a size."""
     size = problem.data.shape[problem.dim]
     finding = CODES["EXP106"].finding(
         "indices",
@@ -124,13 +111,13 @@ def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
     return Report(subject=f"PyTorch {problem.name}", level=level, findings=(finding,))
 
 
-def express(work: Problem | Rolling, level: FeatureLevel) -> Descriptors | Report:
-    """Return the descriptors of a problem or of roll, or a report of why there are none."""
-    if isinstance(work, Problem):
-        return EXPORTER.express(work, level)
+def express(problem: Problem | Rolling, level: FeatureLevel) -> Descriptors | Report:
+    """Return the descriptors of a problem or of a roll, or a report of why there are none."""
+    if isinstance(problem, Problem):
+        return EXPORTER.express(problem, level)
     result: list[OperatorDesc] = []
-    for problem in work.chain():
-        descs = EXPORTER.express(problem, level)
+    for view in problem.chain():
+        descs = EXPORTER.express(view, level)
         if isinstance(descs, Report):
             return descs.model_copy(update={"subject": "PyTorch roll"})
         result += descs

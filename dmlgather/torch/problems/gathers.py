@@ -1,4 +1,4 @@
-"""index_select, gather, take, take_along_dim, embedding and x[…]: rules and lowering.
+"""PyTorch's index_select, gather, take, take_along_dim, embedding and x[…]: rules and lowering.
 
 Source: PyTorch's documentation and behaviour.
 """
@@ -16,14 +16,19 @@ from dmlgather.dialects.advanced_indexing import AdvancedIndexing, BasicIndexing
 from dmlgather.dialects.problem import Problem, TensorType, broadcast_strides, gather, gathering
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 from dmlgather.torch.problems.arguments import check_data, check_index, dim_of
+from dmlgather.wording import counted
 
 INDEX_TYPES = ("int32", "int64")
 
 
 class TorchGatherProblem(Problem):
-    """Base of the gathers: problems with data and indices. An index out of range is an error."""
+    """Base of the gathers: problems with data and indices. An index out of range is an error.
+
+    By default, the output has the shape of `indices`, which select positions in dimension `dim` of `data`.
+    """
 
     indices: TensorType
+    dim: int
 
     inputs = ("data", "indices")
     out_of_bounds = OutOfBounds.RAISE
@@ -32,8 +37,16 @@ class TorchGatherProblem(Problem):
 
     @property
     def bad_index(self) -> type[Exception]:
-        """PyTorch's exception for an index out of range, on the CPU."""
+        """The exception that PyTorch's CPU code raises for an index out of range."""
         return IndexError
+
+    @property
+    def output(self) -> TensorType:
+        return TensorType(self.indices.shape, self.data.dtype)
+
+    @property
+    def lookup_axes(self) -> tuple[int, ...]:
+        return (self.dim,)
 
     def _check_types(self) -> None:
         data, index = self.arguments
@@ -42,7 +55,7 @@ class TorchGatherProblem(Problem):
 
 
 def at_least_1d(layout: Layout) -> Layout:
-    """Return the layout; for rank 0, with one dimension of size 1."""
+    """Return the layout. Rank 0 becomes one dimension of size 1."""
     return layout if layout.sizes else replace(layout, sizes=(1,), strides=(1,))
 
 
@@ -85,10 +98,6 @@ class TorchIndexSelect(TorchGatherProblem):
         sizes = self.data.shape
         return TensorType((*sizes[: self.dim], self._count, *sizes[self.dim + 1 :]) if sizes else (), self.data.dtype)
 
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        return (self.dim,)
-
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, output = layouts
         if data.sizes:
@@ -100,8 +109,8 @@ class TorchIndexSelect(TorchGatherProblem):
 class TorchGather(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]].
 
-    `data`, `indices`: equal ranks; rank 0 counts as rank 1. `indices`: int32 or int64; its sizes are at most data's, except
-    along dim; without elements, it may have any shape. Negative indices are out of range. `dim`: stored as 0 or more.
+    `data`, `indices`: equal ranks; rank 0 counts as rank 1. `indices`: int32 or int64. Except along `dim`, its sizes are at most
+    those of `data`. If it has no elements, it may have any shape. Negative indices are out of range. `dim`: stored as 0 or more.
     """
 
     data: TensorType
@@ -118,23 +127,15 @@ class TorchGather(TorchGatherProblem):
             return
         if max(self.indices.rank, 1) != max(self.data.rank, 1):
             raise RuntimeError(
-                f"index has {self.indices.rank} dimensions and input {self.data.rank}, but gather takes equal numbers: "
-                "reshape or expand index"
+                f"index has {counted(self.indices.rank, 'dimension')} and input has {self.data.rank}, but gather takes equal "
+                "ranks: reshape or expand index"
             )
         for axis, (size, most) in enumerate(zip(self.indices.shape, self.data.shape, strict=False)):
             if axis != self.dim and size > most:
                 raise RuntimeError(
-                    f"index has size {size} in dimension {axis}, where input has {most}, but gather takes at most input's "
-                    f"size except along dim ({self.dim}): crop index to {most} there"
+                    f"index has size {size} in dimension {axis}, but input has size {most}: crop index to {most} there. "
+                    f"Only along dim ({self.dim}), index may be larger than input"
                 )
-
-    @property
-    def output(self) -> TensorType:
-        return TensorType(self.indices.shape, self.data.dtype)
-
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        return (self.dim,)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, indices, output = layouts
@@ -165,23 +166,19 @@ class TorchTake(TorchGatherProblem):
         if self.data.rank != 1:
             raise ValueError(f"data is {self.data}, but must have one dimension: reshape it to (-1,)")
 
-    @property
-    def output(self) -> TensorType:
-        return TensorType(self.indices.shape, self.data.dtype)
-
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         return gather(self, layouts, 0, 0)
 
 
 @dataclass(frozen=True)
 class TorchTakeAlongDim(TorchGatherProblem):
-    """output[c] = data[c with c[dim] replaced by indices[c]], with data and indices broadcast along the other dimensions.
+    """output[c] = data[c with c[dim] replaced by indices[c]]. Except along `dim`, data and indices are broadcast.
 
     `data`, `indices`: equal ranks of 1 or more. `indices`: int64; negative indices count from the end. `dim`: stored as 0 or
     more.
 
-    torch.take_along_dim takes indices modulo the size of dim. A plan cannot compute remainders: the caller computes them
-    before.
+    torch.take_along_dim takes indices modulo the size of dim. A plan cannot compute remainders, so the caller computes them
+    first.
     """
 
     data: TensorType
@@ -198,15 +195,15 @@ class TorchTakeAlongDim(TorchGatherProblem):
         self._check_types()
         if self.indices.rank != self.data.rank:
             raise RuntimeError(
-                f"indices has {self.indices.rank} dimensions and input {self.data.rank}, but take_along_dim takes equal numbers: "
-                "reshape indices"
+                f"indices has {counted(self.indices.rank, 'dimension')} and input has {self.data.rank}, but take_along_dim takes "
+                "equal ranks: reshape indices"
             )
         object.__setattr__(self, "dim", dim_of("dim", self.dim, self.data.rank, scalar=False))
         for axis, (size, data_size) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
             if axis != self.dim and size != data_size and 1 not in (size, data_size):
                 raise RuntimeError(
-                    f"indices has size {size} in dimension {axis} and input {data_size}, but except along dim ({self.dim}), "
-                    "sizes must be equal, or 1"
+                    f"indices has size {size} in dimension {axis}, and input has size {data_size}: sizes must be equal, or 1, "
+                    f"except along dim ({self.dim})"
                 )
 
     @property
@@ -214,10 +211,6 @@ class TorchTakeAlongDim(TorchGatherProblem):
         sizes = list(np.broadcast_shapes(self._off_dim(self.data), self._off_dim(self.indices)))
         sizes[self.dim] = self.indices.shape[self.dim]
         return TensorType(tuple(sizes), self.data.dtype)
-
-    @property
-    def lookup_axes(self) -> tuple[int, ...]:
-        return (self.dim,)
 
     def _off_dim(self, tensor: TensorType) -> tuple[int, ...]:
         return (*tensor.shape[: self.dim], 1, *tensor.shape[self.dim + 1 :])
@@ -261,7 +254,7 @@ class TorchEmbedding(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchIndexing(AdvancedIndexing):
-    """An index expression with index tensors. PyTorch does not check the indices if the output has no elements."""
+    """An index expression with index tensors. If the output has no elements, PyTorch does not check the indices."""
 
     arguments = ("input", "indices")
 
@@ -273,8 +266,8 @@ class TorchIndexing(AdvancedIndexing):
 def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIndexing:
     """Return the problem of data[entries] by PyTorch's rules; see `indexing`.
 
-    An ellipsis that covers no dimension does not separate index tensors, and integers do not count as index tensors. Raises
-    IndexError for indices into a dimension of size 0; ValueError for a step below 1.
+    Unlike NumPy, PyTorch does not count integers as index tensors, and an ellipsis that covers no dimension does not separate
+    index tensors. Raises IndexError for indices into a dimension of size 0, ValueError for a step below 1.
     """
     check_data("Tensor.__getitem__", "input", data)
     for number, entry in enumerate(entries):
@@ -290,7 +283,7 @@ def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIn
 
 
 def _without_ellipses(rank: int, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with slices instead of ellipses. The first ellipsis covers all remaining dimensions."""
+    """Return the entries with slices in the place of ellipses. The first ellipsis covers all remaining dimensions."""
     indexed = sum(len(entry.shape) if isinstance(entry, Mask) else entry is not None and entry is not ... for entry in entries)
     result: list[Entry] = []
     for entry in entries:

@@ -1,10 +1,10 @@
-"""PyTorch's permute, transpose, expand, unfold, diagonal and as_strided as views; pixel_shuffle and pixel_unshuffle."""
+"""PyTorch's permute, transpose, expand, unfold, diagonal and as_strided as views. Problems of the pixel shuffles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.views import ExpandView, StridedView, TransposeView
@@ -19,24 +19,31 @@ class PixelProblem(Problem):
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
 
-    def _check(self, argument: str, value: Any) -> int:
-        """Return the factor. Raise RuntimeError for a factor below 1 or a rank below 3, ValueError for a factor too large."""
-        factor = integer(argument, value)
+    factor_name: ClassVar[str]
+    """The name of the argument and field that has the width of a block."""
+
+    powers: ClassVar[Mapping[int, int]]
+    """By dimension of data, the power of the factor that must divide the size."""
+
+    def __post_init__(self) -> None:
+        name = self.factor_name
+        factor = integer(name, getattr(self, name))
         check_data(self.name, "input", self.data)
         if self.data.rank < 3:
             raise RuntimeError(
                 f"input has {self.data.rank} dimensions, but {self.name} takes at least 3: […, channels, rows, columns]"
             )
         if factor < 1:
-            raise RuntimeError(f"{argument} is {factor}, expected 1 or more")
+            raise RuntimeError(f"{name} is {factor}, expected 1 or more")
         if factor**2 > MOST:
-            raise ValueError(f"{argument} is {factor}, but its square must be a 64-bit integer")
-        return factor
-
-    def _check_multiple(self, axis: int, unit: int, argument: str) -> None:
-        size = self.data.shape[axis]
-        if size % unit:
-            raise RuntimeError(f"input has size {size} in dimension {axis}, but with {argument} it must be a multiple of {unit}")
+            raise ValueError(f"{name} is {factor}, but its square must be a 64-bit integer")
+        object.__setattr__(self, name, factor)
+        for axis, power in self.powers.items():
+            size, divisor = self.data.shape[axis], factor**power
+            if size % divisor:
+                raise RuntimeError(
+                    f"input has size {size} in dimension {axis}, but with {name} {factor} it must be a multiple of {divisor}"
+                )
 
 
 @dataclass(frozen=True)
@@ -47,11 +54,8 @@ class PixelShuffle(PixelProblem):
     upscale_factor: int
 
     name = "pixel_shuffle"
-
-    def __post_init__(self) -> None:
-        factor = self._check("upscale_factor", self.upscale_factor)
-        object.__setattr__(self, "upscale_factor", factor)
-        self._check_multiple(-3, factor**2, f"upscale_factor {factor}")
+    factor_name = "upscale_factor"
+    powers: ClassVar[Mapping[int, int]] = {-3: 2}
 
     @property
     def output(self) -> TensorType:
@@ -73,12 +77,8 @@ class PixelUnshuffle(PixelProblem):
     downscale_factor: int
 
     name = "pixel_unshuffle"
-
-    def __post_init__(self) -> None:
-        factor = self._check("downscale_factor", self.downscale_factor)
-        object.__setattr__(self, "downscale_factor", factor)
-        for axis in (-2, -1):
-            self._check_multiple(axis, factor, f"downscale_factor {factor}")
+    factor_name = "downscale_factor"
+    powers: ClassVar[Mapping[int, int]] = {-2: 1, -1: 1}
 
     @property
     def output(self) -> TensorType:
@@ -103,18 +103,16 @@ def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout
 
 
 def permute(data: TensorType, dims: Any) -> TransposeView:
-    """Return torch.permute. Raises RuntimeError if `dims` is not a permutation, IndexError for a dimension out of range."""
+    """Return torch.permute as a view. Raises RuntimeError unless `dims` is a permutation, IndexError for a bad dimension."""
     check_data("permute", "input", data)
     order = integers("dims", dims)
     if len(order) != data.rank:
-        raise RuntimeError(
-            f"dims is {order}, with {counted(len(order), 'dimension')}, but input has {data.rank}: expected each once"
-        )
+        raise RuntimeError(f"dims is {order}, but input has {counted(data.rank, 'dimension')}: expected each dimension once")
     return TransposeView(data, dims_of(order, data.rank))
 
 
 def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
-    """Return torch.transpose. Raises IndexError for a dimension out of range."""
+    """Return torch.transpose as a view. Raises IndexError for a dimension out of range."""
     check_data("transpose", "input", data)
     first, second = dim_of("dim0", dim0, data.rank), dim_of("dim1", dim1, data.rank)
     order = list(range(data.rank))
@@ -124,14 +122,13 @@ def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
 
 
 def expand(data: TensorType, size: Any) -> ExpandView:
-    """Return torch.Tensor.expand. A size of -1 keeps data's size. Raises RuntimeError for sizes that do not fit."""
+    """Return torch.Tensor.expand as a view. A size of -1 keeps data's size. Raises RuntimeError for sizes that do not fit."""
     check_data("expand", "input", data)
     requested = integers("size", size)
     new = len(requested) - data.rank
     if new < 0:
         raise RuntimeError(
-            f"size is {requested}, with {counted(len(requested), 'dimension')}, but input has {data.rank}: expected as many, "
-            "or more"
+            f"size is {requested}, but input has {counted(data.rank, 'dimension')}: expected at least {data.rank} entries"
         )
     sizes = list(requested)
     for axis, count in enumerate(requested):
@@ -143,17 +140,17 @@ def expand(data: TensorType, size: Any) -> ExpandView:
         if count == -1:
             sizes[axis] = data_size
         elif count != data_size and (data_size != 1 or count < 0):
+            expected = "-1, or 0 or more" if data_size == 1 else f"{data_size} or -1"
             raise RuntimeError(
-                f"size[{axis}] is {count}, but dimension {axis - new} of input has size {data_size}: expected that size or -1"
-                + (", or 0 or more" if data_size == 1 else "")
+                f"size[{axis}] is {count}, but dimension {axis - new} of input has size {data_size}: expected {expected}"
             )
     return ExpandView(data, tuple(sizes))
 
 
 def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedView:
-    """Return torch.Tensor.unfold: windows of `size` elements along a dimension, `step` apart, in a new last dimension.
+    """Return torch.Tensor.unfold as a view: windows of `size` elements along a dimension, in a new last dimension.
 
-    Raises RuntimeError for a size below 0 or above the dimension's, and for a step below 1; IndexError for a dimension out of
+    `step`: the distance of the windows' starts. Raises RuntimeError for a bad size or step, IndexError for a dimension out of
     range.
     """
     check_data("unfold", "input", data)
@@ -162,14 +159,14 @@ def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedVie
         raise RuntimeError(f"size is {count}, expected 0 or more")
     data_size = data.shape[axis] if data.rank else 1
     if count > data_size:
-        raise RuntimeError(f"size is {count}, but dimension {axis} has size {data_size}: expected at most that")
+        raise RuntimeError(f"size is {count}, but dimension {axis} has size {data_size}: expected at most {data_size}")
     if distance < 1:
         raise RuntimeError(f"step is {distance}, expected 1 or more")
     if not data.rank:
         return StridedView(data, (count,), (1,))
     sizes, strides = list(data.shape), list(packed_strides(data.shape))
     windows = (data_size - count) // distance + 1
-    window_stride = strides[axis] * distance if windows > 1 else 0  # unused for one window; it may exceed 64 bits
+    window_stride = strides[axis] * distance if windows > 1 else 0  # with one window, it is unused and may exceed 64 bits
     return StridedView(
         data,
         (*sizes[:axis], windows, *sizes[axis + 1 :], count),
@@ -178,16 +175,16 @@ def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedVie
 
 
 def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> StridedView:
-    """Return torch.diagonal: the diagonal of two dimensions, as a new last dimension.
+    """Return torch.diagonal as a view: the diagonal of two dimensions, as a new last dimension.
 
-    `offset`: above the main diagonal, or below it if negative. Raises IndexError for a dimension out of range, RuntimeError for
-    equal dimensions.
+    `offset`: distance from the main diagonal; positive above it, negative below it. Raises IndexError for a dimension out of
+    range, RuntimeError for equal dimensions.
     """
     check_data("diagonal", "input", data)
     shift = integer("offset", offset)
     first, second = dim_of("dim1", dim1, data.rank), dim_of("dim2", dim2, data.rank)
     if first == second:
-        raise RuntimeError(f"dim1 is {dim1} and dim2 {dim2}, which are the same: a diagonal is one of two dimensions")
+        raise RuntimeError(f"dim1 is {dim1} and dim2 is {dim2}: expected two different dimensions")
     sizes, strides = data.shape, packed_strides(data.shape)
     rows, columns = sizes[first], sizes[second]
     length = max(min(rows, columns - shift) if shift >= 0 else min(rows + shift, columns), 0)
@@ -202,14 +199,14 @@ def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) ->
 
 
 def as_strided(data: TensorType, size: Any, stride: Any, storage_offset: Any = 0) -> StridedView:
-    """Return torch.as_strided. `data`: the storage, packed.
+    """Return torch.as_strided as a view. `data`: the storage, packed.
 
     Raises RuntimeError for sizes, strides or an offset below 0, and for elements outside the storage.
     """
     check_data("as_strided", "input", data)
     sizes, strides, start = integers("size", size), integers("stride", stride), integer("storage_offset", storage_offset)
     if len(sizes) != len(strides):
-        raise RuntimeError(f"size has {counted(len(sizes), 'entry')} and stride {len(strides)}: expected equally many")
+        raise RuntimeError(f"size has {counted(len(sizes), 'entry')} and stride has {len(strides)}: expected equal lengths")
     for name, values in (("size", sizes), ("stride", strides), ("storage_offset", (start,))):
         if any(value < 0 for value in values):
             raise RuntimeError(f"{name} is {values if name != 'storage_offset' else start}, expected 0 or more")
@@ -219,6 +216,7 @@ def as_strided(data: TensorType, size: Any, stride: Any, storage_offset: Any = 0
     last = reach(sizes, strides, start)[1]
     if last >= count:
         raise RuntimeError(
-            f"size {list(sizes)}, stride {list(strides)} and storage_offset {start} need element {last} of {count}"
+            f"size {list(sizes)}, stride {list(strides)} and storage_offset {start} need element {last}, but the storage has "
+            f"{counted(count, 'element')}"
         )
     return StridedView(data, sizes, strides, start)

@@ -1,4 +1,4 @@
-"""PyTorch's narrow, select, slice, split, chunk, tensor_split and flip as slices; roll as several slices."""
+"""PyTorch's narrow, select, slice, split, chunk, tensor_split and flip as slices. A roll is several slices."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dmlgather.torch.problems.arguments import MOST, check_data, dim_of, dims_of
 from dmlgather.wording import counted
 
 MOST_SECTIONS = 2**31 - 1
-"""Most parts of tensor_split, so that the list of parts fits into memory."""
+"""Maximum of tensor_split's parts, so that their list fits into memory."""
 
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
-    """Return torch.select. Raises IndexError for a dimension or index out of range."""
+    """Return torch.select as a slice. Raises IndexError for a dimension or index out of range."""
     check_data("select", "input", data)
     if not data.rank:
-        raise IndexError("input has no dimensions, but select takes one away: reshape it to (1,)")
+        raise IndexError("input has no dimensions, but select removes a dimension: reshape it to (1,)")
     axis, position = dim_of("dim", dim, data.rank), integer("index", index)
     size = data.shape[axis]
     if not -size <= position < size:
@@ -39,11 +39,13 @@ def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
 
 
 def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
-    """Return torch.narrow. Raises RuntimeError for a length that does not fit, IndexError for a dim or start out of range."""
+    """Return torch.narrow as a slice. Raises RuntimeError for a bad length, IndexError for a dim or start out of range."""
     check_data("narrow", "input", data)
     if not data.rank:
-        raise RuntimeError("input has no dimensions, but narrow takes a part of one: reshape it to (1,)")
-    first, count = _start(start), integer("length", length)
+        raise RuntimeError("input has no dimensions, but narrow takes a part of a dimension: reshape it to (1,)")
+    if hasattr(start, "shape") and not is_integer(start):
+        raise RuntimeError(f"start is {start!r}, expected an integer, or an integer tensor without dimensions")
+    first, count = integer("start", start), integer("length", length)
     if count < 0:
         raise RuntimeError(f"length is {count}, expected 0 or more")
     axis = dim_of("dim", dim, data.rank)
@@ -53,24 +55,17 @@ def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
     first += size if first < 0 else 0
     if first + count > size:
         raise RuntimeError(
-            f"start {first} and length {count} end behind dimension {axis}, which has size {size}: expected a length of at most "
+            f"start is {first} and length is {count}, but dimension {axis} has size {size}: expected a length of at most "
             f"{size - first}"
         )
     return SliceView(data, _windows(data, axis, Window(first, count, 1)))
 
 
-def _start(value: Any) -> int:
-    """Return narrow's start, an integer or a tensor. Raise RuntimeError, like PyTorch, for another tensor."""
-    if hasattr(value, "shape") and not is_integer(value):
-        raise RuntimeError(f"start is {value!r}, expected an integer or a tensor of one, without dimensions")
-    return integer("start", value)
-
-
 def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> SliceView:
-    """Return data[start:end:step] along `dim`, with start and end clamped. Raises RuntimeError for a step below 1."""
+    """Return data[start:end:step] along `dim`. Bounds are clamped. Raises RuntimeError for a step below 1."""
     check_data("slice", "input", data)
     if not data.rank:
-        raise IndexError("input has no dimensions, but slice takes a part of one: reshape it to (1,)")
+        raise IndexError("input has no dimensions, but slice takes a part of a dimension: reshape it to (1,)")
     axis = dim_of("dim", dim, data.rank)
     first = 0 if start is None else integer("start", start)
     last = MOST if end is None else integer("end", end)
@@ -78,12 +73,12 @@ def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = No
     if distance < 1:
         raise RuntimeError(f"step is {distance}, expected 1 or more: flip the dimension for a negative one")
     sliced = window(data.shape[axis], first, last, distance)
-    # The step of a single element has no effect, but may be too large for a 64-bit stride: replace it by 1.
+    # A step may be too large for a 64-bit stride. If there is only one element, 1 is an equal step.
     return SliceView(data, _windows(data, axis, sliced if sliced.count > 1 else Window(sliced.start, sliced.count, 1)))
 
 
 def flip(data: TensorType, dims: Any) -> SliceView:
-    """Return torch.flip. Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension."""
+    """Return torch.flip as a slice. Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension."""
     check_data("flip", "input", data)
     flipped = dims_of(integers("dims", dims), data.rank)
     sizes = enumerate(data.shape)
@@ -91,10 +86,10 @@ def flip(data: TensorType, dims: Any) -> SliceView:
 
 
 def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return torch.chunk. Raises RuntimeError for fewer than one chunk."""
+    """Return torch.chunk as slices. Raises RuntimeError for fewer than one chunk."""
     count = integer("chunks", chunks)
     if not data.rank:
-        raise RuntimeError("input has no dimensions, but chunk divides one: reshape it to (1,)")
+        raise RuntimeError("input has no dimensions, but chunk divides a dimension: reshape it to (1,)")
     if count < 1:
         raise RuntimeError(f"chunks is {count}, expected 1 or more")
     axis = dim_of("dim", dim, data.rank)
@@ -106,12 +101,12 @@ def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
 
 
 def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return torch.split. Raises RuntimeError for sizes that do not fit."""
+    """Return torch.split as slices. Raises RuntimeError for sizes that do not fit."""
     is_single = is_integer(split_size_or_sections)
     name = "split_size" if is_single else "split_sizes"
     sizes = (integer(name, split_size_or_sections),) if is_single else integers(name, split_size_or_sections)
     if not data.rank:
-        raise RuntimeError("tensor has no dimensions, but split divides one: reshape it to (1,)")
+        raise RuntimeError("tensor has no dimensions, but split divides a dimension: reshape it to (1,)")
     axis = dim_of("dim", dim, data.rank)
     size = data.shape[axis]
     if any(part_size < 0 for part_size in sizes):
@@ -130,10 +125,17 @@ def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[
 
 
 def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return torch.tensor_split, which has the rules of NumPy's array_split."""
-    sections = _as_integers(indices_or_sections)
+    """Return torch.tensor_split as slices, by the rules of NumPy's array_split. Raises RuntimeError for a wrong tensor."""
+    sections = indices_or_sections
+    if hasattr(sections, "shape") and not isinstance(sections, np.generic):
+        if not str(sections.dtype).endswith("int64") or "uint64" in str(sections.dtype):
+            raise RuntimeError(f"indices_or_sections has type {sections.dtype}, but tensor_split takes int64")
+        if len(sections.shape) > 1:
+            shape = list(sections.shape)
+            raise RuntimeError(f"indices_or_sections has shape {shape}, but tensor_split takes one dimension or none")
+        sections = sections.tolist()
     if not data.rank:
-        raise RuntimeError("input has no dimensions, but tensor_split divides one: reshape it to (1,)")
+        raise RuntimeError("input has no dimensions, but tensor_split divides a dimension: reshape it to (1,)")
     axis = dim_of("dim", dim, data.rank)
     size = data.shape[axis]
     if is_integer(sections):
@@ -148,19 +150,8 @@ def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tu
     return _parts("tensor_split", data, axis, [(part.start, part.start + part.count) for part in windows])
 
 
-def _as_integers(sections: Any) -> Any:
-    """Return a tensor as an integer or a list, other arguments unchanged. Raise RuntimeError, like PyTorch, for other tensors."""
-    if not hasattr(sections, "shape") or isinstance(sections, np.generic):
-        return sections
-    if not str(sections.dtype).endswith("int64") or "uint64" in str(sections.dtype):
-        raise RuntimeError(f"indices_or_sections has type {sections.dtype}, but tensor_split takes int64")
-    if len(sections.shape) > 1:
-        raise RuntimeError(f"indices_or_sections has shape {list(sections.shape)}, but tensor_split takes one dimension or none")
-    return sections.tolist()
-
-
 def _windows(data: TensorType, axis: int, part: Window) -> tuple[Window, ...]:
-    """Return the window `part` for one axis, and whole windows for the others."""
+    """Return one window per dimension of data: `part` for `axis`, and whole dimensions otherwise."""
     return tuple(part if dimension == axis else Window.whole(size) for dimension, size in enumerate(data.shape))
 
 
@@ -171,7 +162,7 @@ def _parts(operation: str, data: TensorType, axis: int, bounds: Sequence[tuple[i
 
 @dataclass(frozen=True)
 class RolledPart:
-    """One part of roll: a slice of the data, and its start in the result, per dimension."""
+    """One part of a roll: a slice of the data, and where it starts in each dimension of the result."""
 
     problem: SliceView
     start: tuple[int, ...]
@@ -188,9 +179,10 @@ class RolledPart:
 class Rolling:
     """torch.roll: element i of a dimension is element (i - shift) modulo its size.
 
-    One plan cannot express this. It is either several copies (`parts`), two per rolled dimension, or a chain of views (`chain`).
+    One plan cannot express a roll. `parts` expresses it as several copies, because each rolled dimension splits the result into
+    two parts. `chain` expresses it as a sequence of views.
 
-    `data`: flattened if roll has no dims. `shifts`: per dimension, 0 … size - 1. `shape`: the result's shape.
+    `data`: flattened if roll has no dims. `shifts`: one for each dimension, 0 … size - 1. `shape`: the result's shape.
     """
 
     data: TensorType
@@ -206,8 +198,8 @@ class Rolling:
 
     @property
     def parts(self) -> tuple[RolledPart, ...]:
-        """The parts, which together write each element of the result once."""
-        pieces = [  # per dimension, pairs of a window of data and its start in the result
+        """The parts. Together, they write each element of the result once."""
+        pieces = [  # for each dimension, one or two windows of data with their starts in the result
             ((Window(size - shift, shift, 1), 0), (Window(0, size - shift, 1), shift)) if shift else ((Window.whole(size), 0),)
             for size, shift in zip(self.data.shape, self.shifts, strict=True)
         ]
@@ -217,7 +209,7 @@ class Rolling:
         )
 
     def problems(self) -> Iterator[Problem]:
-        """Yield `chain` with reshapes between views whose shapes differ, and to the result's shape."""
+        """Yield the views of `chain`, with reshapes where shapes differ, and a last reshape to the result's shape."""
         current = self.output
         for problem in self.chain():
             if problem.data != current:
@@ -228,10 +220,10 @@ class Rolling:
             yield ReshapeView(current, self.shape)
 
     def chain(self) -> Iterator[Problem]:
-        """Yield views, each of which reads the packed output of the one before.
+        """Yield views. Each view reads the packed output of the view before it.
 
-        For each rolled dimension, one view repeats it twice, and the next takes a window of both copies. For example, abcd rolled
-        by 1: abcdabcd, and 4 elements from element 3 on: dabc.
+        There are two views for each rolled dimension. The first view repeats the dimension twice. The second view takes a window
+        of the repetition. For example, to roll abcd by 1, the window of abcdabcd that starts at element 3 is dabc.
         """
         dtype, sizes = self.data.dtype, self.data.shape
         if not any(self.shifts):
@@ -245,7 +237,7 @@ class Rolling:
 
 
 def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
-    """Return torch.roll. `shifts`, `dims`: integers, or sequences of equal length; without dims, data is flattened.
+    """Return the problem of torch.roll. `shifts`, `dims`: integers, or sequences of equal length. Without dims, flatten data.
 
     Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
     """
@@ -259,7 +251,7 @@ def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
         count = prod(data.shape)
         return Rolling(TensorType((count,), data.dtype), (counts[0] % count if count else 0,), data.shape)
     if len(counts) != len(axes):
-        raise RuntimeError(f"shifts has {counted(len(counts), 'entry')} and dims {len(axes)}: expected equally many")
+        raise RuntimeError(f"shifts has {counted(len(counts), 'entry')} and dims has {len(axes)}: expected equal lengths")
     totals = [0] * data.rank
     if 0 not in data.shape:  # PyTorch does not check dims of an empty tensor
         for number, (count, axis) in enumerate(zip(counts, axes, strict=True)):
