@@ -1,4 +1,4 @@
-"""Graphs of index expressions; reports about steps with a mode, which have no descriptors."""
+"""Graphs of index expressions, and reports about steps with a mode, which have no descriptors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dmlgather.numpy.problems.links import Link, TakenByMode
 from dmlgather.plan import OutOfBounds
 
 Policy: TypeAlias = tuple[OutOfBounds, bytes]
-"""Policy for an index out of bounds, and the bytes of the fill value."""
+"""Policy for an index out of range, and the bytes of the fill value."""
 
 
 def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> IndexGraph:
-    """Return the graph of an expression for data of a type. `policy`: None for the steps' own policies.
+    """Return the graph of an expression for data of type `data`. `policy`: None for the steps' own policies.
 
     Raises IndexError, ValueError and TypeError like NumPy.
     """
@@ -33,7 +33,7 @@ def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> 
         problem = link.clipped(step_data) if isinstance(link, TakenByMode) else link.problem(step_data)
         problems.append(with_policy(problem, policy))
     graph = chain(problems)
-    for number, link in reversed([*enumerate(links)]):  # backwards: inserted steps shift the numbers of later steps
+    for number, link in reversed([*enumerate(links)]):  # from the last link on, because inserted steps shift later numbers
         if isinstance(link, TakenByMode) and link.mode == "wrap":
             graph = _with_remainders(graph, number, link)
     first, *indices = graph.inputs
@@ -42,7 +42,7 @@ def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> 
 
 
 def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> IndexGraph:
-    """Return the graph with steps before step `number` that take its indices modulo the size of the axis."""
+    """Return the graph with new steps before step `number`. They take its indices modulo the size of the axis."""
     step = graph.steps[number]
     data, indices = step.inputs
     int64_indices, size, remainders = (f"{indices} {suffix}" for suffix in ("as int64", "size", "remainders"))
@@ -75,11 +75,11 @@ def first_with_mode(links: Sequence[Link]) -> TakenByMode | None:
 
 
 def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
-    """Return the report that a step with a mode has no descriptor."""
+    """Return the report about a step with a mode, which has no descriptor."""
     instead = "clip them (numpy.clip)" if link.mode == "clip" else "take their remainders by the size of the axis"
     finding = CODES["EXP106"].finding(
         "indices",
-        expected="indices in brackets; from level 3_0 on, negative ones of a signed type count from the end",
+        expected="indices in brackets; from level 3_0 on, negative indices of a signed type count from the end",
         got=f"take with mode {link.mode!r}",
         remedy=f"{instead}, and describe brackets with the result",
     )

@@ -43,18 +43,18 @@ from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_a
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 CACHED_TYPES = 32
-"""Size of the LRU caches of an expression: types of data with their problems and fused steps."""
+"""Size of the LRU caches of an expression. They hold problems and fused steps by the type of the data."""
 
 CACHED_EXPRESSIONS = 128
 """Size of the LRU cache of expressions. Expressions with index arrays of equal types and shapes share an entry."""
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return the indices that raise an IndexError in NumPy, while DirectML reads an element."""
+    """Return the indices for which NumPy raises an IndexError and DirectML reads an element."""
     if not problem.lookup_axes:
         return None
     bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
-    remedy = "compare the indices with these bounds before they are bound, unless all are known to be in range"
+    remedy = "compare the indices with these bounds before you bind them, unless you know that all are in range"
     return IndexDifferences("indices", bounds, "an IndexError in NumPy", remedy)
 
 
@@ -84,20 +84,27 @@ class _Caches:
     """Caches of the problems and fused steps of links, by the type of the data."""
 
     def __init__(self, links: tuple[Link, ...]) -> None:
-        self.problems = lru_cache(CACHED_TYPES)(partial(_problems, links))
-        self.fused = lru_cache(CACHED_TYPES)(partial(_fused, links))
-        # A second cache by dtype and shape, for NumPy's and CuPy's arrays: making a TensorType takes as long as a small call.
-        self.fused_for_array = lru_cache(CACHED_TYPES)(partial(_fused_for_array, self.fused))
+        def fused(data: TensorType, policy: Policy | None) -> Fused:
+            return fuse(graph_of(links, data, policy))
+
+        def fused_for_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Fused:
+            return cached(type_of("x", (shape, dtype)), None)
+
+        self.problems = lru_cache(CACHED_TYPES)(partial(problems, links))
+        self.fused = cached = lru_cache(CACHED_TYPES)(fused)
+        # NumPy's and CuPy's arrays have a second cache, because making a TensorType takes as long as a small call.
+        self.fused_for_array = lru_cache(CACHED_TYPES)(fused_for_array)
 
 
 class IndexExpression:
     """An index expression: brackets, take, take_along_axis, transpose and reshape. A call applies it to an array.
 
     `dg.index` is the empty expression. `dg.index[:, ids, ::-1](x)` returns x[:, ids, ::-1]. Entries of brackets are NumPy's:
-    integers, slices, `...`, None, lists or arrays of integers, and masks. For plans and descriptors, a pair (shape, dtype), a
-    placeholder, can replace an index array. Several steps run fused.
+    integers, slices, `...`, None, lists or arrays of integers, and masks. A placeholder, which is a pair (shape, dtype), can
+    replace an index array in expressions for plans and descriptors. Several steps run fused.
 
-    Index arrays are not copied, and masks are read when the expression is made: do not change either while you use it.
+    Index arrays are not copied, and masks are read when the expression is made. So do not change index arrays and masks while you
+    use the expression.
 
     >>> ids = np.array([2, 0])
     >>> dg.index[:, ids, ::-1](np.arange(12).reshape(2, 3, 2)).tolist()
@@ -107,7 +114,7 @@ class IndexExpression:
     """
 
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
-        """`plain`: instead of links, the plain entries of a single pair of brackets. They are only parsed when needed."""
+        """`plain`: used instead of links, the plain entries of one pair of brackets. They are parsed when they are needed."""
         self._parsed, self._plain = links, plain
 
     @property
@@ -124,7 +131,7 @@ class IndexExpression:
     def __getitem__(self, key: Any) -> IndexExpression:
         """Return this expression with brackets [key] added.
 
-        Masks are read; on a GPU, this synchronises. Raises IndexError, ValueError and OverflowError for entries that NumPy
+        Masks are read, which waits for the GPU of a mask. Raises IndexError, ValueError and OverflowError for entries that NumPy
         refuses for every array; TypeError for placeholders of masks.
         """
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
@@ -135,8 +142,8 @@ class IndexExpression:
     def take_along_axis(self, indices: Any, axis: int | None = -1) -> IndexExpression:
         """Return this expression with `numpy.take_along_axis` added: the elements at `indices` along `axis`.
 
-        `indices`: an integer array of data's rank, broadcast with data along the other dimensions; or a placeholder. `axis`: an
-        integer; None flattens the data first, which is an extra step. Raises like brackets.
+        `indices`: an integer array of data's rank, or a placeholder. Except along `axis`, data and indices are broadcast.
+        `axis`: an integer; None flattens the data first, which is an extra step. Raises like brackets.
 
         >>> dg.index.take_along_axis([[1], [0]], axis=1)(np.array([[1, 2], [3, 4]])).tolist()
         [[2], [3]]
@@ -148,14 +155,14 @@ class IndexExpression:
     def take(self, indices: Any, axis: int | None = None, mode: str = "raise") -> IndexExpression:
         """Return this expression with `numpy.take` added: the elements at `indices` along `axis`.
 
-        `indices`: an array of integers, or of bools, which count as 0 and 1; any shape; or a placeholder. `axis`: an integer;
-        None flattens the data first. `mode`: rule for an index out of range. "raise" works like brackets: negative indices
-        count from the end, and other indices out of range raise an IndexError. "clip" takes the first element for negative
-        indices, and the last for too large ones. "wrap" takes indices modulo the size; the remainders are computed on the
-        data's device.
+        `indices`: an array of any shape, or a placeholder. Its elements are integers, or bools, which count as 0 and 1. `axis`:
+        an integer; None flattens the data first. `mode`: the rule for an index out of range. With "raise", as in brackets,
+        negative indices count from the end, and other indices out of range raise an IndexError. With "clip", a negative index
+        takes the first element, and a too large index takes the last element. With "wrap", indices are taken modulo the size;
+        the remainders are computed on the data's device.
 
-        A call with mode "clip" or "wrap" takes no `out_of_bounds` and has no descriptor; with "wrap", it has no problem or plan.
-        Raises ValueError for another mode, TypeError for indices of another type.
+        A step with mode "clip" or "wrap" has no descriptor, and its calls take no `out_of_bounds`. With "wrap", it also has no
+        problem and no plan. Raises ValueError for another mode, TypeError for indices of another type.
 
         >>> data = np.array([10, 20, 30])
         >>> [dg.index.take([-1, 4], mode=mode)(data).tolist() for mode in ("clip", "wrap")]
@@ -173,7 +180,9 @@ class IndexExpression:
         return IndexExpression((*self._links, Brackets(entries)))
 
     def transpose(self, *axes: Any) -> IndexExpression:
-        """Return this expression with NumPy's `transpose` added. `axes`: several arguments or one sequence; reversed by default.
+        """Return this expression with NumPy's `transpose` added.
+
+        `axes`: several arguments or one sequence. By default, the order of dimensions is reversed.
 
         >>> dg.index[:, [1, 0]].transpose(1, 0)(np.array([[1, 2], [3, 4]])).tolist()
         [[2, 4], [1, 3]]
@@ -208,7 +217,7 @@ class IndexExpression:
         return f"dg.index{''.join(map(str, self._links))}"
 
     def problems(self, x: Any) -> tuple[Problem, ...]:
-        """Return the problems of the steps for data `x`. The data of each is the output of the one before.
+        """Return the problems of the steps for data `x`. The data of a problem are the output of the problem before it.
 
         `x`: an array, anything with `shape` and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError
         like NumPy.
@@ -230,10 +239,11 @@ class IndexExpression:
 
     @cached_property
     def indices(self) -> tuple[Any, ...]:
-        """The index tensors of the steps that have one, for `fused` and for a descriptor's IndicesTensor.
+        """The index tensors of the steps, for `fused` and for a descriptor's IndicesTensor. Some steps have none.
 
-        An index tensor is the index array of shape [i…]; or several, broadcast to [i…] and stacked to [i…, arrays]. A mask stands
-        for the arrays `mask.nonzero()`. Raises TypeError for placeholders, IndexError for arrays that cannot be broadcast.
+        The index tensor of a step with one index array is this array, of shape [i…]. Several index arrays are broadcast to [i…]
+        and stacked to an index tensor of shape [i…, arrays]. A mask counts as the arrays `mask.nonzero()`. Raises TypeError for
+        placeholders, IndexError for arrays that cannot be broadcast.
 
         >>> dg.index[[[0], [1]], :, [2, 3]].indices[0].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
@@ -241,7 +251,7 @@ class IndexExpression:
         return self._indices_in(CPU)
 
     def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
-        """Return the steps for data like `x`, fused into as few launches as possible. The inputs are the data and `indices`.
+        """Return the steps, fused into as few launches as possible. `x`: data, or an example. Inputs are the data and `indices`.
 
         >>> len(dg.index[:, ((3,), "int64")][..., ::2].transpose(1, 0).fused(((4, 10), "float32")).launches)
         1
@@ -300,27 +310,39 @@ class IndexExpression:
     def to_directml(self, x: Any, level: str | FeatureLevel = "6_4") -> OperatorDesc | Descriptors | Report:
         """Return the DirectML descriptor of the expression for data `x`, or a report of why it has none. `x`: see `problems`.
 
-        Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough or there are several
-        steps. If there is none, returns a Report, whose findings name a broken rule of NumPy, an index out of range, or a limit
-        of the level (`docs/expressing.md`). Raises ValueError for an unknown level.
+        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the expression,
+        returns a Report: its findings name the limit of the level, a broken rule of NumPy, or an index out of range
+        (`docs/expressing.md`). Raises ValueError for an unknown level.
 
         >>> desc = dg.index[:, ((3,), "int64")].to_directml(((4, 10), "float32"))
         >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
         ('GATHER', 1, (4, 3))
         """
         feature_level, data = FeatureLevel.parse(level), type_of("x", x)
+        if (with_mode := first_with_mode(self._links)) is not None:
+            return mode_report(with_mode, feature_level)
         result = list[OperatorDesc]()
-        for number in range(len(self._links)):
-            descriptors = self._descriptors_of(number, data, feature_level)
+        for number, link in enumerate(self._links):
+
+            def problem(at: int = number) -> Problem:
+                return self.problems(data)[at]
+
+            descriptors = EXPORTER.to_directml(problem, feature_level, "NumPy", "index")
+            with suppress(IndexError, ValueError, TypeError):  # already in the report
+                indices = _known_indices(link)
+                finding = None if indices is None else out_of_range(problem(), indices)
+                if finding is not None:
+                    others = descriptors.findings if isinstance(descriptors, Report) else ()
+                    return Report(subject="NumPy index", level=feature_level, findings=(finding, *others))
             if isinstance(descriptors, Report):
                 return descriptors
-            result += descriptors
+            result += descriptors if isinstance(descriptors, tuple) else (descriptors,)
         return result[0] if len(result) == 1 else tuple(result)
 
     def differences(self, x: Any) -> tuple[Finding, ...]:
-        """Return warnings EXP201 about the indices that raise an IndexError in NumPy, while DirectML reads an element.
+        """Return warnings EXP201 about indices for which NumPy raises an IndexError and DirectML reads an element.
 
-        Index arrays with known values have no warnings: `to_directml` checks them. Raises like `problems`.
+        Index arrays with known values have no warnings, because `to_directml` checks them. Raises like `problems`.
 
         >>> [finding.expected for finding in dg.index[:, ((3,), "int64")].differences(((4, 10), "float32"))]
         ['indices from -10 to 9']
@@ -332,17 +354,17 @@ class IndexExpression:
         return tuple(finding for problem in unknown for finding in EXPORTER.differences(problem))
 
     def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
-        """Return the policy of `out_of_bounds`; None for the steps' policies. Raise ValueError for a policy beside a mode."""
+        """Return the policy of `out_of_bounds`; None for the steps' policies. Raise ValueError if a step has a mode."""
         if out_of_bounds is None:
             return None
         if (link := first_with_mode(self._links)) is not None:
             raise ValueError(
-                f"out_of_bounds is given, but {link} has a mode, which is also a rule for indices out of range: leave one out"
+                f"out_of_bounds is given, but {link} has a mode, which is also a rule for indices out of range: omit one of them"
             )
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:
-        """Run plain brackets by the cached call for their key. Return None if the slow path is needed."""
+        """Run plain brackets with the cached call for their key. Return None if the slow path must run them."""
         keyed = call_key(self._plain, x, out)
         if keyed is None:
             return None
@@ -351,34 +373,23 @@ class IndexExpression:
         if not cached:
             call = prepare(lambda data: self._caches.problems(data)[0], call_arrays)
             rekeyed = call_key(self._plain, x, out)
-            if call is None or rekeyed is None or rekeyed[0] != key:  # an array was changed in between
+            if call is None or rekeyed is None or rekeyed[0] != key:  # an array was changed meanwhile
                 return None
             cached[:] = repeats(call, call_arrays)
         return cached[0](call_arrays) if cached else None
 
     @cached_property
     def _caches(self) -> _Caches:
+        if not self._links:
+            raise ValueError("dg.index has no steps: write brackets behind it, dg.index[…]")
         form = Form.of(self._links)
         try:
             return _caches_of(form)
         except TypeError:  # a slice's bound, an axis or a size is not hashable
             return _Caches(form.links)
 
-    def _descriptors_of(self, number: int, data: TensorType, level: FeatureLevel) -> Descriptors | Report:
-        """Return the descriptors of one step, or a report of why it has none."""
-        if (link := first_with_mode(self._links)) is not None:
-            return mode_report(link, level)
-        descriptors = EXPORTER.to_directml(lambda: self.problems(data)[number], level, "NumPy", "index")
-        indices = _known_indices(self._links[number])
-        with suppress(IndexError, ValueError, TypeError):  # already in the report
-            finding = None if indices is None else out_of_range(self.problems(data)[number], indices)
-            if finding is not None:
-                others = descriptors.findings if isinstance(descriptors, Report) else ()
-                return Report(subject="NumPy index", level=level, findings=(finding, *others))
-        return descriptors if isinstance(descriptors, Report | tuple) else (descriptors,)
-
     def _indices_for_call(self, x: Any, device: str | None, stream: Any) -> tuple[Any, ...]:
-        """Return `indices` for a call. Indices on the host are moved once to each GPU on which the expression runs."""
+        """Return `indices` for a call. For a call on a GPU, keep copies of indices on the host in its memory."""
         if device is None and isinstance(x, np.ndarray):
             return self.indices
         memory = arrays.home_of(x) if device is None else Device.parse(device).memory
@@ -396,10 +407,20 @@ class IndexExpression:
         return indices
 
     def _indices_in(self, memory: Device) -> tuple[Any, ...]:
+        """Return `indices` on the GPUs of the index arrays; in `memory` if the index arrays are on the host.
+
+        Raises TypeError for placeholders, and for a step with index arrays on several GPUs.
+        """
         links = tuple(link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
         if any(link.has_placeholder for link in links):
             raise TypeError(f"{self} has a placeholder for an index array: write the array itself to run it")
-        return tuple(_moved_indices(link, memory) for link in links)
+        tensors = []
+        for link in links:
+            moved, home = arrays.together(link.arrays, memory)
+            with home.current():
+                indices = link.indices(moved)
+            tensors.append(arrays.move(indices, arrays.home_of(indices), home))
+        return tuple(tensors)
 
     @cached_property
     def _moved(self) -> dict[Device, tuple[Any, ...]]:
@@ -412,26 +433,8 @@ def _caches_of(form: Form) -> _Caches:
     return _Caches(form.links)
 
 
-def _problems(links: tuple[Link, ...], data: TensorType) -> tuple[Problem, ...]:
-    return problems(_not_empty(links), data)
-
-
-def _not_empty(links: tuple[Link, ...]) -> tuple[Link, ...]:
-    if not links:
-        raise ValueError("dg.index has no steps: write brackets behind it, dg.index[…]")
-    return links
-
-
-def _fused(links: tuple[Link, ...], data: TensorType, policy: Policy | None) -> Fused:
-    return fuse(graph_of(_not_empty(links), data, policy))
-
-
-def _fused_for_array(fused: Callable[..., Fused], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Fused:
-    return fused(type_of("x", (shape, dtype)), None)
-
-
 def _known_indices(link: Link) -> np.ndarray[Any, Any] | None:
-    """Return the indices of a step if they are on the host; else None."""
+    """Return the indices of a step if its index arrays are on the host; else None."""
     if not isinstance(link, Brackets | TakenAlong) or not link.looks_up or link.has_placeholder:
         return None
     with suppress(IndexError):
@@ -441,23 +444,12 @@ def _known_indices(link: Link) -> np.ndarray[Any, Any] | None:
     return None
 
 
-def _moved_indices(link: Brackets | TakenAlong, memory: Device) -> Any:
-    """Return the indices of a step: on the GPU of its index arrays, or in `memory` if these are on the host.
-
-    Raises TypeError for index arrays on several GPUs.
-    """
-    moved, home = arrays.together(link.arrays, memory)
-    with home.current():
-        indices = link.indices(moved)
-    return arrays.move(indices, arrays.home_of(indices), home)
-
-
 def _brackets(items: Sequence[Any]) -> Brackets:
     return Brackets(tuple(_parsed(number, item, partial(parse_entry, number)) for number, item in enumerate(items)))
 
 
 def _parsed(number: int, item: Any, parse: Callable[[Any], ParsedEntry]) -> ParsedEntry:
-    """Return `parse` of an entry. Arrays of other libraries are first adopted as NumPy's or CuPy's, on their device."""
+    """Return the parsed entry. First, arrays of other libraries become NumPy or CuPy arrays on their devices."""
     if isinstance(item, np.generic) or type(item) is np.ndarray:
         return parse(item)
     if not (isinstance(item, np.ndarray) or hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__")):
@@ -469,7 +461,7 @@ def _parsed(number: int, item: Any, parse: Callable[[Any], ParsedEntry]) -> Pars
     with device.current():
         entry = parse(array)
     for index_array in entry.arrays or ():
-        if index_array is not array:  # computed from a mask: wait, as later calls may read it on any stream
+        if index_array is not array:  # it was computed from a mask, and later calls may read it on any stream
             arrays.wait(index_array)
     return entry
 

@@ -1,4 +1,4 @@
-"""Fast path for brackets of plain entries: a repeated call is found by a key, without interpreting the entries."""
+"""Fast path for brackets with plain entries. A repeated call is found by a key, without interpreting the entries."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BOUNDS = (int, type(None))
 
 
 def is_plain(items: Sequence[Any]) -> bool:
-    """Return True if the entries are plain: 64-bit integers, slices, `...`, None, and at most one integer array.
+    """Return True if all entries are plain: 64-bit integers, slices, `...`, None, and at most one integer array.
 
-    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries are valid for some data, can be checked
-    without reading arrays, and are fully described by a key of `call_key`.
+    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries are valid for some data. They can be checked
+    without reading arrays, and a key of `call_key` describes them fully.
     """
     has_array = False
     for item in items:
@@ -51,8 +51,8 @@ def is_plain(items: Sequence[Any]) -> bool:
 def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
     """Return the key of a call with plain entries, and its arrays: the data, the index array if any, and `out` or None.
 
-    Calls with equal keys have equal problems; addresses and elements of arrays are not part of the key. Returns None if an array
-    has no signature.
+    Calls with equal keys have equal problems. The key does not depend on the addresses and elements of arrays. Returns None if an
+    array has no signature.
     """
     key: list[Any]
     call_arrays = [x]
@@ -62,7 +62,7 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
         key = [array_signature]
     else:
         return None
-    for item in items:  # the key of each entry starts with its type, so keys are unambiguous
+    for item in items:  # what each kind of entry adds to the key starts with a different type, so different calls differ
         kind = type(item)
         if kind is _NDARRAY:
             key += (item.dtype, item.shape, item.strides)
@@ -85,11 +85,10 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
 
 
 def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
-    """Return the prepared call for arrays of `call_key`, or None if only the slow path can run them or raise the error.
+    """Return the prepared call for arrays of `call_key`. Return None if the slow path must run the call or raise its error.
 
-    `problem`: makes the problem from data's type. Returns None for arrays that do not fit the problem, such as an index array
-    that was changed since; for layouts that no plan can express; for arrays on a GPU whose streams need ordering; for strings and
-    objects.
+    The slow path is for arrays that do not fit the problem, for example because an index array has changed since; layouts that a
+    plan cannot express; arrays on a GPU whose streams need ordering; strings and objects. `problem`: from data's type.
     """
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]

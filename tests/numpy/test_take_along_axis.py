@@ -95,7 +95,7 @@ def test_without_elements_nothing_is_filled(dtype: str, shape: tuple[int, ...], 
     [
         ([[0.5]], 0, IndexError, "indices has type float64, but must be an array of integers"),
         ([[True]], 0, IndexError, "indices has type bool"),
-        ([0], 0, ValueError, r"indices is int64 \[1\] and data int64 \[2, 3\]: expected equally many dimensions"),
+        ([0], 0, ValueError, r"indices is int64 \[1\] and data is int64 \[2, 3\]: expected equal ranks"),
         (0, 0, ValueError, r"indices is int64 \[\] and data"),
         (
             [[0, 0]],
@@ -104,7 +104,7 @@ def test_without_elements_nothing_is_filled(dtype: str, shape: tuple[int, ...], 
             r"indices has size 2 in dimension 1 and data 3, but except along the axis \(0\), sizes",
         ),
         ([[0]], 2, ValueError, "axis is 2, but data has rank 2: expected -2 … 1"),
-        ([[0]], None, ValueError, r"indices is int64 \[1, 1\] and data int64 \[6\]: expected equally many dimensions"),
+        ([[0]], None, ValueError, r"indices is int64 \[1, 1\] and data is int64 \[6\]: expected equal ranks"),
         ([[0]], "0", TypeError, "axis is '0' of type str, expected an integer"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Links: the steps of an index expression, which are brackets, take, take_along_axis, transpose and reshape."""
+"""Links: the steps of an index expression. They are brackets, take, take_along_axis, transpose and reshape."""
 
 from __future__ import annotations
 
@@ -22,15 +22,10 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """An entry of brackets. `arrays`: its index arrays (of a mask, `mask.nonzero()`); None for a placeholder."""
+    """An entry of brackets. `arrays`: its index arrays, which are `mask.nonzero()` for a mask; None for a placeholder."""
 
     entry: Entry
     arrays: tuple[Any, ...] | None = ()
-
-    @property
-    def is_array(self) -> bool:
-        """True for an index array or a mask."""
-        return isinstance(self.entry, TensorType | Mask)
 
     @property
     def form(self) -> ParsedEntry:
@@ -50,7 +45,7 @@ class ParsedEntry:
 def is_placeholder(item: Any) -> bool:
     """Return True for a placeholder: a pair (shape, dtype), or an object with `shape` and `dtype` that is not an array.
 
-    The pair is unambiguous: in NumPy, a type is not a valid entry.
+    The pair is unambiguous, because NumPy takes no type as an entry.
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
@@ -58,9 +53,9 @@ def is_placeholder(item: Any) -> bool:
 
 
 def parse_integer_array(item: Any) -> ParsedEntry:
-    """Return an integer array, which may have rank 0, as an entry.
+    """Return an integer array of any rank as an entry.
 
-    Raises IndexError, like NumPy, for another type, and the errors of `parse_entry`.
+    Raises IndexError, like NumPy, for an array of another type, and the errors of `parse_entry`.
     """
     if not is_placeholder(item):
         item = item if isinstance(item, np.ndarray) or hasattr(item, "__cuda_array_interface__") else np.asarray(item)
@@ -73,10 +68,11 @@ def parse_integer_array(item: Any) -> ParsedEntry:
 
 
 def parse_entry(number: int, item: Any) -> ParsedEntry:
-    """Return entry `number`. CuPy arrays must be on the current GPU; a mask or an array of rank 0 synchronises with it.
+    """Return `item`, entry `number` of brackets, as a ParsedEntry.
 
-    Raises IndexError for an item that is not an index in NumPy; OverflowError, like NumPy, for integers from 2^63 to 2^64 - 1;
-    ValueError for nested lists of unequal lengths; TypeError for placeholders of masks, whose values determine the shape.
+    CuPy arrays must be on the current GPU; reading a mask or an array of rank 0 waits for the GPU. Raises IndexError for an item
+    that is not an index in NumPy; OverflowError, like NumPy, for integers from 2^63 to 2^64 - 1; ValueError for nested lists of
+    unequal lengths; TypeError for placeholders of masks, because the values of a mask determine the shape.
     """
     if item is None or item is ... or isinstance(item, slice):
         return ParsedEntry(item)
@@ -128,7 +124,7 @@ def _position(number: int, value: int) -> int:
 
 
 def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
-    """Return a list, or another object that NumPy can convert, as an array. An empty array has an integer type."""
+    """Return a list, or another object that NumPy can convert, as an array. An empty array gets an integer type."""
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -158,14 +154,15 @@ class Brackets:
 
     @property
     def form(self) -> Brackets:
-        """The brackets without their arrays."""
+        """The brackets without index arrays."""
         return Brackets(tuple(entry.form for entry in self.entries))
 
     @property
     def looks_up(self) -> bool:
-        """True if there are indices to look up. The entry True has none: it only adds a dimension."""
-        index_entries = [parsed.entry for parsed in self.entries if parsed.is_array]
-        return any(not isinstance(entry, Mask) or entry.shape or not entry.count for entry in index_entries)
+        """True if there are indices to look up. The entry True has none, because it only adds a dimension."""
+        masks = [entry for entry in self._plain_entries if isinstance(entry, Mask)]
+        tensors = any(isinstance(entry, TensorType) for entry in self._plain_entries)
+        return tensors or any(mask.shape or not mask.count for mask in masks)
 
     @property
     def has_placeholder(self) -> bool:
@@ -178,10 +175,7 @@ class Brackets:
         return tuple(array for entry in self.entries for array in entry.arrays or ())
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """Return the array for the problem's `indices`. `arrays`: the index arrays, all on one device.
-
-        Raises IndexError for index arrays that cannot be broadcast.
-        """
+        """Return the index tensor. `arrays`: the index arrays, on one device. Raises IndexError if they cannot be broadcast."""
         return stacked(self._plain_entries, arrays)
 
     @property
@@ -207,8 +201,8 @@ class TakenAlong:
 
     @property
     def form(self) -> TakenAlong:
-        """The link without the array."""
-        return TakenAlong(self.indices_entry.form, self.axis)
+        """The link without the index array."""
+        return replace(self, indices_entry=self.indices_entry.form)
 
     @property
     def has_placeholder(self) -> bool:
@@ -217,11 +211,11 @@ class TakenAlong:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The array of the indices. It must not be a placeholder."""
+        """The index array. There must be no placeholder."""
         return self.indices_entry.arrays or ()
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """Return the array for the problem's `indices`: the only one of `arrays`."""
+        """Return the index tensor, which is the only one of `arrays`."""
         return arrays[0]
 
 
@@ -244,11 +238,11 @@ class TakenByMode(TakenAlong):
     def problem(self, data: TensorType) -> Problem:
         """Return the problem of mode "clip". Raises ValueError for mode "wrap", and the errors of `clipped`."""
         if self.mode == "wrap":
-            raise ValueError(f"{self} takes indices modulo a size, which no single problem or plan can do: call fused(x)")
+            raise ValueError(f"{self} takes indices modulo a size, but a plan cannot compute remainders: call fused(x)")
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
-        """Return the problem with clipped indices; with mode "wrap", its indices are int64 remainders.
+        """Return the problem that clips its indices. In mode "wrap", its indices are the remainders, in int64.
 
         Raises ValueError for an axis out of range, IndexError if the axis has no elements.
         """
@@ -263,14 +257,9 @@ class TakenByMode(TakenAlong):
         lookups = tuple(replace(lookup, wrap=0) for lookup in plan.lookups)
         return Planned(data, indices, problem.output, replace(plan, lookups=lookups))
 
-    @property
-    def form(self) -> TakenByMode:
-        """The link without the array."""
-        return TakenByMode(self.indices_entry.form, self.axis, self.mode)
-
 
 def parse_take_indices(item: Any) -> ParsedEntry:
-    """Return the indices of numpy.take as an entry: integers, or bools as 0 and 1. Raises TypeError for any other type."""
+    """Return the indices of numpy.take as an entry. Bools become 0 and 1. Raises TypeError for indices of another type."""
     if not is_placeholder(item):
         if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
             item = _converted(0, item)
@@ -318,16 +307,13 @@ class Reshaped:
         if -1 in sizes:
             others = prod(size for size in sizes if size != -1)
             if not others or prod(data.shape) % others:
-                raise ValueError(f"shape is {self.shape}, but data is {data}: no size for -1 gives as many elements")
+                raise ValueError(f"shape is {self.shape}, but data is {data}: no size for -1 fits its elements")
             sizes[sizes.index(-1)] = prod(data.shape) // others
         return ReshapeView(data, tuple(sizes))
 
 
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return a method's integer arguments as a tuple; None for the single argument None.
-
-    `args`: several integers, or one sequence or array of integers.
-    """
+    """Return the integers that are arguments of a method. `args`: integers, or one sequence or array of integers, or None."""
     if len(args) > 1:
         return args
     (only,) = args
@@ -345,8 +331,8 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 class Form:
     """Links without their index arrays, as a cache key. Equal forms have equal problems and raise equal errors.
 
-    `key`: compared instead of the links; unlike them, it distinguishes 1 from 1.0. It is not hashable if a bound, an axis or a
-    size is not.
+    `key`: distinguishes 1 from 1.0, so forms are compared by the key, not by the links. It is not hashable if a bound, an axis or
+    a size is not.
     """
 
     key: tuple[Any, ...]
@@ -354,7 +340,6 @@ class Form:
 
     @classmethod
     def of(cls, links: Sequence[Link]) -> Form:
-        """Return the form of links."""
         forms = tuple(link.form if isinstance(link, Brackets | TakenAlong) else link for link in links)
         return cls(tuple(map(_key, forms)), forms)
 
@@ -373,7 +358,7 @@ def _key(value: Any) -> Any:
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
-    """Return the problems of a chain of links: the data of each is the output of the one before."""
+    """Return the problems of a chain of links. The data of a problem are the output of the problem before it."""
     result: list[Problem] = []
     for link in links:
         result.append(link.problem(result[-1].output if result else data))

@@ -17,9 +17,9 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 
 @dataclass(frozen=True)
 class TakeAlongAxis(Problem):
-    """output[c] = data[c with c[axis] replaced by indices[c]], with data and indices broadcast along the other dimensions.
+    """output[c] = data[c with c[axis] replaced by indices[c]]. Except along `axis`, data and indices are broadcast.
 
-    `axis`: -r … r-1, stored as 0 … r-1. Negative indices count from the end. The indices of an empty output are not checked.
+    `axis`: -r … r-1, stored as 0 … r-1. Negative indices count from the end. If the output is empty, indices are not checked.
     """
 
     data: TensorType
@@ -34,12 +34,12 @@ class TakeAlongAxis(Problem):
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", check_axis("axis", self.axis, self.data.rank, "data"))
         if self.indices.rank != self.data.rank:
-            raise ValueError(f"indices is {self.indices} and data {self.data}: expected equally many dimensions")
+            raise ValueError(f"indices is {self.indices} and data is {self.data}: expected equal ranks")
         for axis, (size, count) in enumerate(zip(self.data.shape, self.indices.shape, strict=True)):
             if axis != self.axis and size != count and 1 not in (size, count):
                 raise IndexError(
-                    f"indices has size {count} in dimension {axis} and data {size}, but except along the axis "
-                    f"({self.axis}), sizes must be equal, or 1"
+                    f"indices has size {count} in dimension {axis}, and data has size {size}: sizes must be equal, or 1, "
+                    f"except along the axis ({self.axis})"
                 )
 
     @property
@@ -60,7 +60,7 @@ class TakeAlongAxis(Problem):
 
 
 def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descriptors:
-    """Return GATHER_ELEMENTS on tensors that strides of 0 broadcast."""
+    """Return GATHER_ELEMENTS. Strides of 0 broadcast the tensors."""
     data, indices, output = views(problem)
     indices = replace(indices, dims=(*indices.dims, *(Dim(1, 0) for _ in data.dims[problem.data.rank :])))
     sizes = list(output.sizes)
@@ -70,7 +70,7 @@ def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descrip
 
 
 def _expanded(view: View, sizes: Sequence[int]) -> View:
-    """Return the view with dimensions of size 1 repeated by strides of 0."""
+    """Return the view with these sizes. Strides of 0 repeat dimensions of size 1."""
     return replace(
         view, dims=tuple(dim if dim.size == size else Dim(size, 0) for dim, size in zip(view.dims, sizes, strict=True))
     )
