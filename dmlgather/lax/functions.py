@@ -143,8 +143,8 @@ def _call(
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
     """Return a function that makes the problem, and the values of start_indices if they are known.
 
-    `attributes`, `keywords`: the other arguments of `LaxGather.from_call`. Arguments of the wrong kind raise here, broken rules
-    in the returned function.
+    The function raises for broken rules. Arguments of the wrong kind raise here. `attributes`, `keywords`: the arguments of
+    `LaxGather.from_call` besides the types.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -228,7 +228,7 @@ class IndexExpression:
         return self._caches.problems(type_of("x", x))
 
     def problem(self, x: Any) -> Problem:
-        """Return the only problem of `problems`. Raises ValueError if there are several.
+        """Return the problem of the only step. Raises ValueError if there are several steps.
 
         >>> dg.index[:, [2, 0, 2], ::-1].problem(((4, 3, 5), "float32")).output.shape
         (4, 3, 5)

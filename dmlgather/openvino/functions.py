@@ -22,7 +22,7 @@ P = ParamSpec("P")
 class DescribedFunction(EagerFunction[P], Generic[P]):
     """An eager function with the methods `to_directml` and `differences`, which need only the arrays' shapes and types.
 
-    `problem_of` of its requests is a `partial` of a class of problems.
+    The decorated function returns requests whose `problem_of` is a `partial` of a problem class.
     """
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
@@ -57,7 +57,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
     def _problem_maker(self, args: Any, kwargs: Any) -> partial[Any]:
-        """Return a function that makes the problem. Arguments of the wrong kind raise here, broken rules in the function."""
+        """Return a function that makes the problem; it raises for broken rules. Raise for arguments of the wrong kind."""
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:

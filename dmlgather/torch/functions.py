@@ -280,7 +280,7 @@ def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
 
 
 def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Return the array for the problem's `indices`, on data's device; only its type if an entry is a placeholder."""
+    """Return the index tensor, on data's device. If an entry is a placeholder, return only the type of the index tensor."""
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)
     if not torch_tensors.is_torch(data) and not any(map(torch_tensors.is_torch, arrays)):

@@ -283,7 +283,7 @@ def _raise(error: Exception) -> Any:
 
 
 def _problem_maker(request: Request) -> Callable[[], Any]:
-    """Return a function that makes the problems of a call. Arrays without a type raise here, broken rules in the function."""
+    """Return a function that makes the problems of a call; it raises for broken rules. Raise for arrays without a type."""
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)
 

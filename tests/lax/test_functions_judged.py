@@ -92,8 +92,8 @@ PHRASES = {
     r"must have one slice size for every": r"slice_sizes is .*; expected \d+ entr.* one per dimension",
     r"All components of the offset index": r"slice_sizes is .*, offset_dims .*, collapsed_slice_dims .*, operand_batching_dims",
     r"Slice size at index (\d+)": r"slice_sizes\[{}\] is .*; expected 0 … ",
-    r"can only collapse slice dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, since collapsed",
-    r"can only have operand batching dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, since operand_batching",
+    r"can only collapse slice dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, because collapsed",
+    r"can only have operand batching dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, because operand_batching",
 }
 """What JAX's check says -> what ours says, with the name or number that JAX gave."""
 

@@ -105,7 +105,7 @@ OTHERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "empty batching window": (
         {"slice_sizes": (0, 1, 5)},
         TypeError,
-        r"slice_sizes\[0\] is 0; expected 1, since operand_batching",
+        r"slice_sizes\[0\] is 0; expected 1, because operand_batching",
     ),
     "float slice size": ({"slice_sizes": (1, 1, 5.0)}, TypeError, r"slice_sizes\[2\] is 5.0 of type float, expected an integer"),
     "no slice sizes": ({"slice_sizes": None}, TypeError, "slice_sizes is None of type NoneType, expected a sequence of integers"),

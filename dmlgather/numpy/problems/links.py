@@ -340,6 +340,7 @@ class Form:
 
     @classmethod
     def of(cls, links: Sequence[Link]) -> Form:
+        """Return the form of links."""
         forms = tuple(link.form if isinstance(link, Brackets | TakenAlong) else link for link in links)
         return cls(tuple(map(_key, forms)), forms)
 
