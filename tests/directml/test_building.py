@@ -278,7 +278,7 @@ def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: st
         (
             lambda: S(X, output=((3, 4, 4), "float32")),
             ValueError,
-            r"output has sizes \{3,4,4\}, expected \{3,4,5\}, which follows",
+            r"output has sizes \{3,4,4\}, expected \{3,4,5\}, which follow",
         ),
         (lambda: S(X, output=((3, 4, 5), "int32")), TypeError, "output has data type INT32, expected FLOAT32, the type of data"),
         (lambda: W(X, input_window_strides=(1, 1, 0)), ValueError, r"input_window_strides\[2\] is 0"),

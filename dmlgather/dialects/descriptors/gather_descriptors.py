@@ -99,7 +99,7 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """Return the arguments of GATHER_ND with merged dimensions: within b…, within i… and within trail…."""
+    """Return the arguments of GATHER_ND with as few dimensions b…, i… and trail… as merging allows."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])

@@ -53,7 +53,7 @@ class TensorCase(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One violation of a rule. The message and the severity come from the rule's code. So does a `source` of None."""
+    """One violation of a rule. The rule's code has the message, the severity and, if `source` is None, the source."""
 
     path: str
     expected: str
