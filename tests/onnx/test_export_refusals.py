@@ -64,7 +64,7 @@ def test_tuples_of_more_components_than_dimensions_are_refused() -> None:
     case = nd(array("float32", *[2] * 6), tuples((3,), *[2] * 4))
     expected = "at most 4 dimensions after merging adjacent dimensions (GATHER_ND at level 2_1)"
     assert facts(refusal(case, "2_1")) == ("EXP104", "data.shape", expected, "5: {2,2,2,2,4}", "3_0")
-    assert refusal(case, "2_1").remedy.startswith("use feature level 3_0 or newer, or reshape dimensions")
+    assert refusal(case, "2_1").remedy.startswith("use feature level 3_0 or newer, or reshape the dimensions")
     check(case, "3_0")
 
 
