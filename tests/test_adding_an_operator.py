@@ -71,7 +71,7 @@ BUILDER = '''
 def swap_last(kind, data, *, output):
     """SWAP_LAST."""
     source = tensor_of("data", data)
-    return _padded_descriptor(kind, {"input_tensor": source}, lambda _: {}, rank=4, output=output, dimension_count=None)
+    return padded_descriptor(kind, {"input_tensor": source}, lambda _: {}, rank=4, output=output, dimension_count=None)
 '''
 
 SHAPE = '''

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from dmlgather.dialects.problem import Problem, TensorType, gathering
 from dmlgather.dialects.views import SliceView
 from dmlgather.dialects.windows import Window
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, dot
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A boolean index array with known values: its shape, and the number of its true elements.
+    """A boolean index array, described by its shape and by `count`, the number of its true elements.
 
-    It stands for the index arrays that `mask.nonzero()` returns: one per dimension of the mask, each with `count` elements.
+    It has the effect of the arrays in `mask.nonzero()`: one index array per dimension of the mask, each with `count` elements.
     """
 
     shape: tuple[int, ...]
@@ -33,7 +33,7 @@ class Mask:
 
 
 Entry = int | slice | None | EllipsisType | TensorType | Mask
-"""One entry of an index expression. A TensorType is an integer index array; a bool is written as a Mask of shape ()."""
+"""One entry of an index expression. A TensorType describes an integer index array; a Mask of shape () describes a bool."""
 
 POSITIONS = np.dtype(np.int64)
 """Type of the index arrays made from masks."""
@@ -43,9 +43,9 @@ POSITIONS = np.dtype(np.int64)
 class BasicIndexing(SliceView):
     """Basic indexing: integers, slices and new dimensions, without index arrays.
 
-    `taken`: one window per dimension of data; an integer is a window of one element. `kept`: one entry per dimension of the
-    output: its dimension of data, in rising order, or None for a new dimension of size 1. Dimensions of data outside `kept` have
-    windows of one element.
+    `taken`: one window per dimension of data. An integer is a window of one element. `kept`: one entry per dimension of the
+    output: a dimension of data, or None for a new dimension of size 1. Dimensions of data are in rising order. A dimension that
+    is not in `kept` has a window of one element.
     """
 
     kept: tuple[int | None, ...]
@@ -65,13 +65,13 @@ class BasicIndexing(SliceView):
 class AdvancedIndexing(Problem):
     """output[…, i…, …] = data[…, indices[i…], …]: a gather along `axes`, with slices of the other dimensions.
 
-    `taken`: one window per dimension of data; the windows of `axes` are whole. `axes`: the indexed dimensions, in the order of
-    the index arrays. `indices`: a single index array, with shape [i…]; or several, broadcast to one shape and stacked in a last
-    dimension, with shape [i…, arrays]. `kept`: as for BasicIndexing, without the dimensions i…. `place`: the dimensions i… are
-    inserted before this entry of `kept`.
+    `taken`: one window per dimension of data; the windows of `axes` are whole dimensions. `axes`: the indexed dimensions, in the
+    order of the index arrays. `indices`: a single index array has shape [i…]; several are broadcast to one shape and stacked in a
+    last dimension, so that `indices` has shape [i…, number of arrays]. `kept`: as in BasicIndexing, without the dimensions i….
+    `place`: the dimensions i… are inserted before this entry of `kept`.
 
-    Negative indices count from the end of their dimension. Without axes, one of the sizes i… is 0. For example, x[False] adds a
-    dimension of size 0, and reads no data.
+    Negative indices count from the end of their dimension. If `axes` is empty, one of the sizes i… is 0. For example, x[False]
+    adds a dimension of size 0 and reads no data.
     """
 
     data: TensorType
@@ -121,21 +121,21 @@ class AdvancedIndexing(Problem):
         in_strides[self.place : self.place] = [0] * len(self.positions)
         moved = indices.strides[: len(self.positions)]
         index_strides = (*(0,) * self.place, *moved, *(0,) * (len(self.kept) - self.place))
-        first = sum(window.start * stride for window, stride in zip(self.taken, data.strides, strict=True))
+        first = dot([window.start for window in self.taken], data.strides)
         component = indices.strides[-1] if self._stacked else 0
         return gathering(self, layouts, in_strides, index_strides, component_stride=component, in_offset=first)
 
 
 def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bool = True) -> BasicIndexing | AdvancedIndexing:
-    """Return the problem of data[entries]: a BasicIndexing, or an AdvancedIndexing if entries has index arrays.
+    """Return the problem of data[entries]: an AdvancedIndexing if there are index arrays, otherwise a BasicIndexing.
 
-    The output has a dimension for each slice, each new dimension and each dimension of data without an entry, in order. The
-    dimensions of index arrays stay in place if the arrays are adjacent entries; otherwise they come first. An ellipsis
-    separates index arrays even if it covers no dimension. `integers_advance`: True if an integer counts as an index array when
-    these are placed (NumPy), False if it does not (PyTorch).
+    The output has a dimension for each slice, for each new dimension, and for each dimension of data without an entry, in order.
+    If all index arrays are adjacent entries, their dimensions replace them in the output; otherwise their dimensions come first.
+    An ellipsis separates index arrays even if it covers no dimension. `integers_advance`: True if integers count as
+    index arrays for this rule, as in NumPy; False for PyTorch.
 
-    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask whose sizes differ from data's,
-    and index arrays that cannot be broadcast; ValueError for a step of 0; TypeError for bounds that are not integers.
+    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask whose sizes are not data's, and
+    index arrays that cannot be broadcast. Raises ValueError for a step of 0, TypeError for bounds that are not integers.
     """
     parsed = _Parsed(data, integers_advance and any(isinstance(entry, TensorType | Mask) for entry in entries))
     for number, (entry, sizes) in enumerate(_with_sizes(data, entries)):
@@ -144,17 +144,17 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
     if parsed.place is None:
         return BasicIndexing(data, taken, kept)
     indices = stacked_type(entries)
-    if not parsed.axes and indices.shape == (1, 0):  # x[True] has a new dimension, and looks nothing up
+    if not parsed.axes and indices.shape == (1, 0):  # x[True] adds a dimension of size 1, without a lookup
         return BasicIndexing(data, taken, (*kept[: parsed.place], None, *kept[parsed.place :]))
     return AdvancedIndexing(data, indices, taken, tuple(parsed.axes), kept, parsed.place)
 
 
 def stacked_type(entries: Sequence[Entry]) -> TensorType:
-    """Return the type of `AdvancedIndexing.indices`. Raises IndexError for index arrays that cannot be broadcast."""
+    """Return the type of `AdvancedIndexing.indices`. Raises IndexError if the index arrays cannot be broadcast."""
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
-            shapes.append((entry.count,))  # also for a mask of shape (), which adds no index array
+            shapes.append((entry.count,))  # a mask of shape () has this shape, too, but no index array
             dtypes += [POSITIONS] * len(entry.shape)
         elif isinstance(entry, TensorType):
             shapes.append(entry.shape)
@@ -170,7 +170,7 @@ def stacked_type(entries: Sequence[Entry]) -> TensorType:
 def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
     """Return the array for `AdvancedIndexing.indices`. A single index array is not copied.
 
-    `arrays`: the index arrays, of NumPy or CuPy; a mask contributes its `nonzero()`, which is empty for shape ().
+    `arrays`: the index arrays, of NumPy or CuPy. For a mask, they are the arrays in its `nonzero()`: none for shape ().
     """
     indices = stacked_type(entries)
     if not arrays:
@@ -182,7 +182,7 @@ def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
 
 @dataclass(slots=True)
 class _Parsed:
-    """State of `indexing`. `advancing`: integers count as index arrays. `place`: None before the first index array."""
+    """State of `indexing`. `advancing`: True if integers count as index arrays. `place`: None before the first index array."""
 
     data: TensorType
     advancing: bool
@@ -193,7 +193,7 @@ class _Parsed:
     beside: bool = False  # the previous entry is an index array
 
     def add(self, number: int, entry: Entry, sizes: Sequence[int]) -> None:
-        """Add entry `number`. `sizes`: the sizes of data's next dimensions, which the entry indexes."""
+        """Add entry `number`. `sizes`: the sizes of the dimensions of data that the entry indexes."""
         axis = len(self.taken)
         axes = range(axis, axis + len(sizes))
         if isinstance(entry, int):
@@ -210,20 +210,17 @@ class _Parsed:
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
-        """Count the entry as an index array.
-
-        If it is not adjacent to the other index arrays, their dimensions move to the front.
-        """
+        """Set the place of the index arrays, of which this entry is one. It is the front if they are not all adjacent."""
         if not self.beside:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True
 
 
 def _with_sizes(data: TensorType, entries: Sequence[Entry]) -> list[tuple[Entry, tuple[int, ...]]]:
-    """Return each entry with the sizes of the dimensions of data that it indexes. An ellipsis covers the remaining ones."""
+    """Return each entry with the sizes of the dimensions that it indexes. An ellipsis covers all dimensions without an entry."""
     ellipses = [number for number, entry in enumerate(entries) if entry is ...]
     if len(ellipses) > 1:
-        raise IndexError(f"entries {ellipses[0]} and {ellipses[1]} are ellipses (...), but there can be one at most")
+        raise IndexError(f"entries {ellipses[0]} and {ellipses[1]} are ellipses (...), but at most one is allowed")
     entries = entries if ellipses else (*entries, ...)
     ranks = [len(entry.shape) if isinstance(entry, Mask) else int(not (entry is None or entry is ...)) for entry in entries]
     others = data.rank - sum(ranks)
@@ -265,17 +262,17 @@ def _window(number: int, entry: slice, size: int) -> Window:
         raise type(error)(f"entry {number} is {entry}: {rule}") from None
     if not positions:
         return Window(0, 0, 1)
-    # The step of a single element has no effect, but may be too large for a 64-bit stride: replace it by 1.
+    # The step of a single element has no effect, but may be too large for a 64-bit stride. So it is replaced by 1.
     return Window(positions[0], len(positions), positions.step if len(positions) > 1 else 1)
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:
-    """Raise ValueError unless each dimension is kept, is looked up and whole, or has a window of one element."""
-    walked = [axis for axis in kept if axis is not None]
-    if walked != sorted(walked) or sorted({*walked, *looked_up}) != sorted((*walked, *looked_up)):
-        raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: each dimension of data must be there once at most")
+    """Raise ValueError unless each dimension of data is in `kept`, in `looked_up` and whole, or has a window of one element."""
+    copied = [axis for axis in kept if axis is not None]
+    if copied != sorted(copied) or sorted({*copied, *looked_up}) != sorted((*copied, *looked_up)):
+        raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: no dimension of data may occur twice")
     for axis, window in enumerate(taken):
         if axis in looked_up and window != Window.whole(data.shape[axis]):
             raise ValueError(f"dimension {axis} of data is looked up, so its window must be all of it, not {window}")
-        if axis not in (*walked, *looked_up) and window.count != 1:
+        if axis not in (*copied, *looked_up) and window.count != 1:
             raise ValueError(f"dimension {axis} of data is neither kept nor looked up, so {window} must have one element")

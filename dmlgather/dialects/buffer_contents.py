@@ -1,4 +1,4 @@
-"""The contents of a buffer, which several dispatches may write in parts, as values of an `IndexGraph`."""
+"""The contents of a buffer as values of an `IndexGraph`. Several dispatches may write parts of the buffer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
 MOST_WITH_GAPS = 2**20
-"""Most elements that a write with gaps may span. The graph holds an index for each of these elements."""
+"""A write with gaps may span at most this many elements, because the graph holds an index for each of them."""
 
 BYTE = np.dtype(np.uint8)
 
 
 class BufferPart(NamedTuple):
-    """Source of the bytes start … stop - 1 of a buffer: a value's bytes in row-major order, from `first_byte` on.
+    """The bytes start … stop - 1 of a buffer. They are bytes of a value in row-major order, from its byte `first_byte` on.
 
-    `value`: returns the value's name; None for zeros.
+    `value`: a function that returns the value's name; None for zeros.
     """
 
     start: int
@@ -38,7 +38,7 @@ class BufferPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Write:
-    """A value written by a dispatch. `layout`: the layout of its elements; the offset counts from the buffer's start."""
+    """A value that a dispatch wrote to a buffer. `layout`: the layout of its elements in the buffer."""
 
     value: str
     layout: Layout
@@ -46,7 +46,7 @@ class Write:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first byte, and the byte after the last one."""
+        """Return the range of written bytes: the first byte, and the byte after the last one."""
         return _byte_span(self.layout, self.itemsize)
 
 
@@ -56,10 +56,10 @@ def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
 
 
 class BufferContents:
-    """The contents of one buffer: its initial parts and the writes since.
+    """The contents of one buffer: its initial parts, and the later writes.
 
-    `graph`: the builder to which reads add steps. `name`: the buffer's name, for names of steps. `initial`: parts ordered by
-    `start`, without overlaps; reading bytes outside all parts and writes is an error.
+    `graph`: the builder of the graph; `read` adds steps to it. `name`: the buffer's name, for names of steps. `initial`: parts
+    ordered by `start`, without overlaps. Bytes outside all parts and writes must not be read.
     """
 
     def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[BufferPart]) -> None:
@@ -69,13 +69,13 @@ class BufferContents:
         self._flattened: dict[int, str] = {}
 
     def write(self, value: str, layout: Layout) -> None:
-        """Add a write of `value`. `layout`: the layout of its elements; the offset counts from the buffer's start."""
+        """Add a write of `value`. `layout`: the layout of its elements in the buffer."""
         self._writes.append(Write(value, layout, self.graph.types[value].dtype.itemsize))
 
     def read(self, layout: Layout, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value that holds the tensor with this layout in the buffer. `name`: for the added steps.
+        """Return the name of a value with the elements of a tensor in the buffer. `layout`: the tensor's layout in the buffer.
 
-        Raises ValueError for bytes that were never written.
+        `name`: for the added steps. Raises ValueError for bytes that were never written.
         """
         source = self._from_last_write(layout, dtype, name)
         if source is None:
@@ -86,7 +86,7 @@ class BufferContents:
         return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value, of any shape, with the buffer's first `count` elements. `name`: for the added steps."""
+        """Return the name of a value with the buffer's first `count` elements, in any shape. `name`: for the added steps."""
         value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
         if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
@@ -95,7 +95,7 @@ class BufferContents:
     def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
         """Return the value of the last write that overlaps the tensor, and the tensor's layout in this value.
 
-        Returns None if there is no such write, or if it does not cover the tensor.
+        Returns None if no write overlaps the tensor, or if the last write does not contain all of it.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
         overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
@@ -106,7 +106,7 @@ class BufferContents:
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
     def _parts(self, writes: int | None = None) -> list[BufferPart]:
-        """Return the buffer's parts after the first `writes` writes, by default after all."""
+        """Return the parts of the buffer after its first `writes` writes; None for all writes."""
         parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span
@@ -116,7 +116,7 @@ class BufferContents:
         return parts
 
     def _flat_write(self, number: int) -> str:
-        """Return a value with the buffer's elements from the first to the last of a write, in the buffer's order."""
+        """Return a value with the elements of the buffer between the first and the last element of a write, in order."""
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides
@@ -132,17 +132,17 @@ class BufferContents:
         return self._flattened[number]
 
     def _with_gaps_filled(self, name: str, write: Write, before: Sequence[BufferPart]) -> str:
-        """Return a value with a write's elements, and the buffer's earlier contents in the gaps between them.
+        """Return a value with the elements of a write, and with the earlier contents of the buffer in the gaps between them.
 
-        The graph concatenates the written elements and the earlier contents, then gathers from both at constant positions.
+        The graph concatenates the written elements and the earlier contents, then gathers elements at constant positions.
         """
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
         if count > MOST_WITH_GAPS:
             raise ValueError(
-                f"{self.name!r} is read after a dispatch wrote {written} of {count} elements there, with gaps, but a graph holds "
-                f"at most {MOST_WITH_GAPS} elements of a write with gaps: bind an OutputTensor without gaps, or split the model "
-                "before the command that reads the buffer"
+                f"a dispatch writes {written} of {count} elements of {self.name!r}, with gaps between them, and a later command "
+                f"reads {self.name!r}: a graph supports this for at most {MOST_WITH_GAPS} elements; bind an OutputTensor without "
+                "gaps, or split the model before the command that reads the buffer"
             )
         value, first = self._value_of_bytes(before, start, stop, dtype)
         old = self._view(f"{name}: before", value, Layout((count,), (1,), first, prod(graph.types[value].shape)))
@@ -154,7 +154,7 @@ class BufferContents:
         return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
     def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
-        """Return a value of `dtype` that contains the bytes start … stop - 1 in order, and the number of their first element."""
+        """Return a value of `dtype` that contains the bytes start … stop - 1, and the position of their first element."""
         parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
@@ -167,7 +167,7 @@ class BufferContents:
         return self._as_type(name, self.graph.concatenated(name, values, 0), dtype), 0
 
     def _is_aligned(self, part: BufferPart, dtype: np.dtype[Any]) -> bool:
-        """Return True if the part starts at an element of `dtype`, and its value is a whole number of them."""
+        """Return True if the part starts at an element of `dtype`, and its value has a whole number of such elements."""
         if part.value is None:
             return True
         tensor = self.graph.types[part.value()]
@@ -181,7 +181,7 @@ class BufferContents:
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _as_type(self, name: str, value: str, dtype: np.dtype[Any]) -> str:
-        """Return the value's bytes as elements of `dtype`: in the same shape if the item sizes are equal, else flat."""
+        """Return the value's bytes as elements of `dtype`. The shape stays if the item sizes are equal, else it is flat."""
         tensor = self.graph.types[value]
         if tensor.dtype == dtype:
             return value
@@ -191,12 +191,7 @@ class BufferContents:
 
     def _view(self, name: str, value: str, layout: Layout) -> str:
         tensor = self.graph.types[value]
-        packed = all(
-            step == packed_step
-            for size, step, packed_step in zip(layout.sizes, layout.strides, packed_strides(layout.sizes), strict=True)
-            if size > 1
-        )
-        if packed and layout.offset == 0 and prod(layout.sizes) == prod(tensor.shape):
+        if layout.is_packed and prod(layout.sizes) == prod(tensor.shape):
             return self.graph.reshaped(name, value, layout.sizes)
         return self.graph.problem(name, StridedView(tensor, layout.sizes, layout.strides, layout.offset), value)
 
@@ -204,8 +199,8 @@ class BufferContents:
 def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | None:
     """Return the layout of a tensor in the packed value that a write put into the buffer.
 
-    `written`, `read`: the layouts in the buffer of the write and of the tensor. Returns None if the value lacks elements of the
-    tensor, or if strides cannot express their places.
+    `written`: the layout of the write in the buffer. `read`: the layout of the tensor in the buffer. Returns None if the value
+    does not contain all elements of the tensor, or if strides cannot describe their positions.
     """
     last = max(reach(layout.sizes, layout.strides, layout.offset)[1] for layout in (written, read))
     count, extent = prod(written.sizes), last + 1

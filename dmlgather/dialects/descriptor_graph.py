@@ -23,6 +23,7 @@ from dmlgather.directml.dxdispatch.descriptor_lines import check_lines_file
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.reading import OTHER
 from dmlgather.directml.dxdispatch.resources import Resource
+from dmlgather.directml.dxdispatch.writing import count
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.directml.types import FeatureLevel
@@ -32,14 +33,14 @@ from dmlgather.wording import braces
 
 
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
-    """Return the graph of a chain of descriptors: the InputTensor of each is the output of the one before.
+    """Return the graph of a chain of descriptors: the output of each descriptor is the InputTensor of the next descriptor.
 
     The inputs are the first InputTensor, then every IndicesTensor in order. A tensor without Strides becomes an array with its
-    Sizes. A tensor with Strides becomes its whole buffer, a one-dimensional array. The output is the last OutputTensor, with
-    its Sizes.
+    Sizes. A tensor with Strides becomes a one-dimensional array: its whole buffer. The output is the last OutputTensor, with its
+    Sizes.
 
-    Raises DescriptorError for a descriptor that feature level 6_4 does not take; ValueError for an empty sequence, and for a
-    descriptor that reads more than the one before it writes.
+    Raises DescriptorError for a descriptor that feature level 6_4 does not take. Raises ValueError for an empty sequence, and for
+    a descriptor that reads more bytes than the descriptor before it writes.
     """
     if not descriptors:
         raise ValueError("expected at least one descriptor, got none")
@@ -53,7 +54,8 @@ def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
         for field in desc.operator.inputs:
             tensor, name = desc.tensor(field), f"{desc.operator.name}: {wire_name(field)}"
             if before is None or field != "input_tensor":
-                value = graph.input(wire_name(field), buffer_type(tensor))
+                shape = tensor.sizes if tensor.strides is None else (count(tensor),)
+                value = graph.input(wire_name(field), TensorType(shape, tensor_type(tensor).dtype))
                 contents = _filled(graph, wire_name(field), value)
             else:
                 contents = before
@@ -65,13 +67,13 @@ def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
 
 
 def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
-    """Raise ValueError if `writer` writes less than `reader` reads. `number`: the writer's, from 1."""
+    """Raise ValueError if `writer` writes fewer bytes than `reader` reads. `number`: the position of `writer`, from 1."""
     written, read = writer.tensor(writer.operator.output), reader.tensor("input_tensor")
     if written.span * written.data_type.bytes < read.span * read.data_type.bytes:
         has, needs = (f"{tensor.data_type.name} {braces(tensor.sizes)}" for tensor in (written, read))
         raise ValueError(
             f"descriptor {number} ({writer.operator.name}) writes OutputTensor {has}, but descriptor {number + 1} "
-            f"({reader.operator.name}) reads InputTensor {needs}, which is larger: state the same "
+            f"({reader.operator.name}) reads InputTensor {needs}, which is larger: state equal "
             "sizes in both, or put another descriptor between them"
         )
 
@@ -79,29 +81,21 @@ def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
 def model_graph(model: CheckedFile) -> IndexGraph:
     """Return the graph of a DxDispatch model.
 
-    Every dispatch becomes a problem (one operator call) on arrays with its tensors' Sizes. Views before it read these arrays
-    from the contents of its resources.
+    Every dispatch becomes a problem (one operator call) on arrays with the Sizes of its tensors. Views read these arrays from the
+    contents of the resources.
 
-    The inputs are the resources whose initial values reach an output, in the model's order. An input has the Sizes of the first
-    tensor that reads it if this tensor is packed and covers all values; otherwise it has one dimension. The outputs are the
-    values of written resources that print and writeFile commands show, in order; then the final contents of written resources
-    that no later command reads or shows.
+    - The inputs are the resources whose initial values reach an output, in the model's order. If the first tensor that reads an
+      input is packed and covers all values, the input has the Sizes of this tensor. Otherwise it has one dimension.
+    - The outputs are values of resources that a dispatch wrote. First come the values that print and writeFile commands show, in
+      order. Then come the final contents of the resources that no later command reads or shows.
+    - The names of inputs and outputs, and their labels, are those of their resources. If a resource has several outputs, all but
+      the first get a number. If a resource is both an input and an output, the input is called "name (before)".
 
-    Inputs and outputs have their resources' names, also as labels. Further outputs of a resource get a number; an input whose
-    resource is also an output is called "name (before)". Raises ValueError for a model with errors or refusals.
+    Raises ValueError for a model with errors or refusals.
     """
     if not model.ok or model.refusals:
         raise ValueError(f"{model.file} has problems, errors or parts that cannot be executed; check_file lists them")
     return _ModelGraph(model).graph()
-
-
-def buffer_type(tensor: BufferTensorDesc) -> TensorType:
-    """Return the type of a tensor's buffer: with the tensor's Sizes, or, if it has strides, with one dimension.
-
-    The one dimension covers TotalTensorSizeInBytes.
-    """
-    elements = -(-tensor.total_bytes // tensor.data_type.bytes)
-    return TensorType(tensor.sizes if tensor.strides is None else (elements,), tensor_type(tensor).dtype)
 
 
 def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
@@ -115,7 +109,7 @@ class _ModelGraph:
         self.model, self.builder = model, GraphBuilder()
         self.first_readers = _first_readers(model)
         self.inputs: dict[str, str] = {}
-        """The initial values that were read so far, by resource."""
+        """The names of the inputs that were read so far, by resource."""
         self.labels: dict[str, str] = {}
         self.initial, self.contents = (
             {
@@ -143,13 +137,13 @@ class _ModelGraph:
         return _with_names_of_resources(replace(graph, inputs=tuple(inputs)).needed())
 
     def _dispatch(self, command: Dispatch) -> tuple[set[str], str]:
-        """Add the steps of a dispatch. Return the resources that it reads, and the resource that it writes."""
+        """Add the steps of a dispatch. Return the names of the resources that it reads and of the resource that it writes."""
         desc = self.model.dispatchables[command.dispatchable].desc
         at_execution, at_initialisation = self.model.buffer_bindings(command)
         inputs, read = [], set()
         for field in desc.operator.inputs:
             tensor = desc.tensor(field)
-            owned = at_initialisation.get(wire_name(field))  # OWNED_BY_DML: DirectML copied it when the operator was initialised
+            owned = at_initialisation.get(wire_name(field))  # OWNED_BY_DML: the operator reads a copy of the initial contents
             bound = at_execution[wire_name(field)] if owned is None else owned
             contents = (self.contents if owned is None else self.initial)[bound.resource]
             name = f"{wire_name(field)} of dispatch '{command.dispatchable}'"
@@ -163,7 +157,7 @@ class _ModelGraph:
         return read, output.resource
 
     def _shown(self, resource: str) -> str:
-        """Return the value that a print command shows of a resource."""
+        """Return the name of the value that a print or writeFile command shows."""
         values = self.model.resources[resource].values
         dtype = np.dtype(values.data_type.name.lower())
         value = self.contents[resource].elements(values.count, dtype, f"'{resource}' as it is shown")
@@ -225,7 +219,7 @@ def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
 
 
 def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
-    """Return, by resource, the first tensor that reads it, and the tensor's byte offset."""
+    """Return the first tensor that reads each resource, with the tensor's byte offset in the resource."""
     readers: dict[str, tuple[BufferTensorDesc, int]] = {}
     for command in model.commands:
         if isinstance(command, Dispatch):
@@ -239,23 +233,23 @@ def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]
 
 
 LEVEL = FeatureLevel.LEVEL_6_4
-"""Feature level for the check of a stream's descriptors."""
+"""The feature level at which the descriptors of a stream are checked."""
 
 
 def stream_graph(path: Path) -> IndexGraph:
-    """Return the graph of a stream. Raises FileError, with the line, if `checked_stream` skips a line."""
+    """Return the graph of a stream. Raises FileError, with the line, if a line is not in the graph of `checked_stream`."""
     checked, graph = checked_stream(path)
     for item in sorted(left_out(checked), key=lambda item: item.line or 0):
         if isinstance(item, LocatedFinding) and item.code == OTHER:
-            raise FileError(f"{item.place}: {item.got} is no operator of this family: leave it out")
+            raise FileError(f"{item.place}: {item.got} is not an operator that dmlgather executes: leave it out")
         raise FileError(str(item))
     return graph
 
 
 def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
-    """Return the findings of `check` in a stream, and the graph of all descriptors that feature level 6_4 takes.
+    """Return the result of checking a stream, and the graph of all descriptors in it that feature level 6_4 takes.
 
-    The descriptors are independent of each other; equal lines occur once. Values have the line's number: "InputTensor 3".
+    The descriptors are not connected. The graph contains equal lines only once. Names end with the line number: "InputTensor 3".
     """
     legal: dict[int, OperatorDesc] = {}
     checked = check_lines_file(path, LEVEL, legal)

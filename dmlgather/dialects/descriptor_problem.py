@@ -15,7 +15,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True)
 class DescriptorProblem(Problem):
-    """The operation of a valid descriptor on arrays with its tensors' Sizes. The tensors' Strides and offsets are ignored."""
+    """The operation of a valid descriptor, on arrays with the Sizes of its tensors. Strides of the descriptor are ignored."""
 
     desc: OperatorDesc
 
@@ -28,7 +28,7 @@ class DescriptorProblem(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # likewise
-        """The names "data", and "indices" if the operator takes indices."""
+        """The names of the inputs: "data", then "indices" if the operator takes indices."""
         return ("data", "indices")[: len(self.desc.operator.inputs)]
 
     @property
@@ -58,5 +58,5 @@ class DescriptorProblem(Problem):
 
 
 def tensor_type(tensor: BufferTensorDesc) -> TensorType:
-    """Return the Sizes and the data type of a described tensor."""
+    """Return the Sizes and the data type of a tensor descriptor."""
     return TensorType(tensor.sizes, np.dtype(tensor.data_type.name.lower()))

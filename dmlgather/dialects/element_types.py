@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 STRING_KINDS = "OSTU"
-"""Kinds of NumPy types that can hold strings; problems use the object type for all of them."""
+"""Kinds of NumPy types that can hold strings. Problems use NumPy's object type for strings."""
 
 BELOW_A_BYTE = ("float6_", "float4_", "int4", "uint4", "int2", "uint2")
-"""Prefixes of the names of types smaller than a byte. NumPy's arrays use one byte per element for them."""
+"""Prefixes of the names of types that are smaller than a byte. In a NumPy array, such an element takes one byte."""
 
 OF_ML_DTYPES = ("bfloat16", "float8_", *BELOW_A_BYTE)
 """Prefixes of the names of the types in the package ml_dtypes."""
 
 
 def numpy_type(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy type of a type or a name of NumPy, ml_dtypes or PyTorch; the object type for strings.
+    """Return the NumPy type for a type, or for a type's name, of NumPy, ml_dtypes or PyTorch. Strings have the object type.
 
     Raises TypeError for anything else, like NumPy.
     """
@@ -41,12 +41,12 @@ def numpy_type(data_type: Any) -> np.dtype[Any]:
 
 
 def is_type(value: Any) -> bool:
-    """Return True if `value` can be a data type: a name, a class, or a type of NumPy or PyTorch."""
+    """Return True if `value` may be a data type: a name, a class, or a type of NumPy or PyTorch."""
     return isinstance(value, str | type | np.dtype) or (type(value).__module__, type(value).__name__) == ("torch", "dtype")
 
 
 class ElementTypes:
-    """A dialect's names for NumPy's types. `names`: from the dialect's name to NumPy's or ml_dtypes' name."""
+    """A dialect's names for data types. `names`: NumPy's or ml_dtypes' name of each type, by the dialect's name."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
@@ -54,7 +54,7 @@ class ElementTypes:
         self._by_type: dict[np.dtype[Any], str] = {}
 
     def dtype_of(self, name: str) -> np.dtype[Any]:
-        """Return the NumPy type of one of the names."""
+        """Return the NumPy type of a name of the dialect."""
         return numpy_type(self.names[name])
 
     def name_of(self, dtype: np.dtype[Any]) -> str:
@@ -64,7 +64,7 @@ class ElementTypes:
         return self._by_type[dtype]
 
     def check(self, operation: object, name: str, dtype: np.dtype[Any], allowed: Sequence[str]) -> None:
-        """Raise TypeError unless `dtype` is one of the `allowed` types. `operation` and `name` are used in messages."""
+        """Raise TypeError unless `dtype` is one of the `allowed` types. `operation`, `name`: for the message."""
         if self.name_of(dtype) not in allowed:
             raise TypeError(f"{name} has type {self.name_of(dtype)}, but {operation} takes {', '.join(allowed)}")
         if name != "data" and not dtype.isnative:
@@ -72,9 +72,9 @@ class ElementTypes:
 
 
 def conversion(actual: np.dtype[Any], expected: np.dtype[Any], *, indices: bool = False) -> str:
-    """Return advice on converting an input of type `actual` to type `expected`, for messages.
+    """Return advice for a message: how to convert an input from type `actual` to type `expected`.
 
-    `indices`: its elements are numbers. Those of data are bits that are moved, and can be kept in a type of the same width.
+    `indices`: True for indices, whose numbers must stay equal. For data, only the bits must stay equal.
     """
     if not actual.isnative and actual.newbyteorder("=") == expected:
         return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'

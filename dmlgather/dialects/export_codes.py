@@ -1,7 +1,7 @@
 """The codes of findings about exports to DirectML: each code's rule, severity and source.
 
-Codes are stable and never reused. EXP1xx: a call has no DirectML descriptor. EXP2xx: it has one, but some indices give other
-results. EXP3xx: a model is incomplete or invalid. `docs/expressing.md` has a section for each code.
+Codes are stable and never reused. EXP1xx: a call has no DirectML descriptor. EXP2xx: a call has a descriptor, but DirectML treats
+some indices differently. EXP3xx: a model is incomplete or invalid. `docs/expressing.md` has a section for each code.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _ROWS = (
     Code("EXP107", "a tensor must span at most 2^32 - 1 elements", _ERROR, "[BTD] Remarks"),
     Code("EXP108", "every shape and type must be known when a node is described", _ERROR, "[BTD] DataType, Sizes"),
     Code("EXP109", "the node must be a gather or a slice", _ERROR, "[ONNX]"),
-    Code("EXP110", "the repetitions that partial windows are read from must fit into a tensor", _ERROR, "[BTD] Strides, Remarks"),
+    Code("EXP110", "the copy of data for partial windows must fit into a tensor", _ERROR, "[BTD] Strides, Remarks"),
     Code("EXP111", "constant indices must be in range", _ERROR, "[ONNX] Gather, GatherElements, GatherND; [NUMPY]"),
     # Different results
     Code(
         "EXP201",
-        "indices should be in range: others give another result in DirectML",
+        "indices should be in range, because DirectML reads the nearest element instead",
         _WARNING,
         "[OPENVINO] Gather; [JAX]; [NUMPY]; [G]",
     ),
     Code(
         "EXP202",
-        "indices should not be negative: negative ones give another result in DirectML",
+        "indices should not be negative, because DirectML counts them from the end",
         _WARNING,
         "[OPENVINO] Gather-1, Gather-7; [JAX]; [G]",
     ),
@@ -56,14 +56,14 @@ _ROWS = (
     Code("EXP303", "shape inference should find no error", _WARNING, "[SHAPES]"),
     Code("EXP304", "every name must be defined before it is read", _ERROR, "[IR] Graphs"),
     Code("EXP305", "the conditions of all nodes of a model should hold for some sizes", _WARNING, "[BTD] Sizes"),
-    Code("EXP306", "the type and sizes that a model states of a tensor should be those that follow", _WARNING, "[SHAPES]"),
+    Code("EXP306", "the stated type and sizes of a tensor should be the inferred ones", _WARNING, "[SHAPES]"),
     Code(
         "EXP307",
-        "the type and sizes that a model states of a tensor must be those that follow, where runtimes refuse others",
+        "the stated type and sizes of a tensor must be the inferred ones if runtimes refuse a contradiction",
         _ERROR,
         "[SHAPES]; [IR] Graphs",
     ),
-    Code("EXP308", "a size that follows from sizes of inputs should not be stated as a number", _WARNING, "[SHAPES]"),
+    Code("EXP308", "a size that depends on sizes of inputs should not be stated as a number", _WARNING, "[SHAPES]"),
     Code("EXP309", "the operator set should have a version that ONNX has released", _WARNING, "[ONNX]; [IR] Operator sets"),
 )
 

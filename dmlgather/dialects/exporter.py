@@ -1,6 +1,6 @@
-"""Export of problems to DirectML: the parts that all dialects share.
+"""Export of problems to DirectML, for all dialects.
 
-A dialect has one `Exporter`, with one form (a function that builds descriptors) per class of problems.
+A dialect has one `Exporter`. It has one form, a function that builds descriptors, for each class of problems.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dmlgather.wording import alternatives
 Descriptors = tuple[OperatorDesc, ...]
 
 LEVELS = tuple(sorted({row.level for row in TABLE}))
-"""The feature levels that add operators or types of this family, in ascending order."""
+"""The feature levels that add operators or types to the support table, in ascending order."""
 
 
 def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
@@ -34,12 +34,12 @@ def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
 
 
 class IndexDifferences(NamedTuple):
-    """Indices of a problem that give other results in DirectML than in its dialect; texts for findings.
+    """Texts for findings about indices for which a dialect and DirectML give different results.
 
-    `path`: the dialect's name for the indices. `outside`: the dialect's result for an index out of `bounds`, where DirectML
-    takes the nearest element. `negative`: the dialect's result for a negative index, which DirectML counts from the end. Each
-    is None if DirectML gives the same result. `remedy`, `negative_remedy`: advice on `outside` and on `negative`. `noun`: the
-    word for the indices, in the plural.
+    `path`: the dialect's name for the indices. `outside`: the dialect's result for an index out of `bounds`; DirectML reads the
+    nearest element. `negative`: the dialect's result for a negative index; DirectML counts it from the end. Each result is None
+    if DirectML gives the same one. `remedy`, `negative_remedy`: advice on `outside` and on `negative`. `noun`: the word for the
+    indices, in the plural.
     """
 
     path: str
@@ -53,14 +53,15 @@ class IndexDifferences(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Exporter:
-    """Export of a dialect's problems to descriptors. Compared by identity, and hashable.
+    """Export of a dialect's problems to descriptors. Exporters are hashable and equal only to themselves.
 
-    `forms`: a function per problem class, from a problem and a level to descriptors; it raises InexpressibleError if there are
-    none. It is called only if the data are numeric and the `required` tensors have elements. `title`: the problem's name in
-    reports, such as "ONNX Gather-13". `required`: the tensors that must have elements, by name. `names`: the dialect's names of
-    inputs and attributes, if they differ from the problem's: {"data": "operand"}. `index_differences`: a function from a
-    problem and the indices' values (None if unknown) to the differences from DirectML, or None. `empty_output_remedy`: a
-    function from a problem and an output axis of size 0 to advice; None for the usual advice.
+    `forms`: by class of problems, a function that returns the descriptors of a problem at a level, or raises InexpressibleError.
+    It is called only if the data are numeric and the `required` tensors have elements. `title`: a function that returns the
+    problem's name in reports, such as "ONNX Gather-13". `required`: a function that returns the tensors that must have elements,
+    by name. `names`: the dialect's names of inputs and attributes that have other names in the problem: {"data": "operand"}.
+
+    `index_differences`: a function from a problem and the values of its indices (None if unknown) to IndexDifferences, or to
+    None. `empty_output_remedy`: a function from a problem and an output axis of size 0 to advice, or None for the usual advice.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -75,7 +76,7 @@ class Exporter:
     ) -> OperatorDesc | Descriptors | Report:
         """Return the result of a public `to_directml`: a descriptor, a chain of descriptors, or a report.
 
-        `call`: makes the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
+        `call`: a function that returns the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
         """
         try:
             problem = call()
@@ -91,10 +92,10 @@ class Exporter:
         return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
 
     def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-        """Return the problem's descriptors at `level`, in the order of execution, usually one; or a report with errors.
+        """Return the problem's descriptors at `level`, in the order of execution. Return a report if there are none.
 
-        The report's codes are EXP1xx, with the dialect's names; or the codes of `validate` if the level has the operator, but not
-        for this data type.
+        The report has codes EXP1xx and the dialect's names. But if the level has the operator without this data type, the report
+        is that of `validate`.
         """
         try:
             return self._at(level, problem)
@@ -103,7 +104,7 @@ class Exporter:
             return self._report(problem, level, finding)
 
     def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
-        """Return the lowest feature level that takes a problem, and its descriptors there; None if no level does."""
+        """Return the lowest feature level that takes a problem, and its descriptors at this level; None if no level takes it."""
         for level in LEVELS:
             with suppress(InexpressibleError):
                 descriptors = self._at(level, problem)
@@ -112,9 +113,9 @@ class Exporter:
         return None
 
     def differences(self, problem: Problem, indices: Any = None) -> tuple[Finding, ...]:
-        """Return warnings EXP201 and EXP202 about indices that give other results in DirectML, at any level.
+        """Return warnings EXP201 and EXP202 about indices for which DirectML gives another result than the dialect.
 
-        `indices`: the indices' values, if known.
+        `indices`: the values of the indices, if known.
         """
         unlike = None if self.index_differences is None else self.index_differences(problem, indices)
         if unlike is None:
@@ -131,8 +132,8 @@ class Exporter:
         return tuple(findings)
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
-        """Like `express`, but without catching a form's InexpressibleError."""
-        findings = tuple(_findings_at_every_level(problem, self.required(problem), self.empty_output_remedy))
+        """Return the result of `express`, or raise a form's InexpressibleError."""
+        findings = tuple(self._findings_at_every_level(problem))
         if findings:
             return self._report(problem, level, *findings)
         descriptors = self.forms[type(problem)](problem, level)
@@ -144,7 +145,7 @@ class Exporter:
         return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
 
     def _with_level(self, finding: Finding, problem: Problem) -> Finding:
-        """Add the lowest level that takes the problem to the finding's remedy; if none does, the newest level's remedy."""
+        """Add the lowest level that takes the problem to the finding's remedy. If there is none, add that of the newest level."""
         lowest = self.lowest(problem)
         if lowest is not None:
             level, remedy, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
@@ -160,17 +161,40 @@ class Exporter:
         path = re.sub(r"^\w+", lambda first: self.names.get(first[0], first[0]), finding.path)
         return finding.model_copy(update={"path": path})
 
+    def _findings_at_every_level(self, problem: Problem) -> Iterator[Finding]:
+        """Yield the findings that do not depend on the level: about the data type, and about tensors without elements."""
+        dtype = problem.data.dtype
+        if storage_type(dtype) is None:
+            expected, got = "elements of whole bytes", dtype.name
+            remedy = "convert the data to a type of whole bytes first"
+            if dtype.hasobject:
+                expected, got = "numbers or bool", "strings"
+                remedy = "gather positions of strings in DirectML and look the strings up on the host"
+            yield CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
+        empty = {name: tensor.shape for name, tensor in self.required(problem).items() if 0 in tensor.shape}
+        if len(empty) > 1:
+            empty.pop("output", None)  # the output is empty because an input is
+        shapes = {name: list(tensor.shape) for name, tensor in tensors_by_name(problem).items()}
+        for name, axis in ((name, axis) for name, shape in empty.items() for axis, size in enumerate(shape) if size == 0):
+            special = self.empty_output_remedy(problem, axis) if self.empty_output_remedy and name == "output" else None
+            yield CODES["EXP102"].finding(
+                f"{name}.shape[{axis}]",
+                expected="at least 1",
+                got=f"0 in {shapes[name]}",
+                remedy=special or "leave the node out where a tensor has no elements: DirectML cannot describe one",
+            )
+
 
 def index_bounds(sizes: Iterable[int], wraps: bool) -> str:
-    """Return the valid indices into dimensions of these sizes, in words."""
+    """Return the valid indices for dimensions of these sizes, in words."""
     ranges = dict.fromkeys(f"{-size if wraps else 0} to {size - 1}" for size in sizes)
     return alternatives(ranges) + (", by the dimension that they index" if len(ranges) > 1 else "")
 
 
 def views(problem: Problem) -> list[View]:
-    """Return packed views of data, indices (if any) and output; data and output have the data type's extra dimensions."""
+    """Return packed views of data, indices (if any) and output. `storage_type` may add a dimension to data and output."""
     storage = storage_type(problem.data.dtype)
-    assert storage is not None, "such types are refused before"
+    assert storage is not None, "EXP103 refuses such types"
     data_type, parts = storage
     indices = [View.packed("indices", DataType[tensor.dtype.name.upper()], tensor.shape) for tensor in problem.tensors[1:-1]]
     data, output = (
@@ -181,7 +205,7 @@ def views(problem: Problem) -> list[View]:
 
 
 def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a slice. The described output has the dimensions of data."""
+    """Return the descriptors of a slice. Their output has the dimensions of `data`."""
     data, output = views(problem)
     windows = [*problem.windows, *(Window.whole(dim.size) for dim in data.dims[problem.data.rank :])]
     output = View.packed(output.name, output.data_type, [window.count for window in windows])
@@ -196,7 +220,7 @@ def gather_elements_form(problem: GatherElementsProblem, level: FeatureLevel) ->
 
 
 def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a gather by index tuples. The described output has every batch dimension."""
+    """Return the descriptors of a gather by index tuples. Their output has all batch dimensions."""
     data, indices, output = views(problem)
     trail = data.sizes[problem.batch_dims + problem.tuple_size :]
     output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *trail))
@@ -204,7 +228,7 @@ def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """Return `tensors_by_name`, but with one element per index tuple, so that empty tuples are allowed."""
+    """Return `tensors_by_name`. The shape of indices lacks its last dimension, because the tuples may be empty."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -212,7 +236,7 @@ def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
 
 
 def _with_own_type(report: Report, problem: Problem) -> Report:
-    """Add the problem's data type to findings about another type of the descriptor: "UINT64, which holds complex64"."""
+    """Add the problem's data type to findings about a descriptor with another type: "UINT64, which holds complex64"."""
     dtype = problem.data.dtype
     storage = storage_type(dtype)
     if storage is None or storage[0].name == dtype.name.upper():
@@ -226,38 +250,8 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
     return report.model_copy(update={"findings": tuple(findings)})
 
 
-def _findings_at_every_level(
-    problem: Problem,
-    required: Mapping[str, TensorType],
-    empty_output_remedy: Callable[[Any, int], str | None] | None,
-) -> Iterator[Finding]:
-    """Yield the findings that hold at every level: about the data type, and about tensors without elements."""
-    dtype = problem.data.dtype
-    if storage_type(dtype) is None:
-        expected, got = "elements of whole bytes", dtype.name
-        remedy = "convert the data to a type of whole bytes first"
-        if dtype.hasobject:
-            expected, got = "numbers or bool", "strings"
-            remedy = "gather positions of strings in DirectML and look the strings up on the host"
-        yield CODES["EXP103"].finding("data", expected=expected, got=got, remedy=remedy)
-    empty = {name: tensor.shape for name, tensor in required.items() if 0 in tensor.shape}
-    if len(empty) > 1:
-        empty.pop("output", None)  # follows from the empty input
-    shapes = {name: list(tensor.shape) for name, tensor in tensors_by_name(problem).items()}
-    for name, shape in empty.items():
-        for axis, size in enumerate(shape):
-            if size == 0:
-                special = empty_output_remedy(problem, axis) if empty_output_remedy is not None and name == "output" else None
-                yield CODES["EXP102"].finding(
-                    f"{name}.shape[{axis}]",
-                    expected="at least 1",
-                    got=f"0 in {shapes[name]}",
-                    remedy=special or "leave the node out where a tensor has no elements: DirectML cannot describe one",
-                )
-
-
 class OutOfRange(NamedTuple):
-    """An index out of range. `place`: its position, "indices[0,2]". `valid`: text like "-5 … 4, as data has size 5 …"."""
+    """An index out of range. `place`: its position, "indices[0,2]". `valid`: valid indices, "-5 … 4, as data has size 5 …"."""
 
     place: str
     value: int
@@ -265,9 +259,10 @@ class OutOfRange(NamedTuple):
 
 
 def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> OutOfRange | None:
-    """Return the first index out of range, in row-major order; None if all are in range.
+    """Return the first index out of range, in row-major order; None if all indices are in range.
 
-    `indices`: an array on the host. `most`: for dimensions of data whose size is unknown, the largest possible size, or None.
+    `indices`: an array on the host. `most`: for each dimension of data with an unknown size, the largest possible size; None if
+    there is no limit.
     """
     if 0 in problem.output.shape or not problem.lookup_axes:
         return None
@@ -291,4 +286,4 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 _UNBOUNDED = 2**63 - 1
-"""Size of a dimension without a known bound: every smaller index is in range."""
+"""The assumed size of a dimension without a limit."""

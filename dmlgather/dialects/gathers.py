@@ -17,10 +17,10 @@ class GatherElementsProblem(Problem):
 
     inputs = ("data", "indices")
     smaller_indices: ClassVar[bool]
-    """True if the sizes of indices may be smaller than data's along other axes than the indexed one."""
+    """True if indices may be smaller than data along the axes that are not indexed."""
 
     def _check_elements(self, operator: object) -> None:
-        """Raise ValueError unless ranks, axis and sizes fit. Normalise the axis."""
+        """Raise ValueError unless ranks, axis and sizes fit. Change `axis` to count from the front."""
         if self.indices.rank != self.data.rank:
             raise ValueError(
                 f"indices has rank {self.indices.rank} and data rank {self.data.rank}, but {operator} takes equal ranks: "
@@ -32,8 +32,8 @@ class GatherElementsProblem(Problem):
         for dimension, (size, data_size) in enumerate(zip(self.indices.shape, self.data.shape, strict=True)):
             if dimension != axis and (size > data_size or (size < data_size and not self.smaller_indices)):
                 raise ValueError(
-                    f"indices has size {size} in dimension {dimension}, where data has {data_size}, but {operator} takes "
-                    f"{rule} except along the axis ({axis}): {remedy} indices to {data_size} there"
+                    f"indices has size {size} and data has size {data_size} in dimension {dimension}, but {operator} takes "
+                    f"{rule} except along the axis ({axis}): {remedy} indices to size {data_size} in dimension {dimension}"
                 )
 
     @property
@@ -59,7 +59,7 @@ class GatherNDProblem(Problem):
     inputs = ("data", "indices")
 
     def _check_tuples(self, operator: object) -> None:
-        """Raise ValueError unless ranks, batch dimensions and tuples fit. Convert `batch_dims` to int."""
+        """Raise ValueError unless ranks, batch dimensions and tuples fit. Change `batch_dims` to an int."""
         if not self.indices.rank:
             raise ValueError(f"indices is a scalar, but {operator} takes rank >= 1: the last dimension holds the index tuples")
         batch = whole("batch_dims", self.batch_dims)
@@ -67,8 +67,8 @@ class GatherNDProblem(Problem):
         most = min(self.data.rank, self.indices.rank) - 1
         if not 0 <= batch <= most:
             raise ValueError(
-                f"batch_dims is {batch}, expected 0 … {most}: less than the ranks of data ({self.data.rank}) and indices "
-                f"({self.indices.rank})"
+                f"batch_dims is {batch}, expected 0 … {most}, because it must be less than the ranks of data ({self.data.rank}) "
+                f"and indices ({self.indices.rank})"
             )
         check_batch(self.data, self.indices, batch, str(batch))
         if self.tuple_size > self.data.rank - batch:

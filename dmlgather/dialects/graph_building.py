@@ -15,10 +15,10 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 
 
 class GraphBuilder:
-    """Builder of an `IndexGraph`: collects inputs, constants and steps.
+    """Builder of an `IndexGraph`. It collects inputs, constants and steps.
 
-    Methods that add a step return the name of its output value: `output`, or by default the step's name. A name already in use
-    gets a number. A view that changes nothing adds no step, and returns its input.
+    A method that adds a step returns the name of the step's output. This is the argument `output`, or else the name of the step.
+    A name that is in use gets a number. A view that changes nothing adds no step, and the method returns its input.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class GraphBuilder:
         return name
 
     def constant(self, value: ArrayLike, name: str = "") -> str:
-        """Add a constant. Arrays with equal type, shape and bytes share one constant, with the first one's name."""
+        """Add a constant. Arrays with equal type, shape and bytes share one constant, with the name of the first array."""
         array = np.asarray(value)
         key = (str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._same:
@@ -49,11 +49,11 @@ class GraphBuilder:
         return self._constants.get(value)
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
-        """Add a problem. `inputs`: its data, then its indices if it has any."""
+        """Add a problem. `inputs`: the values for its data, and for its indices if it has any."""
         return self._step(name, problem, inputs, problem.output, output)
 
     def reshaped(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """Add a reshape. A reshaped constant is another constant."""
+        """Add a reshape. For a constant, this adds another constant instead."""
         tensor = self.types[value]
         if tensor.shape == tuple(shape):
             return value
@@ -108,7 +108,6 @@ class GraphBuilder:
         return name
 
     def _free(self, kind: str, name: str) -> str:
-        """Return the name, with a number if it is in use."""
         free, numbers = name, self._names[kind]
         while free in numbers:
             numbers[name] += 1

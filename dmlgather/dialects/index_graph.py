@@ -1,4 +1,4 @@
-"""Graphs of index operations: the common form of chains of problems or descriptors, DxDispatch models, and ONNX translations."""
+"""Graphs of index operations: the common form of chains of problems, chains of descriptors, and DxDispatch models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELEMENTWISE: Mapping[str, Any] = {
     "and": np.logical_and,
     "where": np.where,
 }
-"""NumPy's functions for the operators of `Elementwise`, by name; all but "cast"."""
+"""NumPy's function for each operator of `Elementwise` except "cast"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Concatenation:
 
 @dataclass(frozen=True, slots=True)
 class Bitcast:
-    """Reinterpretation of a value's bytes, in row-major order, as another type and shape with an equal number of bytes."""
+    """Reinterpretation of a value's bytes, in row-major order, with another type and shape. The number of bytes stays equal."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -70,8 +70,8 @@ Work = Problem | Elementwise | Concatenation | Bitcast
 class Step:
     """One operation of a graph.
 
-    `name`: for messages, unique in the graph, such as "Gather node 'rows'". `inputs`, `outputs`: names of values. A problem's
-    inputs are its data, then its indices if it has any; it has one output.
+    `name`: for messages, unique in the graph, such as "Gather node 'rows'". `inputs`, `outputs`: names of values. The inputs of a
+    problem are its data, and its indices if it has any. A problem has one output.
     """
 
     name: str
@@ -85,11 +85,11 @@ class IndexGraph:
     """A graph of steps between named values with static shapes.
 
     `inputs`, `outputs`: names of values, in order. An output may be an input or a constant, and may be listed twice. `steps`:
-    in topological order. `types`: the type of every value. `constants`: arrays of the constant values. `labels`: a value's name
-    for users, if it differs from the name.
+    in topological order. `types`: the type of every value. `constants`: the arrays of constant values. `labels`: names of values
+    for messages, if these are not the values' own names.
 
-    Raises ValueError if a value is read before it is written, is written twice or has no type, and if a problem's tensors differ
-    from the types of its values.
+    Raises ValueError if a value is read before it is written, if it is written twice, and if it has no type. Also raises
+    ValueError if a problem's tensors have other types than the step's values.
     """
 
     inputs: tuple[str, ...]
@@ -120,7 +120,7 @@ class IndexGraph:
 
     def _check_new(self, writer: str, name: str, defined: set[str]) -> None:
         if name in defined:
-            raise ValueError(f"{writer} writes {name!r}, which exists before: a value is written once")
+            raise ValueError(f"{writer} writes {name!r}, which already exists: a value can be written only once")
         if name not in self.types:
             raise ValueError(f"value {name!r} of {writer} has no type")
         defined.add(name)
@@ -128,7 +128,9 @@ class IndexGraph:
     def _check_problem(self, step: Step, problem: Problem) -> None:
         values = (*step.inputs, *step.outputs)
         if len(values) != len(problem.tensors) or len(step.outputs) != 1:
-            raise ValueError(f"{step.name} has {counted(len(values), 'value')}, but its problem {len(problem.tensors)} tensors")
+            raise ValueError(
+                f"{step.name} has {counted(len(values), 'value')}, but its problem has {len(problem.tensors)} tensors"
+            )
         for name, tensor in zip(values, problem.tensors, strict=True):
             if self.types[name] != tensor:
                 raise ValueError(f"{step.name} takes {tensor} as {name!r}, whose type is {self.types[name]}")
@@ -143,7 +145,10 @@ class IndexGraph:
         return self.labels.get(name, name)
 
     def renamed(self, names: Mapping[str, str], of_step: Callable[[str], str] = str) -> IndexGraph:
-        """Return the graph with new names. `names`: from old to new names of values, if they change. `of_step`: for steps."""
+        """Return the graph with new names.
+
+        `names`: new names of values, by old name. `of_step`: a function from the name of a step to its new name.
+        """
 
         def new(values: Sequence[str]) -> tuple[str, ...]:
             return tuple(names.get(value, value) for value in values)
@@ -160,9 +165,9 @@ class IndexGraph:
     def needed(self) -> IndexGraph:
         """Return the graph without dead steps and constants.
 
-        A step is live if a live step reads its value, if its value is an output, or if it can raise: a gather under RAISE raises
-        for a bad index even if nobody reads its elements. A gather that was fused into a live step (`holds`) can be dropped, as
-        the live step raises instead.
+        A step is live if its value is an output, or if a live step reads its value. A step that can raise is also live: a gather
+        under RAISE must raise for a bad index even if no step reads its elements. The exception is a gather that was fused into a
+        live step (`holds`): this step raises in its place.
         """
         read, live, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):
@@ -178,7 +183,7 @@ class IndexGraph:
     def can_raise(self, step: Step) -> bool:
         """Return True if some index makes a step raise.
 
-        Returns False for a step without lookups, for constant indices in range, and for an index type without values out of
+        The result is False for a step without lookups, for constant indices in range, and if all values of the index type are in
         range.
         """
         if not isinstance(step.work, Problem) or step.work.out_of_bounds is not OutOfBounds.RAISE:
@@ -193,16 +198,16 @@ class IndexGraph:
 
 
 def _in_range(lookup: Lookup, low: int, high: int) -> bool:
-    """Return True if all indices low … high are in range. The lookup adds its `wrap` to negative indices."""
+    """Return True if all indices low … high are in range. The lookup adds `wrap` to negative indices."""
     negatives = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
     return negatives and high < lookup.limit
 
 
 def chain(problems: Sequence[Problem]) -> IndexGraph:
-    """Return the graph of a chain of problems: the data of each is the output of the one before.
+    """Return the graph of a chain of problems: the output of each problem is the data of the next problem.
 
-    The inputs are the first problem's data, then all indices in order. Raises ValueError for an empty sequence, and for a problem
-    whose data differs in type from the output before it.
+    The inputs are the first problem's data, then all indices in order. Raises ValueError for an empty sequence, and if the data
+    of a problem does not have the type of the output before it.
     """
     if not problems:
         raise ValueError("a chain has at least one problem")
@@ -211,8 +216,8 @@ def chain(problems: Sequence[Problem]) -> IndexGraph:
     for number, problem in enumerate(problems):
         if problem.data != types[previous]:
             raise ValueError(
-                f"problem {number} ({problem.name}) takes data of {problem.data}, but the one before it gives {types[previous]}: "
-                "expected the same shape and type"
+                f"problem {number} ({problem.name}) takes data of {problem.data}, but the problem before it gives "
+                f"{types[previous]}: expected equal shapes and types"
             )
         values = [previous]
         for role, tensor in zip(problem.inputs[1:], problem.tensors[1:-1], strict=True):

@@ -12,11 +12,11 @@ from dmlgather.plan.compose import compose, compose_indices
 
 @dataclass(frozen=True)
 class Planned(Problem):
-    """A problem given by a plan over packed arrays.
+    """A problem that is given by a plan, instead of an operator.
 
-    `packed`: the plan. `indices`: None for a plan without lookups. `holds`: the names of the steps that were fused into the
-    plan, for messages; comparisons ignore it. `lower` raises CompositionError, a ValueError, if an array is not packed and the
-    plan cannot be composed with its layout.
+    `packed`: the plan for packed arrays. `indices`: None for a plan without lookups. `holds`: the names of the steps that were
+    fused into the plan, for messages; comparisons ignore it. `lower` composes the plan with the layouts of arrays that are not
+    packed. If this is impossible, it raises CompositionError, a ValueError.
     """
 
     data: TensorType
@@ -47,7 +47,7 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, the outermost axis of data whose stride is at most the lookup's stride."""
+        """For each lookup, an axis of data: the outermost one whose stride is not larger than the lookup's stride."""
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups
@@ -56,11 +56,11 @@ class Planned(Problem):
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
         data, *indices, output = layouts
         plan = self.packed
-        if not _is_packed(data):
+        if not data.is_packed:
             plan = compose(plan, _copy(data, Layout.packed(data.sizes), plan.element_bytes))
-        if indices and not _is_packed(indices[0]):
+        if indices and not indices[0].is_packed:
             plan = compose_indices(plan, _copy(indices[0], Layout.packed(indices[0].sizes), plan.element_bytes))
-        if not _is_packed(output):
+        if not output.is_packed:
             plan = compose(_copy(Layout.packed(output.sizes), output, plan.element_bytes), plan)
         return plan
 
@@ -74,8 +74,3 @@ def under(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Problem:
 
 def _copy(source: Layout, target: Layout, element_bytes: int) -> IndexPlan:
     return build(source, target, source.strides, element_bytes)
-
-
-def _is_packed(layout: Layout) -> bool:
-    pairs = zip(layout.sizes, layout.strides, packed_strides(layout.sizes), strict=True)
-    return 0 in layout.sizes or (layout.offset == 0 and all(size == 1 or step == packed for size, step, packed in pairs))

@@ -1,4 +1,4 @@
-"""Problems: calls of a dialect's operators, described by types instead of arrays; checks and lowering that dialects share."""
+"""Problems: calls of a dialect's operators, described without arrays; checks and lowering that dialects share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TensorType:
 
     @classmethod
     def stated(cls, shape: Any, dtype: Any) -> TensorType:
-        """Return the type for a shape and a data type from users. Raises TypeError for anything else."""
+        """Return the type for a user's shape and data type. Raises TypeError for other arguments."""
         if not isinstance(shape, Iterable):
             raise TypeError("expected the sizes of all dimensions, such as (3, 4)")
         return cls(tuple(whole("size", size) for size in shape), numpy_type(dtype))
@@ -43,17 +43,17 @@ class TensorType:
 
 
 class Problem(ABC):
-    """Shapes, types and attributes of one call. Problems are frozen dataclasses: hashable, and compared by value.
+    """One operator call: shapes, types and attributes, but no arrays. Problems are frozen dataclasses: hashable, equal by value.
 
-    The constructor checks every rule of the operator that does not depend on index values. It raises TypeError for a data type
-    that the dialect does not take, and ValueError otherwise.
+    The constructor checks all rules of the operator, except rules about index values. It raises TypeError for a data type that
+    the dialect does not take, and ValueError for all other faults.
     """
 
     name: ClassVar[str]
     """The operator's name in its dialect, such as "Gather"."""
 
     inputs: ClassVar[tuple[str, ...]]
-    """The names of the array inputs, in binding order: data, then indices if there are any."""
+    """The names of the array inputs: "data", then "indices" if the operator takes indices."""
 
     out_of_bounds: OutOfBounds
     """The dialect's policy for an index out of range."""
@@ -62,7 +62,7 @@ class Problem(ABC):
     """The type of the data."""
 
     holds: tuple[str, ...] = ()
-    """The names of the graph's steps that were fused into the problem; empty for a dialect's operator."""
+    """The names of the steps of a graph that were fused into this problem; empty for a call of a dialect's operator."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Problem(ABC):
 
     @property
     def fill(self) -> bytes:
-        """The dialect's fill value for an index out of range, as the bytes of one element; empty without the policy FILL."""
+        """The dialect's fill value under the policy FILL, as the bytes of one element; empty for other policies."""
         return b""
 
     @property
@@ -86,12 +86,12 @@ class Problem(ABC):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """The axis of data that each lookup of the plan indexes, in the plan's order; empty by default."""
+        """The indexed axis of data for each lookup of the plan, in the plan's order. Default: no lookups."""
         return ()
 
     @property
     def lookup_windows(self) -> tuple[int, ...]:
-        """The number of consecutive elements that each lookup reads along its axis, in the plan's order; 1 by default."""
+        """For each lookup of the plan, the number of adjacent elements that it reads along its axis. Default: 1."""
         return tuple(1 for _ in self.lookup_axes)
 
     @property
@@ -101,13 +101,13 @@ class Problem(ABC):
 
     @abstractmethod
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """Return the plan over these layouts, like `lower`, with policy CLAMP."""
+        """Return the plan for these layouts, as in `lower`, with policy CLAMP."""
 
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """Return the plan over arrays with these layouts: of the inputs, then of the output, with the tensors' shapes as sizes.
+        """Return the plan for arrays with these layouts.
 
-        `out_of_bounds`: None for the dialect's policy. `fill`: the bytes of one element, for FILL. A plan without lookups always
-        has CLAMP.
+        `layouts`: those of the inputs, then that of the output, with the shapes of `tensors` as sizes. `out_of_bounds`: None for
+        the dialect's policy. `fill`: the bytes of one element, for FILL. A plan without lookups always has the policy CLAMP.
         """
         plan = self._lower(layouts)
         if not plan.lookups:
@@ -117,12 +117,12 @@ class Problem(ABC):
         return replace(plan, out_of_bounds=out_of_bounds, fill=fill)
 
     def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """Return the plan over packed arrays; see `lower`."""
+        """Return the plan for packed arrays; see `lower`."""
         return self.lower([tensor.layout for tensor in self.tensors], out_of_bounds, fill)
 
 
 def whole(name: str, value: Any) -> int:
-    """Return `value` as int. Raises TypeError for anything but an integer; also for a bool."""
+    """Return `value` as int. Raises TypeError if it is a bool or no integer."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -138,7 +138,7 @@ def check_data_rank(operator: object, data: TensorType) -> None:
 
 
 def check_axis(name: str, value: Any, rank: int, array: str) -> int:
-    """Return the axis counted from the front. Raises ValueError if it is out of range for `rank`. `array`: for the message."""
+    """Return the axis counted from the front. Raises ValueError if it is out of range. `array`: its name, for messages."""
     axis = whole(name, value)
     if not rank:
         raise ValueError(f"{name} is {axis}, but {array} has rank 0: expected an array with at least one dimension")
@@ -148,19 +148,21 @@ def check_axis(name: str, value: Any, rank: int, array: str) -> int:
 
 
 def check_axes(values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
-    """Return the axes counted from the front. Raises ValueError like `check_axis`, and for a repeated axis."""
+    """Return the axes counted from the front. Raises ValueError as in `check_axis`, and if an axis occurs twice."""
     axes = tuple(check_axis(f"axes[{number}]", value, rank, array) for number, value in enumerate(values))
     if len(set(axes)) < len(axes):
-        raise ValueError(f"axes is {values}, which names an axis of {array} (rank {rank}) more than once: expected each once")
+        raise ValueError(
+            f"axes is {values}, which names an axis of {array} (rank {rank}) more than once: expected different axes"
+        )
     return axes
 
 
 UNEQUAL_BATCH = "batch dimension"
-"""Start of the message about unequal batch dimensions of data and indices."""
+"""First words of the message about unequal batch dimensions of data and indices."""
 
 
 def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
-    """Raise ValueError unless the first `batch` sizes of both are equal. `shown`: `batch` as the caller wrote it."""
+    """Raise ValueError unless the first `batch` sizes of data and indices are equal. `shown`: `batch` as the caller wrote it."""
     for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
         if size != other:
             raise ValueError(
@@ -175,7 +177,7 @@ def index_type(dtype: np.dtype[Any]) -> IndexType:
 
 
 def broadcast_strides(layout: Layout) -> list[int]:
-    """Return the strides for a broadcast: 0 for dimensions of size 1."""
+    """Return the strides of a layout that is broadcast: 0 for dimensions of size 1."""
     return [0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True)]
 
 
@@ -190,9 +192,9 @@ def gathering(
 ) -> IndexPlan:
     """Return the plan of a gather with one lookup per entry of `problem.lookup_axes`.
 
-    `layouts`: the layouts of data, indices and output. `in_strides`, `index_strides`: strides of data and indices per output
-    dimension. `component_stride`: lookup k reads its index k · `component_stride` elements after the first component.
-    `in_offset`: offset in data, added to all addresses. Strides and offsets are in elements.
+    `layouts`: the layouts of data, indices and output. `in_strides`, `index_strides`: the strides of data and of indices along
+    each output dimension. `component_stride`: distance between the indices of one lookup and the next one. `in_offset`: offset
+    that is added to all addresses in data. Strides and offsets are in elements.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
@@ -207,7 +209,7 @@ def gathering(
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
     """Return the plan of output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
 
-    `axis`: the indexed axis of data, after b… and lead…. `batch_dims`: the number of dimensions b….
+    `axis`: the indexed axis of data. The dimensions b… and lead… come before it. `batch_dims`: the number of dimensions b….
     """
     data, indices, _ = layouts
     lead, trail = data.strides[:axis], data.strides[axis + 1 :]

@@ -1,4 +1,4 @@
-"""Programs from users: problems, descriptors, and files of descriptors or models, read as graphs with initial values."""
+"""Reading of programs: problems, descriptors, and files with descriptors or models, as graphs with initial values."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS, "descriptors on lines")}
-"""Supported files: their contents, by suffix."""
+"""The contents of supported files, by suffix."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program. `model`: its DxDispatch model, if it was read from one."""
+    """A graph, and the DxDispatch model that it was read from, if any."""
 
     graph: IndexGraph
     model: CheckedFile | None = None
 
     @cached_property
     def initial(self) -> dict[str, NDArray[Any]]:
-        """The initial values that the file gives for inputs, by input name. Raises FileError if they cannot be read."""
+        """The model's initial values for the inputs, by input name. Raises FileError if they cannot be read."""
         if self.model is None:
             return {}
         import numpy as np
@@ -51,12 +51,15 @@ class Program:
 def read_program(source: Any, argument: str = "source") -> Program:
     """Return the program of a source.
 
-    `source`: a problem (`graph_of_problem`); a chain of problems (`chain`); a descriptor, or a chain of descriptors
-    (`descriptor_graph`); the path of a DxDispatch model or a descriptor (.json), or of a file with one descriptor per line
-    (.jsonl, .ndjson); an IndexGraph. `argument`: the source's name in messages.
+    `source`: one of these.
 
-    Raises TypeError for anything else, FileError for a file that cannot be used, DescriptorError for a descriptor that feature
-    level 6_4 does not take, ValueError for steps that do not fit together.
+    - An IndexGraph.
+    - A problem (`graph_of_problem`), or a sequence of problems (`chain`).
+    - A descriptor, or a sequence of descriptors (`descriptor_graph`).
+    - The path of a file: a DxDispatch model or a descriptor (.json), or one descriptor per line (.jsonl, .ndjson).
+
+    `argument`: the source's name in messages. Raises TypeError for any other source, FileError for a file that cannot be used,
+    DescriptorError for a descriptor that feature level 6_4 does not take, and ValueError for steps that do not fit together.
     """
     from dmlgather.directml import OperatorDesc
 
@@ -80,13 +83,13 @@ def read_program(source: Any, argument: str = "source") -> Program:
             return Program(_of_descriptors(items))
         description += f" and holds {', '.join(dict.fromkeys(type(item).__name__ for item in items))}"
     raise TypeError(
-        f"{argument} is {description}, not a program: expected a problem or a descriptor, a list of either, or the path of "
-        "a DxDispatch model or of descriptors; for an expression of dg.index, pass its problems(x)"
+        f"{argument} is {description}, not a program: expected a problem, a descriptor, a list of problems or descriptors, or "
+        "the path of a DxDispatch model or of descriptors; for an expression of dg.index, pass its problems(x)"
     )
 
 
 def graph_of_problem(problem: Problem) -> IndexGraph:
-    """Return the graph of one problem. The graph's inputs have the problem's names for them; its output is "output"."""
+    """Return the graph of one problem. Its inputs are named like the problem's inputs; its output is "output"."""
     graph = GraphBuilder()
     values = [graph.input(name, tensor) for name, tensor in zip(problem.inputs, problem.tensors, strict=False)]
     return graph.build([graph.problem(problem.name, problem, *values, output="output")])
@@ -113,7 +116,7 @@ def _of_file(path: Path) -> Program:
 
 
 def unknown_file(path: Path) -> str:
-    """Return the message about a file whose suffix is not in `FILES`: its format, if recognised, or the supported suffixes."""
+    """Return a message about a file whose suffix is not in `FILES`. It names the file's format or the supported suffixes."""
     supported = ", ".join(f"{contents} ({suffix})" for suffix, contents in FILES.items())
     problem = recognised(path) if path.exists() else "does not exist"
     return f"{path}: {problem or f'its name does not say what it is: expected {supported}'}"
@@ -130,7 +133,7 @@ def _of_json(path: Path) -> Program:
 
 
 def program_of(checked: CheckedFile) -> Program:
-    """Return the program of a model or a single descriptor that was checked and has no errors."""
+    """Return the program of a checked model or descriptor without errors."""
     from dmlgather.dialects.descriptor_graph import model_graph
 
     if checked.kind == "descriptor":

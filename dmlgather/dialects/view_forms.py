@@ -1,4 +1,4 @@
-"""Export of views and index expressions to DirectML: as slices of tensors with strides, as gathers, or as both."""
+"""Export of views and index expressions to DirectML, as slices of strided tensors and as gathers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dmlgather.plan import reach
 
 
 def reshape_form(problem: ReshapeView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors of a copy in which both tensors have data's dimensions."""
+    """Return descriptors of a copy. Both of its tensors have the dimensions of `data`."""
     data, output = views(problem)
     return whole_copy(data, replace(output, dims=data.dims), level)
 
 
 def transpose_form(problem: TransposeView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors of a copy whose input has data's dimensions in the output's order."""
+    """Return descriptors of a copy. Its input is `data` with the dimensions in the order of the output."""
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
     return whole_copy(replace(data, dims=(*(data.dims[axis] for axis in problem.order), *parts)), output, level)
 
 
 def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors of a copy whose input repeats data with strides of 0."""
+    """Return descriptors of a copy. Its input is `data`, repeated by strides of 0."""
     data, output = views(problem)
     new = len(problem.shape) - problem.data.rank
     dims = [Dim(size, 0) for size in output.sizes[:new]]
@@ -42,10 +42,10 @@ def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
 
 
 def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors that copy the view. Their input is the buffer of the data, described with the strides of the view.
+    """Return descriptors that copy the view. Their input is the buffer of `data`, described with the strides of the view.
 
-    DirectML's documents allow overlapping elements only for a stride of 0. So overlapping windows take two copies. The first
-    repeats the elements, once per window; the second reads each window from its own repetition.
+    DirectML's documents allow elements to overlap only by a stride of 0. So two copies are needed for overlapping windows. The
+    first copy repeats the elements, once per window. The second copy reads each window from its own repetition.
     """
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
@@ -55,7 +55,7 @@ def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
         Window(n - 1, n, -1) if step < 0 else Window.whole(n) for n, step in zip(problem.shape, problem.strides, strict=True)
     ]
     low, high = (element * width for element in reach(problem.shape, problem.strides, problem.offset))
-    # A View starts at element 0. To start at `low`, add a dimension of stride `low` and size 2, and slice its second element.
+    # A View starts at element 0. To start at element `low`, add a dimension of size 2 and stride `low`; slice position 1.
     offset = (Dim(2, low),) if low else ()
     flat = View.packed(data.name, data.data_type, [data.span])
     copies: Descriptors = ()
@@ -78,7 +78,7 @@ def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
 
 
 def _overlapping(dims: Dims) -> Sequence[int]:
-    """Return the dimensions whose windows overlap: their stride is at most the span of the dimensions with smaller strides."""
+    """Return the dimensions whose windows overlap. Their stride is at most the span of the dimensions with smaller strides."""
     axes, span = [], 0
     for axis in sorted(range(len(dims)), key=lambda axis: dims[axis].stride):
         size, step = dims[axis]
@@ -91,9 +91,9 @@ def _overlapping(dims: Dims) -> Sequence[int]:
 
 
 def indexing_form(problem: AdvancedIndexing, level: FeatureLevel) -> Descriptors:
-    """Return GATHER for one index array, or GATHER_ND for several, on views with the indexed dimensions first.
+    """Return GATHER for one index array, GATHER_ND for several. For GATHER_ND, the views have the indexed dimensions first.
 
-    The described output has no new dimensions. Index arrays that index no dimension, as in x[True], repeat data.
+    The described output lacks the new dimensions of size 1. Index arrays that index no dimension, as in x[True], repeat `data`.
     """
     data, indices, output = views(problem)
     parts = data.dims[problem.data.rank :]
@@ -120,11 +120,11 @@ VIEW_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] =
     BasicIndexing: slice_form,
     AdvancedIndexing: indexing_form,
 }
-"""Entries of `Exporter.forms` for views and index expressions."""
+"""The entries of `Exporter.forms` for views and index expressions."""
 
 
 def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must have elements. Index arrays that index no dimension may have none."""
+    """Return the tensors that must have elements. Index arrays that index no dimension may be empty."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, AdvancedIndexing) and not problem.axes:
         tensors["indices"] = replace(problem.indices, shape=problem.positions)
@@ -132,9 +132,9 @@ def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
 
 
 def _windowed(problem: AdvancedIndexing, data: View, level: FeatureLevel) -> tuple[Descriptors, View]:
-    """Return descriptors that copy the windows of data, if any are needed, and the view of the windows, of data's rank.
+    """Return the descriptors that copy the windows of `data`, and a view of the windows, which has the rank of `data`.
 
-    No copy is needed if all windows start at 0 with positive steps, because a View starts at element 0 and has strides >= 0.
+    If all windows start at 0 with positive steps, no copy is needed, because the view can describe them with strides.
     """
     parts = data.dims[problem.data.rank :]
     if all(window.start == 0 and window.step > 0 for window in problem.taken):

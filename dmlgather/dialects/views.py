@@ -27,9 +27,9 @@ class ViewProblem(Problem):
 
 @dataclass(frozen=True)
 class ReshapeView(ViewProblem):
-    """data in another shape, in row-major order: reshape, squeeze, unsqueeze and flatten.
+    """A reshape, squeeze, unsqueeze or flatten of data, in row-major order.
 
-    Raises ValueError if the numbers of elements differ. `lower` raises ValueError if strides cannot express the reshape.
+    Raises ValueError if the numbers of elements differ. `lower` raises ValueError if strides cannot express the new shape.
     """
 
     data: TensorType
@@ -54,7 +54,7 @@ class ReshapeView(ViewProblem):
 
 @dataclass(frozen=True)
 class TransposeView(ViewProblem):
-    """Dimension i of output is dimension order[i] of data."""
+    """A transposition: dimension i of the output is dimension order[i] of data."""
 
     data: TensorType
     order: tuple[int, ...]
@@ -77,7 +77,7 @@ class TransposeView(ViewProblem):
 
 @dataclass(frozen=True)
 class ExpandView(ViewProblem):
-    """data broadcast to a shape, by NumPy's rules."""
+    """A broadcast of data to a shape, by NumPy's rules."""
 
     data: TensorType
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class ExpandView(ViewProblem):
 
 @dataclass(frozen=True)
 class SliceView(WindowProblem):
-    """Slice of data with one window per dimension; steps may be negative. Raises ValueError for a window out of range."""
+    """A slice of data with one window per dimension. Steps may be negative. Raises ValueError for a window out of range."""
 
     data: TensorType
     taken: tuple[Window, ...]
@@ -107,7 +107,9 @@ class SliceView(WindowProblem):
 
     def __post_init__(self) -> None:
         if len(self.taken) != self.data.rank:
-            raise ValueError(f"taken has {counted(len(self.taken), 'window')}, but data is {self.data}: one for each dimension")
+            raise ValueError(
+                f"taken has {counted(len(self.taken), 'window')}, but data is {self.data}: expected one for each dimension"
+            )
         for axis, (size, window) in enumerate(zip(self.data.shape, self.taken, strict=True)):
             ends = (window.start, window.start + (window.count - 1) * window.step)
             if window.count < 0 or (window.count and (min(ends) < 0 or max(ends) >= size)):
@@ -122,8 +124,8 @@ class SliceView(WindowProblem):
 class StridedView(ViewProblem):
     """output[o] = data.reshape(-1)[offset + o · strides]: diagonals, unfolded windows, as_strided.
 
-    `strides`, `offset`: in elements; strides may be 0 or negative. Raises ValueError if an element outside data would be read.
-    `lower` raises ValueError if data is not packed.
+    `strides`, `offset`: in elements; strides may be 0 or negative. Raises ValueError if the view leaves data. `lower` raises
+    ValueError if data is not packed.
     """
 
     data: TensorType
@@ -135,7 +137,7 @@ class StridedView(ViewProblem):
 
     def __post_init__(self) -> None:
         if len(self.strides) != len(self.shape):
-            raise ValueError(f"strides has {len(self.strides)} entries and shape {len(self.shape)}: one for each dimension")
+            raise ValueError(f"strides has {len(self.strides)} entries and shape has {len(self.shape)}: expected equal numbers")
         self.plan()  # the plan's constructor checks every address
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:

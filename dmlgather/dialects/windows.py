@@ -1,4 +1,4 @@
-"""Slices: windows of dimensions, and problems of one window per dimension."""
+"""Slices: windows of dimensions, and problems with one window per dimension."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dmlgather.dialects.problem import Problem, TensorType, whole
-from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
+from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build, dot
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A slice of one dimension: `count` elements from `start` on, `step` apart. `count` may be 0, `step` negative."""
+    """A slice of one dimension: `count` elements from `start` on, `step` apart. `count` may be 0, and `step` may be negative."""
 
     start: int
     count: int
@@ -28,8 +28,8 @@ class Window:
 def window(size: int, start: int, end: int, step: int) -> Window:
     """Return the window of a slice start:end:step along an axis, by the rules of ONNX and OpenVINO.
 
-    `size` is added to negative bounds. Then both bounds are clamped to 0 … size; with a negative step, start to 0 … size - 1
-    and end to -1 … size - 1.
+    `size` is added to a negative bound. Then both bounds are clamped to 0 … size. If the step is negative, `start` is clamped to
+    0 … size - 1 and `end` to -1 … size - 1 instead.
     """
     start, end = (value + size if value < 0 else value for value in (start, end))
     if step > 0:
@@ -42,8 +42,7 @@ def window(size: int, start: int, end: int, step: int) -> Window:
 def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**63 - 1) -> tuple[int, ...]:
     """Return the bounds, axes or steps of a slice as ints. `values`: a sequence, or an array of rank 1.
 
-    Raises TypeError for other elements than integers; ValueError for an array of another rank, and for values outside
-    -2^63 … `most`.
+    Raises TypeError for a value that is no integer, ValueError for an array of another rank or a value outside -2^63 … `most`.
     """
     shape = getattr(values, "shape", (0,))
     if len(shape) != 1:
@@ -56,7 +55,7 @@ def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**
 
 
 class WindowProblem(Problem):
-    """Base of the slices: output[c] = data[start + step · c] in each dimension."""
+    """The base class of slices: output[c] = data[start + step · c] in each dimension."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
@@ -68,9 +67,9 @@ class WindowProblem(Problem):
 
     @property
     def output_axes(self) -> tuple[int | None, ...]:
-        """For each dimension of the output, its dimension of data; None for a new dimension of size 1.
+        """For each dimension of the output, the dimension of data; None for a new dimension of size 1.
 
-        Dimensions of data without an entry have windows of one element. By default, all have an entry, in order.
+        If a dimension of data is not listed, its window has one element. Default: all dimensions of data, in order.
         """
         return tuple(range(self.data.rank))
 
@@ -83,5 +82,5 @@ class WindowProblem(Problem):
         data, output = layouts
         steps = [window.step * stride for window, stride in zip(self.windows, data.strides, strict=True)]
         in_strides = [0 if axis is None else steps[axis] for axis in self.output_axes]
-        in_offset = sum(window.start * stride for window, stride in zip(self.windows, data.strides, strict=True))
+        in_offset = dot([window.start for window in self.windows], data.strides)
         return build(data, output, in_strides, self.data.dtype.itemsize, in_offset=in_offset)

@@ -1,7 +1,7 @@
 """Operator descriptors from arrays: the output and the counts of dimensions are inferred from the inputs.
 
-The class method `of` of each descriptor calls a function here. These functions do not check DirectML's rules: `validate` does.
-They raise an error only if nothing can be inferred.
+The class method `of` of each descriptor uses these functions. They do not check DirectML's rules, because `validate` does. They
+raise an error only if nothing can be inferred.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ INT = (-(2**31), 2**31 - 1)
 
 
 def packed(name: str, sizes: Sequence[int], data_type: DataType) -> BufferTensorDesc:
-    """Return a packed tensor. Raises TypeError for sizes that are not integers, ValueError for sizes that do not fit a UINT."""
-    return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a tensor that is larger"))
+    """Return a packed tensor. Raises TypeError for a size that is no integer, ValueError for a size that does not fit a UINT."""
+    return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a larger tensor"))
 
 
 def tensor_of(name: str, given: Any) -> BufferTensorDesc:
-    """Return the packed tensor descriptor of an array or of a pair (sizes, type); return a BufferTensorDesc unchanged.
+    """Return the packed tensor descriptor of an array or of a pair (sizes, type). Return a BufferTensorDesc unchanged.
 
-    An array has `shape` and `dtype`, or `__dlpack__`. Raises TypeError for other objects and for types that DirectML lacks,
-    ValueError for sizes that do not fit a UINT.
+    An array has `shape` and `dtype`, or `__dlpack__`. Raises TypeError for any other object and for a type that DirectML lacks,
+    ValueError for a size that does not fit a UINT.
     """
     if isinstance(given, BufferTensorDesc):
         return given
@@ -72,7 +72,7 @@ MASK_AS_INDICES = "indices has type bool, expected integers: numpy.flatnonzero(m
 
 
 def indices_of(given: Any) -> BufferTensorDesc:
-    """Return `tensor_of("indices", given)`. Also raises TypeError for types other than integers, and for bool."""
+    """Return `tensor_of("indices", given)`. Also raises TypeError if the indices are bool or no integers."""
     tensor = tensor_of("indices", given)
     if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
         raise TypeError(MASK_AS_INDICES)
@@ -84,9 +84,8 @@ def indices_of(given: Any) -> BufferTensorDesc:
 def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str = "") -> int:
     """Return `value` as a Python integer.
 
-    Raises TypeError if it is not an integer, ValueError if it is outside `limits` (inclusive).
-
-    `reason`: the end of the ValueError's message.
+    Raises TypeError if it is not an integer, ValueError if it is outside `limits` (inclusive). `reason`: the end of the
+    ValueError's message.
     """
     try:
         if isinstance(value, bool):
@@ -102,7 +101,7 @@ def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str =
 
 
 def integers(name: str, values: Any, limits: tuple[int, int], reason: str) -> tuple[int, ...]:
-    """Return `values` as Python integers. `integer` raises the errors, which name the entry."""
+    """Return `values` as Python integers. Raises the errors of `integer`, with the number of the entry."""
     try:
         entries = tuple(values)
     except TypeError:
@@ -115,7 +114,7 @@ R = TypeVar("R")
 
 
 def suggesting(of: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method `of`, so that the TypeError for an unknown keyword names the argument that was probably meant."""
+    """Wrap a method `of`. For an unknown keyword, the TypeError suggests the argument with the most similar name."""
     code = of.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
@@ -134,36 +133,12 @@ def suggesting(of: Callable[P, R]) -> Callable[P, R]:
 D = TypeVar("D", bound="OperatorDesc")
 
 _BLOCK_RANK = 4
-_FROM_THE_FRONT = "positions count from the front"
-
-
-def gather(kind: type[D], data: Any, indices: Any, *, axis: Any, index_dimensions: Any, **stated: Any) -> D:
-    """Return a GATHER descriptor. `stated`, here and below: the arguments `output` and `dimension_count` of the method `of`."""
-    source, ids = tensor_of("data", data), indices_of(indices)
-    axis = _axis(axis, source)
-    count = _count("index_dimensions", index_dimensions, ids.rank, "indices")
-    return _padded_descriptor(
-        kind,
-        {"input_tensor": source, "indices_tensor": ids},
-        lambda padding: {"axis": axis + padding, "index_dimensions": count},
-        rank=source.rank - 1 + count,
-        **stated,
-    )
-
-
-def gather_elements(kind: type[D], data: Any, indices: Any, *, axis: Any, **stated: Any) -> D:
-    """Return a GATHER_ELEMENTS descriptor."""
-    source, ids = tensor_of("data", data), indices_of(indices)
-    axis = _axis(axis, source)
-    return _padded_descriptor(
-        kind, {"input_tensor": source, "indices_tensor": ids}, lambda padding: {"axis": axis + padding}, rank=ids.rank, **stated
-    )
 
 
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
-    """Return a GATHER_ND or GATHER_ND1 descriptor.
+    """Return a GATHER_ND or GATHER_ND1 descriptor. `counts`: the counts of dimensions by field; None counts all dimensions.
 
-    `counts`: the values of input_dimension_count and the like; None counts all dimensions.
+    `stated`: the arguments `output` and `dimension_count` of the method `of`.
     """
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
@@ -171,71 +146,24 @@ def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, An
             f"data has sizes {braces(source.sizes)} and indices has {braces(ids.sizes)}: expected at least one dimension each; "
             "the last dimension of indices holds the tuples"
         )
-    input_count = _count("input_dimension_count", counts["input_dimension_count"], source.rank, "data", least=1)
-    indices_count = _count("indices_dimension_count", counts["indices_dimension_count"], ids.rank, "indices", least=1)
+    input_count = count_of("input_dimension_count", counts["input_dimension_count"], source.rank, "data", least=1)
+    indices_count = count_of("indices_dimension_count", counts["indices_dimension_count"], ids.rank, "indices", least=1)
     fields = {"input_dimension_count": input_count, "indices_dimension_count": indices_count}
     indexable, components = input_count, ids.sizes[-1]
     if (name := "batch_dimension_count") in counts:
         most = min(input_count, indices_count) - 1
-        fields[name] = integer(name, counts[name], (0, most), "each tensor has a dimension that is no batch")
+        fields[name] = integer(name, counts[name], (0, most), "each tensor needs a dimension that is no batch dimension")
         indexable -= fields[name]
     if components > indexable:
         raise ValueError(
             f"indices {braces(ids.sizes)} has tuples of {counted(components, 'position')} along its last dimension, but data "
             f"{braces(source.sizes)} has only {counted(indexable, 'dimension')} to index: expected at most {indexable}"
         )
-    return _padded_descriptor(
+    return padded_descriptor(
         kind,
         {"input_tensor": source, "indices_tensor": ids},
         lambda _: fields,
         rank=indices_count - 1 + indexable - components,
-        **stated,
-    )
-
-
-def slices(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any, **stated: Any) -> D:
-    """Return a SLICE descriptor."""
-    source = tensor_of("data", data)
-    starts = _entries("offsets", offsets, source, default=0, reason=_FROM_THE_FRONT)
-    steps = _entries("strides", strides, source, reason="Slice1OperatorDesc walks backwards")
-    if sizes is None:
-        _check_steps("strides", steps)
-        # Positions 0, 3, 6, 9 of 10: ceil(10 / 3) = 4.
-        counts = tuple(-(-size // step) for size, step in zip(_remaining("offsets", starts, source), steps, strict=True))
-    else:
-        counts = _entries("sizes", sizes, source)
-    return _padded_descriptor(
-        kind,
-        {"input_tensor": source},
-        lambda padding: {
-            "offsets": (0,) * padding + starts,
-            "sizes": (1,) * padding + counts,
-            "strides": (1,) * padding + steps,
-        },
-        rank=source.rank,
-        **stated,
-    )
-
-
-def windows(kind: type[D], data: Any, *, offsets: Any, sizes: Any, strides: Any, **stated: Any) -> D:
-    """Return a SLICE1 descriptor."""
-    source = tensor_of("data", data)
-    starts = _entries("input_window_offsets", offsets, source, default=0, reason=_FROM_THE_FRONT)
-    steps = _entries("input_window_strides", strides, source, limits=INT)
-    _check_steps("input_window_strides", steps)
-    counts = (
-        _remaining("input_window_offsets", starts, source) if sizes is None else _entries("input_window_sizes", sizes, source)
-    )
-    return _padded_descriptor(
-        kind,
-        {"input_tensor": source},
-        lambda padding: {
-            "input_window_offsets": (0,) * padding + starts,
-            "input_window_sizes": (1,) * padding + counts,
-            "input_window_strides": (1,) * padding + steps,
-        },
-        rank=source.rank,
-        smaller=True,
         **stated,
     )
 
@@ -249,22 +177,24 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
             "which get leading 1s: reshape it"
         )
     fields = {"block_size": integer("block_size", block_size, (1, 2**32 - 1)), "order": DepthSpaceOrder.parse(order)}
-    return _padded_descriptor(
+    return padded_descriptor(
         kind, {"input_tensor": source}, lambda _: fields, output=output, rank=_BLOCK_RANK, dimension_count=_BLOCK_RANK
     )
 
 
-def _axis(axis: Any, data: BufferTensorDesc) -> int:
+def axis_of(axis: Any, data: BufferTensorDesc) -> int:
+    """Return the axis counted from the front. Raises ValueError if `data` has no such axis."""
     if not data.rank:
         raise ValueError("data has no dimensions, so it has no axis to index: reshape it to one dimension")
     return integer("axis", axis, (-data.rank, data.rank - 1), f"data is {braces(data.sizes)}") % data.rank
 
 
-def _count(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
+def count_of(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
+    """Return a count of dimensions; None counts all. Raises ValueError unless it is `least` … `rank`. `what`: the tensor."""
     return rank if given is None else integer(name, given, (least, rank), f"{what} has {counted(rank, 'dimension')}")
 
 
-def _entries(
+def entries(
     name: str,
     given: Any,
     data: BufferTensorDesc,
@@ -273,9 +203,9 @@ def _entries(
     limits: tuple[int, int] = UINT,
     reason: str = "",
 ) -> tuple[int, ...]:
-    """Return one integer for each dimension of `data`. `given`: None for `default` in every dimension.
+    """Return one integer for each dimension of `data`; `default` for each if `given` is None.
 
-    Raises ValueError for another length.
+    Raises ValueError if the number of entries is not the number of dimensions.
     """
     if given is None:
         return (default,) * data.rank
@@ -288,23 +218,21 @@ def _entries(
     return entries
 
 
-def _remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
-    """Return the number of elements in each dimension from its offset on.
-
-    Raises ValueError for an offset after the last element.
-    """
+def remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
+    """Return the number of elements in each dimension from its offset on. Raises ValueError for an offset behind the end."""
     for axis, (offset, size) in enumerate(zip(offsets, data.sizes, strict=True)):
         integer(f"{name}[{axis}]", offset, (0, max(size - 1, 0)), f"dimension {axis} of data has size {size}")
     return tuple(size - offset for size, offset in zip(data.sizes, offsets, strict=True))
 
 
-def _check_steps(name: str, steps: Sequence[int]) -> None:
+def check_steps(name: str, steps: Sequence[int]) -> None:
+    """Raise ValueError for a step of 0."""
     for axis, step in enumerate(steps):
         if step == 0:
             raise ValueError(f"{name}[{axis}] is 0, which defines no output size: use 1 to copy every element")
 
 
-def _padded_descriptor(
+def padded_descriptor(
     kind: type[D],
     inputs: Mapping[str, BufferTensorDesc],
     fields: Callable[[int], Mapping[str, Any]],
@@ -314,14 +242,15 @@ def _padded_descriptor(
     dimension_count: Any,
     smaller: bool = False,
 ) -> D:
-    """Return a descriptor whose tensors are padded with leading sizes of 1 to the same rank.
+    """Return a descriptor whose tensors are padded with leading sizes of 1 to a common rank.
 
-    `inputs`: tensors by field. `fields`: a function from the number of leading 1s added to InputTensor to the descriptor's
-    other fields. `rank`: the output's rank before padding. `output`: the caller's argument; None for a packed tensor.
-    `dimension_count`: the rank to pad to; None for the lowest possible. `smaller`: True if the output may be smaller than the
-    inferred sizes.
+    `inputs`: tensors by field. `fields`: a function that returns the descriptor's other fields; its argument is the number of
+    leading 1s that were added to InputTensor. `rank`: the output's rank before padding. `output`: the caller's argument; None
+    for a packed tensor. `dimension_count`: the common rank; None for the lowest possible rank. `smaller`: True if the output may
+    be smaller than the inferred sizes.
 
-    Raises TypeError if the output has another data type, ValueError if it has other sizes or if dimension_count is too small.
+    Raises TypeError if the output's data type is not that of the input, ValueError if its sizes are not the inferred ones or
+    `dimension_count` is too small.
     """
     data = inputs["input_tensor"]
     stated = None if output is None else tensor_of("output", output)
@@ -342,8 +271,8 @@ def _padded_descriptor(
         )
     if not all(map(operator.le if smaller else operator.eq, target.sizes, sizes)):
         raise ValueError(
-            f"output has sizes {braces(target.sizes)}, expected {braces(sizes)}{' or less' if smaller else ''}, which follows "
-            "from the other arguments: correct them, or leave output out"
+            f"output has sizes {braces(target.sizes)}, expected {braces(sizes)}{' or less' if smaller else ''}, which follow "
+            "from the other arguments: correct these arguments, or leave output out"
         )
     return desc.model_copy(update={"output_tensor": target})
 

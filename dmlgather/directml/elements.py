@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def dtype_of(data_type: DataType) -> np.dtype[Any]:
-    """Return the NumPy type of a data type. It is little-endian on every machine, as all files and buffers are."""
+    """Return the NumPy type of a data type. It is little-endian on every machine, like the bytes of files and buffers."""
     import numpy as np
 
     return np.dtype(data_type.name.lower()).newbyteorder("<")
 
 
 def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any]:
-    """Return a view of the tensor at the start of a byte buffer, of shape Sizes; writeable if the buffer is."""
+    """Return the tensor at the start of a byte buffer, as a view of shape Sizes. It is writeable if the buffer is."""
     import numpy as np
 
     dtype = dtype_of(tensor.data_type)

@@ -13,7 +13,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 from pydantic.alias_generators import to_pascal
@@ -25,8 +24,8 @@ from dmlgather.wording import counted, shown_value
 class Structure(Record):
     """A structure of directml.h, with its fields in the header's order.
 
-    The constructor takes Python's and DirectML's names of fields. JSON and the `path` of findings have DirectML's names
-    ("IndexDimensions").
+    The constructor takes the fields' names in Python or in DirectML ("IndexDimensions"). JSON and the `path` of findings use
+    DirectML's names.
     """
 
     model_config = ConfigDict(
@@ -60,12 +59,12 @@ def wire_name(field: str) -> str:
 
 
 def _integer(value: object) -> int:
-    """Return a Python or NumPy integer as int. Raises ValueError for other types, such as bool and float."""
+    """Return a Python or NumPy integer as int. Raises ValueError for any other type, also for bool."""
     if type(value) is int:
         return value
-    import numpy as np  # correct files never get here
+    import numpy as np  # not needed for correct files
 
-    if isinstance(value, bool | np.bool):  # operator.index of NumPy's bool is a warning or an error, by version
+    if isinstance(value, bool | np.bool):  # some versions of NumPy only warn if operator.index gets a bool
         raise ValueError(f"expected an integer, got {shown_value(bool(value))}")
     try:
         return operator.index(value)  # type: ignore[arg-type]
@@ -74,10 +73,10 @@ def _integer(value: object) -> int:
 
 
 def _entries(value: object) -> tuple[Any, ...]:
-    """Return the entries of a sequence or one-dimensional NumPy array. Raises ValueError for text and unordered collections."""
+    """Return the entries of a sequence or a one-dimensional NumPy array. Raises ValueError for anything else, also for text."""
     if isinstance(value, list | tuple):
         return tuple(value)
-    import numpy as np  # correct files never get here
+    import numpy as np  # not needed for correct files
 
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return tuple(value.tolist())
@@ -102,20 +101,16 @@ Int32s = Annotated[tuple[Int32, ...], BeforeValidator(plainly(_entries))]
 """An array of INT."""
 
 
-def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
-    return None if value is None else validate(value)
-
-
-DerivedCount = Annotated[UInt32, WrapValidator(_or_none)]
+DerivedCount = Annotated[UInt32, WrapValidator(lambda value, validate: None if value is None else validate(value))]
 """The length of an array, as a UINT. If it is left out, `fill_count` sets it."""
 
 
 def unstated() -> Any:
-    """Return None, the default of a DerivedCount until `fill_count` sets it."""
+    """Return None: the value of a DerivedCount before `fill_count` sets it."""
     return None
 
 
 def fill_count(model: BaseModel, name: str, entries: Sequence[int]) -> None:
-    """Set the count `name` of a model under validation to the length of `entries`, unless it was stated."""
+    """Set the field `name` of a model to the length of `entries`, unless the field has a value. For use in a validator."""
     if getattr(model, name) is None:
         model.__dict__[name] = len(entries)

@@ -33,7 +33,7 @@ class Finding(Record):
     """Stable code of the rule, "DML302"; `docs/findings.md` has a section for each."""
 
     severity: Severity
-    """ERROR, WARNING or NOTE; the same for every finding of a code."""
+    """ERROR, WARNING or NOTE. All findings of a code have the same severity."""
 
     path: str
     """The field, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole descriptor."""
@@ -51,7 +51,7 @@ class Finding(Record):
     """How to fix it."""
 
     level: FeatureLevelField | None = None
-    """Lowest feature level that accepts the actual value; None if no level does, or if the rule does not depend on levels."""
+    """Lowest feature level that accepts the actual value. None if no level accepts it or the rule does not depend on levels."""
 
     source: str
     """The document of the rule, with a key of `SOURCES`: "[G] Tensor support"."""
@@ -121,7 +121,7 @@ def _location(file: str, line: int | None, column: int | None) -> str:
 
 
 def full_path(subject: str, path: str) -> str:
-    """Return `path`, which starts at the part `subject` of a file, as a path from the root of the file."""
+    """Return a path from the root of a file. `subject`: the part of the file at which `path` starts."""
     return ".".join(filter(None, (subject, path)))
 
 
@@ -138,10 +138,10 @@ class LocatedFinding(Finding):
     """Column of the value in characters, counted from 1."""
 
     subject: str = ""
-    """The part of the file that `path` starts at: "dispatchables.gather"; for a single descriptor its "name", if it has one."""
+    """The part of the file at which `path` starts, such as "dispatchables.gather". For a single descriptor, its "name" or ""."""
 
     lines: int = Field(default=1, ge=1)
-    """Number of equal lines in a stream of descriptors that have this finding; `line` is the first."""
+    """Number of equal lines with this finding, in a file with one descriptor per line. `line` is the first of them."""
 
     @property
     def place(self) -> str:
@@ -171,13 +171,13 @@ class LocatedFinding(Finding):
 
 
 class FileProblem(Record):
-    """The reason why a file, or a part of it, cannot be read and so is not checked."""
+    """The reason why a file or a part of it cannot be read. A part that cannot be read is not checked."""
 
     file: str
     """The file, as the user named it."""
 
     line: int | None = Field(default=None, ge=1)
-    """Line, counted from 1; null for a problem of the whole file."""
+    """Line, counted from 1; null if the problem concerns the whole file."""
 
     column: int | None = Field(default=None, ge=1)
     """Column in characters, counted from 1."""
@@ -192,8 +192,7 @@ class FileProblem(Record):
     """The fault, and what is expected instead."""
 
     count: int = Field(default=1, ge=1)
-    """The number of problems that this entry stands for. It is more than 1 only in the last entry of a file with too many
-    problems to list."""
+    """The number of problems in this entry. If a file has too many problems to list, the last entry counts the rest of them."""
 
     @property
     def place(self) -> str:

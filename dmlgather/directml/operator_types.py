@@ -1,4 +1,4 @@
-"""The names in DML_OPERATOR_TYPE of all operators of DirectML. `OPERATORS` has only those that dmlgather supports.
+"""The names and numbers of all operators of DirectML (DML_OPERATOR_TYPE). dmlgather supports only those in `OPERATORS`.
 
 Source: [HDR].
 """
@@ -66,4 +66,4 @@ NUMBERS: Mapping[str, int] = MappingProxyType({PREFIX + name: number for number,
 """The number of each operator, by name: {"DML_OPERATOR_GATHER": 67}."""
 
 ALIASES: Mapping[str, str] = MappingProxyType({f"{PREFIX}SCATTER": f"{PREFIX}SCATTER_ELEMENTS"})
-"""Aliases in directml.h, with the name that they stand for."""
+"""Second names of operators in directml.h, with the operator's first name."""

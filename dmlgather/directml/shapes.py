@@ -1,6 +1,7 @@
 """Output sizes and batch dimensions of the operators, for rules and lowering.
 
-Precondition: all tensors have the same DimensionCount (DC below), and Axis and the dimension counts of fields are in range.
+The functions assume that all tensors of a descriptor have equal DimensionCounts (called DC below), and that Axis and the counts
+of dimensions are in range.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dmlgather.directml.descriptors import (
 
 
 def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
-    """Return `sizes` with leading 1s removed or prepended to make `rank` sizes; None if a size to remove is not 1."""
+    """Return `rank` sizes: `sizes` with 1s prepended, or with leading 1s removed. None if there are not enough leading 1s."""
     surplus = len(sizes) - rank
     if surplus <= 0:
         return (1,) * -surplus + tuple(sizes)
@@ -24,22 +25,23 @@ def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
 
 
 def gathered(desc: GatherOperatorDesc) -> tuple[int, ...]:
-    """Return the sizes of GATHER's result before alignment: Input[:Axis] + Indices[-IndexDimensions:] + Input[Axis+1:]."""
+    """Return the sizes of GATHER's result before `aligned`: Input[:Axis] + Indices[-IndexDimensions:] + Input[Axis+1:]."""
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     return (*data[: desc.axis], *indices[len(indices) - desc.index_dimensions :], *data[desc.axis + 1 :])
 
 
 def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER's output sizes; None if they are more than DC."""
+    """Return GATHER's output sizes; None if the output has more than DC dimensions."""
     return aligned(gathered(desc), desc.input_tensor.rank)
 
 
 def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
-    """Return GATHER's batch dimensions, as pairs (InputTensor dimension, IndicesTensor dimension).
+    """Return GATHER's batch dimensions, as pairs (dimension of InputTensor, dimension of IndicesTensor).
 
-    The batch dimensions of IndicesTensor are those before the last IndexDimensions, without leading 1s. They are paired in
-    order with InputTensor's dimensions, without leading 1s. Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3},
-    IndexDimensions 1: ((1, 2),). In an invalid descriptor a paired dimension of InputTensor may be Axis or larger, up to DC.
+    The last IndexDimensions dimensions of IndicesTensor hold indices. The dimensions before them, without leading 1s, are batch
+    dimensions. Each belongs to a dimension of InputTensor, in order, starting after the leading 1s of InputTensor. Example:
+    InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3}, IndexDimensions 1: the result is ((1, 2),). In an invalid descriptor, the
+    dimension of InputTensor may be Axis or a later dimension, even one that does not exist.
     """
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     leading = indices[: len(indices) - desc.index_dimensions]
@@ -59,12 +61,12 @@ def tuple_size(desc: GatherNDOperatorDesc) -> int:
 
 
 def first_indexed(desc: GatherNDOperatorDesc) -> int:
-    """Return the InputTensor dimension that a tuple's first component indexes."""
+    """Return the dimension of InputTensor that the first component of a tuple indexes."""
     return desc.input_tensor.rank - desc.input_dimension_count + batch_count(desc)
 
 
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the sizes of GATHER_ND's or GATHER_ND1's result before alignment.
+    """Return the sizes of GATHER_ND's or GATHER_ND1's result before `aligned`.
 
     They are Indices[-IndicesDimensionCount:-1] + Input[first dimension that is not indexed:].
     """
@@ -74,7 +76,7 @@ def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
 
 
 def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s; None if they are more than DC."""
+    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s; None if the output has more than DC dimensions."""
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
 

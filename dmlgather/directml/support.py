@@ -1,6 +1,6 @@
 """The support tables: data types and dimension counts that each tensor of an operator accepts from a feature level on.
 
-A row is valid for its level and all newer ones, up to the next row.
+A row is valid from its level on, until a row with a newer level replaces it.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
 class BufferTensorDesc(Structure):
     """A tensor in a buffer (DML_BUFFER_TENSOR_DESC).
 
-    The constructor does not check DirectML's rules: `validate` does. JSON may also have DxDispatch's form: "Type": "BUFFER"
-    beside the fields, or {"Type": "BUFFER", "Desc": {...}}.
+    The constructor does not check DirectML's rules, because `validate` does. JSON may also have DxDispatch's form: "Type":
+    "BUFFER" beside the fields, or {"Type": "BUFFER", "Desc": {...}}.
 
     >>> padded = dg.BufferTensorDesc(data_type="FLOAT16", sizes=[2, 3], strides=[4, 1])
     >>> padded.dimension_count, padded.span, padded.minimum_bytes
@@ -51,10 +51,10 @@ class BufferTensorDesc(Structure):
     """Type of one element. The field may be UNKNOWN, UINT4 or INT4, but no operator accepts these. Source: [BTD], [HDR]."""
 
     flags: TensorFlagsField = TensorFlags.NONE
-    """NONE or, for an input, OWNED_BY_DML: it is bound at initialisation, and DirectML copies it. Source: [TF]."""
+    """NONE, or OWNED_BY_DML for an input that DirectML copies at initialisation. Source: [TF]."""
 
     dimension_count: DerivedCount = Field(default_factory=unstated)
-    """Number of dimensions, 1 to 8; the feature level and operator may allow fewer. Default: the number of Sizes.
+    """Number of dimensions, 1 to 8. A feature level or an operator may allow fewer dimensions. Default: the number of Sizes.
     Source: [BTD]."""
 
     sizes: UInt32s
@@ -65,12 +65,12 @@ class BufferTensorDesc(Structure):
     packed in row-major order. Source: [BTD], [STR]."""
 
     total_tensor_size_in_bytes: UInt64 | None = None
-    """Bytes of the tensor in the buffer, at least `minimum_bytes`. DirectML may write any of these bytes of an output.
-    Default: `minimum_bytes`. Source: [BTD], [HELP]."""
+    """Bytes of the tensor in the buffer, at least `minimum_bytes`. If the tensor is an output, DirectML may write any of these
+    bytes. Default: `minimum_bytes`. Source: [BTD], [HELP]."""
 
     guaranteed_base_offset_alignment: UInt32 = 0
-    """The caller guarantees that the binding's offset is a multiple of this many bytes. It is a power of two and at least the
-    element's bytes. 0 stands for 16, which every binding has. Source: [BTD], [CONST]."""
+    """The caller guarantees that the offset of the binding is a multiple of this many bytes: a power of two, and at least the
+    bytes of an element. 0 means 16, because every offset is a multiple of 16. Source: [BTD], [CONST]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +96,7 @@ class BufferTensorDesc(Structure):
         return self.text()
 
     def text(self, dimensions: int | None = None) -> str:
-        """Return type, sizes and strides: "float32[2,3] strides {4,1}". `dimensions`: show only the last ones; None for all."""
+        """Return type, sizes and strides: "float32[2,3] strides {4,1}". `dimensions`: show only this many last dimensions."""
         first = 0 if dimensions is None else self.rank - dimensions
         sizes = ",".join(map(str, self.sizes[first:]))
         strides = "" if self.strides is None else f" strides {braces(self.strides[first:])}"
@@ -140,10 +140,10 @@ class BufferTensorDesc(Structure):
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
 
     def is_logical(self, shape: tuple[int, ...]) -> bool:
-        """Return True if an array of `shape` is the tensor itself, False if it is a flat buffer that holds the tensor.
+        """Return True if an array of `shape` is the tensor itself, False if it can only be a buffer that contains the tensor.
 
-        The tensor's shape is Sizes, with or without leading 1s. If Strides are stated, a one-dimensional array is the tensor
-        only if Sizes has one dimension, too.
+        The array is the tensor if `shape` is Sizes, with or without leading 1s. But if Strides are stated, a one-dimensional
+        array is the tensor only if Sizes has one dimension, too.
         """
         if len(shape) == 1 and self.strides is not None:
             return shape == self.sizes

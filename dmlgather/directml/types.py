@@ -17,22 +17,18 @@ from dmlgather.wording import alternatives, closest, shown_value
 
 
 class Release(NamedTuple):
-    """A minor version of DirectML. Its patches ("1.8.1") have the same feature level."""
+    """A minor version of DirectML, such as 1.8. Its patches, such as 1.8.1, have the same feature level.
+
+    `level`: the highest feature level that it supports, such as "5_0". `windows`: the first Windows that has it as a system
+    component; empty if none has. `redistributable`: True if the package Microsoft.AI.DirectML has it, for any Windows from 1903
+    on. `source`: the document, with a key of `SOURCES`.
+    """
 
     version: str
-    """Major and minor version: "1.8"."""
-
     level: str
-    """The highest feature level that it supports: "5_0"."""
-
     windows: str
-    """The first Windows that has it as a system component; empty if none has."""
-
     redistributable: bool
-    """True if the package Microsoft.AI.DirectML has it, for any Windows from 1903 on."""
-
     source: str
-    """The document, with a key of `SOURCES`."""
 
 
 RELEASES = (
@@ -55,7 +51,7 @@ RELEASES = (
 
 def type_name(value: object) -> str | None:
     """Return the name of an array library's data type: "float32" for "f4" or torch.float32; None if it is no data type."""
-    import numpy as np  # correct files never get here
+    import numpy as np  # not needed for correct files
 
     if isinstance(value, str):
         if re.fullmatch(r"[<>=|]?[biufc]\d+|half|single|double", value):  # NumPy's short names
@@ -72,7 +68,7 @@ def type_name(value: object) -> str | None:
 
 
 def fault(name: str) -> str:
-    """Return the reason why a type of an array library is none of DirectML's, and what to write instead."""
+    """Return a message about a data type that DirectML lacks, with advice. `name`: the type's name in an array library."""
     if name in ("int", "float"):
         return f"{name} states no size: write numpy.{name}32 or numpy.{name}64"
     if name.startswith(("<", ">")):
@@ -85,7 +81,7 @@ def fault(name: str) -> str:
 
 
 class DataType(enum.IntEnum):
-    """DML_TENSOR_DATA_TYPE. Store bool as UINT8 and bfloat16 as UINT16: moving data keeps the bits."""
+    """DML_TENSOR_DATA_TYPE. Store bool as UINT8 and bfloat16 as UINT16; this keeps their bits."""
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -107,7 +103,7 @@ class DataType(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> DataType:
-        """Return the data type that `value` stands for in DirectML or in an array library.
+        """Return the data type that `value` names in DirectML or in an array library.
 
         `value`: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
         ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. Raises ValueError for a
@@ -132,32 +128,29 @@ class DataType(enum.IntEnum):
 
     @property
     def whole_bytes(self) -> bool:
-        """Return False for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes, else True."""
+        """Return True if an element has a whole number of bytes. False for UNKNOWN, UINT4 and INT4."""
         return self not in (DataType.UNKNOWN, DataType.UINT4, DataType.INT4)
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of one element.
-
-        Raises ValueError for UNKNOWN, UINT4 and INT4, whose elements are not whole bytes.
-        """
+        """Return the bytes of one element. Raises ValueError for UNKNOWN, UINT4 and INT4."""
         if not self.whole_bytes:
             raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
         return _BYTES[self]
 
     @property
     def index_type(self) -> IndexType | None:
-        """Return the type of indices of this data type; None for floats, UNKNOWN, UINT4 and INT4."""
+        """Return the IndexType of indices with this data type; None for floats, UNKNOWN, UINT4 and INT4."""
         return IndexType[self.name] if self.name in IndexType.__members__ else None
 
 
 _BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if kind.whole_bytes}
 
 _OF_LIBRARIES = {kind.name.lower(): kind for kind in DataType if kind is not DataType.UNKNOWN} | {"bool": DataType.UINT8}
-"""The data types by the names of array libraries. DirectML has bool as UINT8."""
+"""The data types by the names of array libraries. bool is stored as UINT8."""
 
 AS_IN_FILES: Mapping[str, str] = {"data types": "as DirectML names them"}
-"""Pydantic's validation context for values from files: data types have only DirectML's names and numbers."""
+"""Pydantic's validation context for values from files, in which data types have only DirectML's names and numbers."""
 
 
 class TensorFlags(enum.IntFlag):
@@ -166,7 +159,7 @@ class TensorFlags(enum.IntFlag):
     NONE = 0
     """The caller owns the memory; the tensor is bound at each execution."""
     OWNED_BY_DML = 1
-    """DirectML owns the memory: the tensor is bound at initialisation, and copied; it is not bound at execution."""
+    """DirectML owns the memory: it copies the tensor, which is bound at initialisation and not at execution."""
 
     def __str__(self) -> str:
         return self.name or str(self.value)
@@ -185,7 +178,7 @@ class DepthSpaceOrder(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> DepthSpaceOrder:
-        """Return the order that `value` stands for: a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number.
+        """Return the order that `value` names: a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number.
 
         Raises ValueError for other values.
 
@@ -225,17 +218,21 @@ class FeatureLevel(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> FeatureLevel:
-        """Return the feature level that `value` stands for.
+        """Return the feature level that `value` names.
 
-        `value`: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100"; or a release, "DirectML 1.5"
-        or "DirectML 1.5.1", for its highest level. "1.5" alone is a level, not a release. Raises ValueError for other values.
+        `value`: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100". A release, such as
+        "DirectML 1.5" or "DirectML 1.5.1", gives its highest level; "1.5" alone is a level. Raises ValueError for other values.
 
         >>> dg.FeatureLevel.parse("3.1").name, dg.FeatureLevel.parse("DirectML 1.8").name
         ('LEVEL_3_1', 'LEVEL_5_0')
         """
         text = str(value).strip() if isinstance(value, str | float) else ""
         if release := _RELEASE.fullmatch(text):
-            return cls._of_release(release[1], text)
+            levels = {item.version: item.level for item in RELEASES}
+            if release[1] in levels:
+                return cls[f"LEVEL_{levels[release[1]]}"]
+            known = f"{', '.join(levels)}, and their patches{level_hint(text)}"
+            raise ValueError(f"unknown version of DirectML {_shown(text)}; known versions are {known}")
         if level := _LEVEL.fullmatch(text):
             value = f"LEVEL_{level[1]}_{level[2]}"
         elif _HEXADECIMAL.fullmatch(text):
@@ -248,19 +245,9 @@ class FeatureLevel(enum.IntEnum):
                 f"unknown feature level {_shown(text or value)}; known levels are {known}{level_hint(text)}"
             ) from None
 
-    @classmethod
-    def _of_release(cls, version: str, text: str) -> FeatureLevel:
-        for release in RELEASES:
-            if release.version == version:
-                return cls[f"LEVEL_{release.level}"]
-        known = ", ".join(release.version for release in RELEASES)
-        raise ValueError(
-            f"unknown version of DirectML {_shown(text)}; known versions are {known}, and their patches{level_hint(text)}"
-        )
-
 
 def level_hint(text: str) -> str:
-    """Return "; …" with the level of the version of DirectML in `text`, or with the levels of Windows versions; else ""."""
+    """Return the end of a message, "; …": the level of the version of DirectML or Windows that `text` names. Else return ""."""
     if text.lower().startswith("windows"):
         system = (release for release in RELEASES if release.windows)
         return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
@@ -270,8 +257,8 @@ def level_hint(text: str) -> str:
     if version is None:
         return ""
     number = tuple(map(int, version.groups()))
-    *_, newest = [(0, 0), *(tuple(map(int, release.version.split("."))) for release in RELEASES)]
-    older = [release for release in RELEASES if tuple(map(int, release.version.split("."))) <= number <= newest]
+    numbers = [tuple(map(int, release.version.split("."))) for release in RELEASES]
+    older = [release for release, known in zip(RELEASES, numbers, strict=True) if known <= number <= numbers[-1]]
     if not older:
         return ""
     exact = older[-1].version == version[0]
@@ -287,7 +274,7 @@ Member = TypeVar("Member", bound=enum.Enum)
 
 
 def member(kind: type[Member], prefix: str, value: object) -> Member:
-    """Return the member of `kind` that `value` stands for: a member, a name with or without `prefix`, or a number.
+    """Return the member of `kind` that `value` names: a member, a name with or without `prefix`, or a number.
 
     Raises ValueError for other values, also for bool and float.
     """
@@ -301,21 +288,18 @@ def member(kind: type[Member], prefix: str, value: object) -> Member:
         with contextlib.suppress(TypeError, StopIteration):  # no integer, or an unknown number
             number = operator.index(value)  # type: ignore[arg-type]
             return next(item for item in kind.__members__.values() if item.value == number)
-    similar = _similar(value.removeprefix(prefix), kind) if isinstance(value, str) else ""
+    similar: str | None = None
+    if isinstance(value, str):
+        word = value.removeprefix(prefix)
+        completions = [name for name in kind.__members__ if word and name.startswith(word.upper())]
+        similar = alternatives(completions) if completions else closest(word, kind.__members__)
     legal = ", ".join(f"{name} ({item.value})" for name, item in kind.__members__.items())
     raise ValueError(
         f"{_shown(value)} is no {kind.__name__}; {f'did you mean {similar}?' if similar else f'expected one of {legal}'}"
     )
 
 
-def _similar(word: str, kind: type[enum.Enum]) -> str:
-    """Return the members whose names start with `word`, else the most similar name, else ""."""
-    completions = [name for name in kind.__members__ if word and name.startswith(word.upper())]
-    return alternatives(completions) if completions else closest(word, kind.__members__) or ""
-
-
 def _flags(value: object) -> TensorFlags:
-    """Return one flag, or the union of a list of flags or of "A | B"."""
     if isinstance(value, str):
         parts: Iterable[object] = [part.strip() for part in value.split("|")]
     elif isinstance(value, list | tuple | set | frozenset):
@@ -345,18 +329,14 @@ def _shown(value: object) -> str:
 
 
 def _schema(kind: type[Member], prefix: str) -> WithJsonSchema:
-    names = list(kind.__members__)  # files have no numbers: DxDispatch reads none
+    names = list(kind.__members__)  # no numbers, because DxDispatch does not read them
     return WithJsonSchema({"enum": [*names, *(prefix + name for name in names)]})
-
-
-def _name(value: enum.IntEnum | enum.IntFlag) -> str:
-    return str(value)
 
 
 DataTypeField = Annotated[
     DataType,
     BeforeValidator(plainly(_data_type)),
-    PlainSerializer(_name, when_used="json"),
+    PlainSerializer(str, when_used="json"),
     _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
 ]
 """A field for a DataType. It accepts what `DataType.parse` accepts; from a file, only DirectML's names and numbers."""
@@ -364,7 +344,7 @@ DataTypeField = Annotated[
 TensorFlagsField = Annotated[
     TensorFlags,
     BeforeValidator(plainly(_flags)),
-    PlainSerializer(_name, when_used="json"),
+    PlainSerializer(str, when_used="json"),
     _schema(TensorFlags, "DML_TENSOR_FLAG_"),
 ]
 """A field for TensorFlags. It accepts a member, a name, a list of names, or a number."""
@@ -372,7 +352,7 @@ TensorFlagsField = Annotated[
 DepthSpaceOrderField = Annotated[
     DepthSpaceOrder,
     BeforeValidator(plainly(DepthSpaceOrder.parse)),
-    PlainSerializer(_name, when_used="json"),
+    PlainSerializer(str, when_used="json"),
     _schema(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_"),
 ]
 """A field for a DepthSpaceOrder. It accepts what `DepthSpaceOrder.parse` accepts."""
@@ -380,7 +360,7 @@ DepthSpaceOrderField = Annotated[
 FeatureLevelField = Annotated[
     FeatureLevel,
     BeforeValidator(plainly(FeatureLevel.parse)),
-    PlainSerializer(_name, when_used="json"),
+    PlainSerializer(str, when_used="json"),
     WithJsonSchema({"enum": [str(level) for level in FeatureLevel]}),
 ]
 """A field for a FeatureLevel. It accepts what `FeatureLevel.parse` accepts; JSON has "3_0"."""

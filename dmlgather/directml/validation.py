@@ -30,8 +30,8 @@ _LEVEL_RULES = TensorRules(TENSOR_LEVEL_RULES)
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
     """Check `desc` against the rules at a feature level and return a report of the violations.
 
-    A rule that depends on a failed one is skipped: if Axis is out of range, sizes are not compared. So correcting an error may
-    bring up another.
+    A rule is skipped if a rule that it depends on failed. For example, sizes are not compared if Axis is out of range. So the
+    correction of an error may reveal another error.
 
     Raises ValueError for an unknown level, TypeError for anything but an operator descriptor.
 
@@ -63,7 +63,7 @@ def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
     """
     if not validate(desc, max(FeatureLevel)).ok:
         return None
-    # The newest level accepts it, and no other rules depend on the level.
+    # All rules passed at the newest level. Only `_LEVEL_RULES` can fail at an older level.
     return next(level for level in FeatureLevel if not any(_level_findings(DescriptorCase(desc, level), _LEVEL_RULES, set())))
 
 
@@ -87,9 +87,9 @@ def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
 
 
 def _level_findings(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
-    """Yield the findings of the operator's level, and of `rules` for each tensor.
+    """Yield the findings about the operator's level, and those of `rules` for each tensor. Add the failed rules to `failed`.
 
-    A rule that is skipped for one tensor still runs for the others. Codes of failed rules are added to `failed`.
+    If a rule is skipped for one tensor, it still runs for the other tensors.
     """
     for _, finding in run((OPERATOR_LEVEL,), case, failed):
         yield finding
@@ -112,11 +112,11 @@ def _error_codes(results: Iterable[tuple[Rule, Finding]]) -> set[str]:
 def _fixing_values(
     case: DescriptorCase[OperatorDesc], rule: Rule, failed_tensor_rules: frozenset[str], other_errors: set[str]
 ) -> str:
-    """Return a text with values of single fields that fix a fault of `rule`: "IndexDimensions = 1 gives the stated output
-    {3,2}".
+    """Return advice on a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}". Return "" if there is none.
 
-    If no value makes the whole descriptor valid, the text has values that remove this fault and add no other.
-    `failed_tensor_rules`: codes of failed rules of single tensors. `other_errors`: codes of the other errors of the operator.
+    The advice names values of single fields that make the descriptor valid. If there are none, it names values that remove this
+    fault and cause no other. `failed_tensor_rules`: codes of failed rules of single tensors. `other_errors`: codes of the
+    operator's other errors.
     """
     output = case.desc.tensor(case.desc.operator.output)
     valid, partial = [], []
@@ -126,7 +126,7 @@ def _fixing_values(
             failed = set(failed_tensor_rules)
             if _error_codes(run(_operator_rules(changed), changed, failed)) <= other_errors:
                 partial.append(f"{wire_name(field)} = {value}")
-                if failed == failed_tensor_rules:  # no rule failed or was skipped
+                if failed == failed_tensor_rules:  # no rule of the operator failed or was skipped
                     valid.append(partial[-1])
     if valid:
         return f"{alternatives(valid)} gives the stated output {braces(output.sizes)}"
@@ -136,10 +136,10 @@ def _fixing_values(
 def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     """Return the descriptor that `obj` holds.
 
-    `obj`: a dictionary, or JSON as text or bytes. It has the form of DxDispatch, {"type": "DML_OPERATOR_GATHER", "desc": {...}}
-    (or "Desc"), or of `model_dump_json`, {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}.
+    `obj`: a dictionary, or JSON as text or bytes. Two forms are allowed: DxDispatch's, {"type": "DML_OPERATOR_GATHER", "desc":
+    {...}} (or "Desc"), and that of `model_dump_json`, {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}.
 
-    Raises ValueError for invalid JSON, an unknown operator or a missing key; pydantic.ValidationError (a ValueError) for a
+    Raises ValueError for invalid JSON, an unknown operator or a missing key. Raises pydantic.ValidationError (a ValueError) for a
     field that is missing, unknown, or of the wrong type.
 
     >>> tensor = {"DataType": "FLOAT16", "Sizes": [8]}
@@ -171,8 +171,8 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
 def support(name: str) -> dict[str, Any]:
     """Return the support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as JSON-compatible data.
 
-    Each level lists, per tensor, the data types and dimension counts accepted from that level on. Raises ValueError for an
-    unknown name.
+    For each level and tensor, the table lists the data types and dimension counts that the operator accepts from this level on.
+    Raises ValueError for an unknown name.
 
     >>> [row["level"] for row in dg.support("GATHER")["levels"]]
     ['1_0', '2_1', '3_0', '4_1']
@@ -207,19 +207,18 @@ def lower(
     out_of_bounds: OutOfBounds = OutOfBounds.CLAMP,
     fill: bytes = b"",
 ) -> IndexPlan:
-    """Return the plan of a descriptor, which has no ERROR findings.
+    """Return the plan of a descriptor. The descriptor must have no ERROR findings.
 
-    `layouts`: layouts by field ("indices_tensor"), with the descriptor's sizes. Tensors without an entry have the descriptor's
-    own layout. `out_of_bounds`: the policy; DirectML's is CLAMP. `fill`: the bytes of one element, for FILL only. Raises
-    ValueError for a field that is not a tensor of the operator, and for a layout with other sizes.
+    `layouts`: layouts of tensors by field ("indices_tensor"). A tensor without an entry has the descriptor's own layout.
+    `out_of_bounds`: the policy; DirectML's is CLAMP. `fill`: the bytes of one element, for FILL only. Raises ValueError for a
+    field that is not a tensor of the operator, and for a layout whose sizes are not the descriptor's.
     """
     operator = desc.operator
-    stated = dict(layouts or {})
-    for field, layout in stated.items():
-        if field not in operator.tensors:
+    all_layouts = {field: desc.tensor(field).layout() for field in operator.tensors}
+    for field, layout in (layouts or {}).items():
+        if field not in all_layouts:
             raise ValueError(f"{operator.name} has no tensor {field!r}; its tensors are {list(operator.tensors)}")
-        if layout.sizes != desc.tensor(field).sizes:
-            sizes = desc.tensor(field).sizes
-            raise ValueError(f"the layout of {wire_name(field)} has sizes {layout.sizes}, the descriptor has {sizes}")
-    all_layouts = {field: stated.get(field) or desc.tensor(field).layout() for field in operator.tensors}
+        if layout.sizes != (sizes := desc.tensor(field).sizes):
+            raise ValueError(f"the layout of {wire_name(field)} has sizes {layout.sizes}, but the descriptor has {sizes}")
+        all_layouts[field] = layout
     return replace(operator.lower(desc, all_layouts), out_of_bounds=out_of_bounds, fill=fill)

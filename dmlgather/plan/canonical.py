@@ -1,15 +1,18 @@
 """The canonical form of a plan: equivalent plans become equal.
 
-Canonicalising drops dimensions of size 1, makes output strides positive and sorts dimensions by them, merges adjacent
-dimensions, sorts lookups, drops lookups without effect, widens elements, and reduces the extents to the addressed elements.
+- Output strides are positive, and dimensions are sorted by output stride, largest first.
+- Dimensions of size 1 are dropped, and adjacent dimensions are merged.
+- Lookups are sorted, and lookups without effect are dropped.
+- Elements are as wide as possible.
+- Extents end at the last addressed element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import gcd
-from typing import Any
+from typing import NamedTuple
 
 from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import reach
@@ -21,8 +24,8 @@ WIDEST = 16
 def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """Return the canonical form of `plan`, with elements of at most `widest` bytes.
 
-    `widest`: 16, or less if pointers are less aligned. The result writes the same bits as `plan` and, under RAISE, reports the
-    same bad index. ValueError if the elements are wider than `widest` and the fill value cannot be split.
+    `widest`: 16, or the alignment of the arrays if that is smaller. The result writes the same bits as `plan`. Under RAISE, it
+    reports the same bad index. Raises ValueError if the elements are wider than `widest` and the fill value cannot be split.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
     >>> print(dg.canonicalise(rows))
@@ -42,7 +45,7 @@ def simplify(plan: IndexPlan) -> IndexPlan:
 
 
 def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
-    """Return the canonical form with elements of at most `widest` bytes, where `widest >= plan.element_bytes`."""
+    """Return the canonical form with elements of at most `widest` bytes. `widest` is at least `plan.element_bytes`."""
     if plan.empty:
         return _canonical_empty(plan)
     if plan.constant:
@@ -51,7 +54,7 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
         plan = replace(plan, in_strides=zeros, in_offset=0, lookups=(invalid,), index_type=IndexType.INT64)
     plan = _zero_unused_strides(plan)
     if not plan.lookups or plan.out_of_bounds in (OutOfBounds.CLAMP, OutOfBounds.PROMISE):
-        plan = _drop_lookups(plan, lambda lookup: lookup.limit == 1 or lookup.in_stride == 0)
+        plan = _without_idle_lookups(plan)
     index_strides = list(zip(*[lookup.index_strides for lookup in plan.lookups], strict=True)) or [()] * plan.rank
     columns = zip(plan.shape, plan.out_strides, plan.in_strides, index_strides, strict=True)
     dims = [_Dim(*column) for column in columns if column[0] > 1]
@@ -65,7 +68,7 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
-    in_reach, index_reach = plan.in_reach, plan.index_reach  # the new dimensions reach the same addresses
+    in_reach, index_reach = plan.in_reach, plan.index_reach  # `dims` reaches the same addresses
     out_end = out_offset + sum([(dim.size - 1) * dim.out_stride for dim in dims]) + 1
     steps = [in_offset, out_offset, *[lookup.in_stride for lookup in plan.lookups]]
     dims, factor = _widen(dims, steps, widest // plan.element_bytes, reads=in_reach is not None)
@@ -87,9 +90,9 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
 
 
 def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
-    """Return the plan with elements of `element_bytes`, a divisor of the plan's own element size.
+    """Return the plan with elements of `element_bytes`, which must divide the plan's element size.
 
-    ValueError if the fill value is not a repetition of its first `element_bytes` bytes.
+    Raises ValueError if the fill value does not repeat its first `element_bytes` bytes.
     """
     factor = plan.element_bytes // element_bytes
     if factor == 1:
@@ -117,41 +120,37 @@ def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
     )
 
 
-class _Dim:
-    __slots__ = ("in_stride", "index_strides", "out_stride", "size")
-
-    def __init__(self, size: int, out_stride: int, in_stride: int, index_strides: tuple[int, ...]) -> None:
-        self.size, self.out_stride, self.in_stride, self.index_strides = size, out_stride, in_stride, index_strides
+class _Dim(NamedTuple):
+    size: int
+    out_stride: int
+    in_stride: int
+    index_strides: tuple[int, ...]
 
     def reversed(self) -> _Dim:
         return _Dim(self.size, -self.out_stride, -self.in_stride, tuple(-step for step in self.index_strides))
-
-    def merges_with(self, inner: _Dim) -> bool:
-        size = inner.size
-        return (
-            self.out_stride == size * inner.out_stride
-            and self.in_stride == size * inner.in_stride
-            and self.index_strides == tuple([size * step for step in inner.index_strides])
-        )
 
 
 def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
     merged: list[_Dim] = []
     for dim in dims:
-        if merged and merged[-1].merges_with(dim):
-            merged[-1] = _Dim(merged[-1].size * dim.size, dim.out_stride, dim.in_stride, dim.index_strides)
+        size, out_stride, in_stride, index_strides = dim
+        strides = (size * out_stride, size * in_stride, tuple([size * step for step in index_strides]))
+        if merged and merged[-1][1:] == strides:
+            merged[-1] = dim._replace(size=merged[-1].size * size)
         else:
             merged.append(dim)
     return merged
 
 
 def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
-    """Join contiguous elements into wider ones. The factor divides the contiguous size, the other strides, and the offsets.
+    """Return the dimensions after contiguous elements are joined into wide ones, and the number of elements in a wide one.
 
-    Returns the new dimensions and the factor. Sizes are in wide elements, strides in narrow ones. `steps`: offsets, and the
-    input strides of lookups. `most`: the largest factor. `reads`: False if no input element is read.
+    This number, the factor, divides the size of the contiguous dimension, the strides of the other dimensions, and `steps`. The
+    returned sizes count wide elements; the returned strides still count narrow ones. `steps`: offsets, and the input strides of
+    lookups. `most`: the largest factor. `reads`: False if no input element is read.
 
-    Example: sizes {5,12}, strides {12,1} in the input and the output, most 16: gcd(16, 12, 12) = 4, so the sizes become {5,3}.
+    Example: sizes {5,12}, strides {12,1} in the input and the output, `most` 16. The factor is gcd(16, 12, 12) = 4, and the sizes
+    become {5,3}.
     """
     factor = 1
     while (
@@ -169,48 +168,45 @@ def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tu
 
 
 def _canonical_empty(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan without output. Under RAISE it keeps the index checks, behind a leading size of 0."""
+    """Return the canonical form of a plan without output.
+
+    If the plan has RAISE, its indices are still checked. Then the form has the index dimensions behind a leading size of 0.
+    """
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
     shape = plan.index_shape
-    # Sort lookups first, by a key that does not depend on the order of dimensions: dimensions are then sorted by lookups.
-    lookups = sorted(
-        (_check_only(lookup, shape) for lookup in plan.lookups),
-        key=lambda item: (item.index_offset, reach(shape, item.index_strides)[1], item.limit, item.wrap),
-    )
-    dims = [_Dim(size, 0, 0, tuple(item.index_strides[axis] for item in lookups)) for axis, size in enumerate(shape) if size > 1]
-    dims = _merge(sorted(dims, key=lambda dim: (dim.index_strides, dim.size), reverse=True))
-    dims.insert(0, _Dim(0, 0, 0, (0,) * len(lookups)))
-    return _tighten(
-        replace(
-            plan,
-            shape=tuple(dim.size for dim in dims),
-            out_strides=(0,) * len(dims),
-            in_strides=(0,) * len(dims),
-            in_offset=0,
-            out_offset=0,
-            element_bytes=1,
-            lookups=tuple(
-                replace(item, index_strides=tuple(dim.index_strides[number] for dim in dims))
-                for number, item in enumerate(lookups)
-            ),
+    # The indices can be checked in any order, so the index strides may be positive, and the lookups sorted. The key must not
+    # depend on the order of the dimensions, because these are sorted by the lookups' strides afterwards.
+    checks = [
+        Lookup(
+            tuple(map(abs, item.index_strides)), reach(shape, item.index_strides, item.index_offset)[0], item.limit, item.wrap, 0
         )
+        for item in plan.lookups
+    ]
+    checks.sort(key=lambda item: (item.index_offset, reach(shape, item.index_strides)[1], item.limit, item.wrap))
+    dims = [_Dim(size, 0, 0, tuple(item.index_strides[axis] for item in checks)) for axis, size in enumerate(shape) if size > 1]
+    dims = _merge(sorted(dims, key=lambda dim: (dim.index_strides, dim.size), reverse=True))
+    dims.insert(0, _Dim(0, 0, 0, (0,) * len(checks)))
+    zeros = (0,) * len(dims)
+    return IndexPlan(
+        tuple(dim.size for dim in dims),
+        out_strides=zeros,
+        in_strides=zeros,
+        element_bytes=1,
+        in_extent=0,
+        out_extent=0,
+        lookups=tuple(
+            replace(item, index_strides=tuple(dim.index_strides[number] for dim in dims)) for number, item in enumerate(checks)
+        ),
+        index_type=plan.index_type,
+        index_extent=plan.index_reach[1] + 1,
+        out_of_bounds=plan.out_of_bounds,
     )
 
 
-def _check_only(lookup: Lookup, shape: Sequence[int]) -> Lookup:
-    """Return a lookup that checks the same indices and reads nothing. No stride is negative: the order does not matter."""
-    return replace(
-        lookup,
-        index_strides=tuple(map(abs, lookup.index_strides)),
-        index_offset=reach(shape, lookup.index_strides, lookup.index_offset)[0],
-        in_stride=0,
-    )
-
-
-def _drop_lookups(plan: IndexPlan, unneeded: Callable[[Lookup], bool]) -> IndexPlan:
-    """Return the plan without its unneeded lookups. Without any lookup the policy is CLAMP."""
-    lookups = tuple([lookup for lookup in plan.lookups if not unneeded(lookup)])
+def _without_idle_lookups(plan: IndexPlan) -> IndexPlan:
+    """Return a CLAMP or PROMISE plan without the lookups whose index has no effect. If no lookup is left, the policy is CLAMP."""
+    lookups = tuple([lookup for lookup in plan.lookups if lookup.limit != 1 and lookup.in_stride])
     if lookups:
         return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
     if not plan.lookups and plan.out_of_bounds is OutOfBounds.CLAMP and not plan.index_extent:
@@ -221,7 +217,8 @@ def _drop_lookups(plan: IndexPlan, unneeded: Callable[[Lookup], bool]) -> IndexP
 def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
     """Return the plan with 0 for input strides that have no effect.
 
-    The stride of a lookup whose only valid index is 0 has no effect. If a lookup has no valid index, no stride or offset has.
+    The input stride of a lookup has no effect if 0 is its only valid index. If a lookup has no valid index, no input element is
+    read, so no input stride or offset has an effect.
     """
     if not plan.lookups:
         return plan
@@ -233,7 +230,7 @@ def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
 
 
 def _canonical_lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], factor: int) -> tuple[Lookup, ...]:
-    """Return the plan's lookups over new dimensions, in canonical order. `factor`: old elements in a new one."""
+    """Return the plan's lookups over the dimensions `dims`, in canonical order. `factor`: old elements in a new element."""
     if not plan.lookups:
         return ()
     lookups = [
@@ -241,10 +238,3 @@ def _canonical_lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Seq
         for number, (lookup, offset) in enumerate(zip(plan.lookups, index_offsets, strict=True))
     ]
     return tuple(sorted(lookups, key=lambda item: (item.index_offset, item.index_strides, item.limit, item.wrap, item.in_stride)))
-
-
-def _tighten(plan: IndexPlan) -> IndexPlan:
-    """Return the plan with the smallest possible extents: padding behind a tensor must not make two plans differ."""
-    spans = {"in_extent": plan.in_reach, "out_extent": plan.out_reach, "index_extent": plan.index_reach}
-    extents: dict[str, Any] = {field: 0 if span is None else span[1] + 1 for field, span in spans.items()}
-    return replace(plan, **extents)

@@ -13,13 +13,17 @@ _CLAMPING = (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
 
 
 def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -> IndexPlan:
-    """Return one plan for `inner` followed by `outer`, where `outer`'s input is `inner`'s output buffer.
+    """Return one plan that has the effect of `inner` followed by `outer`. The input of `outer` is the output buffer of `inner`.
 
-    The result reads `inner`'s input and writes `outer`'s output. `same_indices`: both plans look up the same index tensor.
+    The result reads the input of `inner` and writes the output of `outer`. `same_indices`: True if both plans look up the same
+    index tensor.
 
-    CompositionError if one plan cannot replace the two: if they have two index tensors or two policies, if an index tensor
-    would be indexed by another, or if no strides describe the addresses that `outer` reads. Also CompositionError if RAISE
-    would check fewer indices than before, or if `outer` reads addresses that `inner` does not write.
+    Raises CompositionError in these cases:
+
+    - The two plans have different index tensors or different policies.
+    - An index of `outer` would select an index of `inner`.
+    - `outer` reads addresses that `inner` does not write, or that strides cannot describe.
+    - The result would check fewer indices under RAISE than the two plans.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
     >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])
@@ -45,7 +49,7 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
     if outer.constant:
         return replace(outer, in_extent=inner.in_extent)
     if inner.empty:
-        raise CompositionError("the outer plan reads elements, the inner plan writes none")
+        raise CompositionError("the outer plan reads elements, but the inner plan writes no element")
     if inner.element_bytes != outer.element_bytes:
         smaller = min(inner.element_bytes, outer.element_bytes)
         outer, inner = narrow(outer, smaller), narrow(inner, smaller)
@@ -58,14 +62,13 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
 
 def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
-    """Return `outer` with indices read from `view`'s input instead of `view`'s output.
+    """Return `outer` with its indices read from the input of `view`. The index tensor of `outer` is the output of `view`.
 
-    `outer`'s index tensor is `view`'s output buffer. CompositionError if `view` looks up indices itself, or if no strides
-    describe the addresses of the indices.
+    Raises CompositionError if `view` has lookups, or if strides cannot describe the addresses of the indices.
     """
     if view.lookups:
         raise CompositionError(
-            "the indices are themselves the result of a lookup; a plan has one index tensor", "index of an index"
+            "the indices are the result of another lookup, but a plan can have only one index tensor", "index of an index"
         )
     if outer.index_reach is None:
         return replace(outer, index_extent=0)
@@ -75,11 +78,11 @@ def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
 
 
 def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
-    """Return `plan` with lookup `number` in the input buffer of `view`.
+    """Return `plan` with lookup `number` moved from the output buffer of `view` to its input buffer.
 
-    The extent is large enough for both buffers: the other lookups may still be in the old one.
+    Other lookups may still read the output buffer, so the index extent covers both buffers.
     """
-    leading = (0,) if plan.empty else ()  # an empty plan under RAISE keeps its index checks behind a leading size of 0
+    leading = (0,) if plan.empty else ()  # an empty plan under RAISE has its index dimensions behind a leading size of 0
     lookup = plan.lookups[number]
     strides = zip(plan.out_strides, plan.in_strides, *(item.index_strides for item in plan.lookups), strict=True)
     dims = walked(view, zip(plan.index_shape if plan.empty else plan.shape, lookup.index_strides, strides, strict=True))
@@ -106,16 +109,16 @@ def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPl
 
 def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> None:
     if not same_indices:
-        raise CompositionError("both plans look up indices; one plan has one index tensor", "two index tensors")
+        raise CompositionError("both plans look up indices, but one plan can have only one index tensor", "two index tensors")
     first, second = inner.out_of_bounds, outer.out_of_bounds
     if first is not second and not (first in _CLAMPING and second in _CLAMPING):
         raise CompositionError(
-            f"the policy for indices out of bounds is {first.name} in the inner plan, {second.name} in the outer one",
+            f"the policy for indices out of bounds is {first.name} in the inner plan, but {second.name} in the outer plan",
             "two policies",
         )
     if inner.fill != outer.fill:
         raise CompositionError(
-            f"the inner plan fills with 0x{inner.fill.hex()}, the outer one with 0x{outer.fill.hex()}", "two policies"
+            f"the inner plan fills with 0x{inner.fill.hex()}, but the outer plan fills with 0x{outer.fill.hex()}", "two policies"
         )
 
 
@@ -124,8 +127,8 @@ def _check_values(walk: Walk, inner: IndexPlan) -> None:
     for axis, size in enumerate(inner.index_shape):
         if size > 1 and any(step[axis] for step in walk.value_steps):
             raise CompositionError(
-                f"the outer plan's indices move along dimension {axis} of the inner output, along which the inner plan looks up "
-                "indices: an index of an index",
+                f"the outer plan's indices move along dimension {axis} of the inner output, in which the inner plan looks up "
+                "indices: this would be an index of an index",
                 "index of an index",
             )
 
@@ -133,13 +136,13 @@ def _check_values(walk: Walk, inner: IndexPlan) -> None:
 def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
     """Raise CompositionError unless every index that the inner plan checks is still looked up.
 
-    Example: along an axis of size 6, outer dimensions with (step, size) = (3, 2) and (1, 3) read positions 0 … 5. Sorted by
-    step, each step is at most 1 more than the span of the smaller ones: 1 <= 0 + 1, span 2; 3 <= 2 + 1, span 5 = 6 - 1.
+    Example: two outer dimensions move along an inner axis of size 6. One has 3 steps of 1: it reads positions 0 … 2. The other
+    has 2 steps of 3. As 3 <= 2 + 1, there is no gap, and both together read positions 0 … 2 + 3 = 5, which is the whole axis.
     """
     looked_up = [axis for axis, size in enumerate(inner.index_shape) if size > 1]
     if any(sum(1 for axis in looked_up if step[axis]) > 1 for step in walk.steps):
         raise CompositionError(
-            "the outer plan reads a diagonal of the indices: RAISE would check fewer than before", "unchecked indices"
+            "the outer plan reads a diagonal of the indices, so RAISE would check fewer indices than before", "unchecked indices"
         )
     for axis in looked_up:
         span = 0

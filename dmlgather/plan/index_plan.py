@@ -6,8 +6,8 @@
         source = in_offset + o·in_strides + sum(clamp(v_k, 0, limit_k - 1) * in_stride_k)
         out[out_offset + o·out_strides] = input[source] if ok or the policy is not FILL else fill
 
-The constructor proves that every address lies inside the stated extents, whatever the index values are. Binding arrays only has
-to check that they are as large as the extents.
+The constructor proves that every address lies inside the stated extents, for all index values. So a call only has to check that
+its arrays are as large as the extents.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ class IndexType(enum.Enum):
 
 
 class OutOfBounds(enum.Enum):
-    """Policy for an index outside 0 … limit-1 (after the wrap). No policy reads outside the input."""
+    """Policy for an index that is still outside 0 … limit-1 after the wrap. No policy reads outside the input."""
 
     CLAMP = "clamp"
-    """Read the nearest valid position of that axis. DirectML; jax mode "clip"."""
+    """Read the nearest valid position of the axis, like DirectML and JAX's mode "clip"."""
     FILL = "fill"
-    """Write the fill value instead of reading. OpenVINO (with 0); jax mode "fill"."""
+    """Write the fill value instead of an element, like OpenVINO (with 0) and JAX's mode "fill"."""
     RAISE = "raise"
-    """Raise IndexError for the bad index with the smallest offset in the index tensor. ONNX."""
+    """Raise IndexError for the bad index with the smallest offset in the index tensor, like ONNX."""
     PROMISE = "promise"
-    """The caller promises that no index is out of bounds; executed as CLAMP. jax mode "promise_in_bounds"."""
+    """The caller promises that no index is out of bounds. The plan runs as CLAMP, like JAX's mode "promise_in_bounds"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """One index that is looked up for each output element.
 
-    `index_strides`: elements of the index tensor per step of each output dimension. `index_offset`: elements. `limit`: valid
-    values are 0 … limit-1. `wrap`: added once to a negative value; with 0, negative values are out of bounds. `in_stride`:
-    elements of the input per unit of the value.
+    `index_strides`: elements of the index tensor per step along each output dimension. `index_offset`: in elements. `limit`:
+    valid values are 0 … limit-1. `wrap`: added once to a negative value; if it is 0, negative values are out of bounds.
+    `in_stride`: the input address changes by this many elements if the index grows by 1.
     """
 
     index_strides: tuple[int, ...]
@@ -79,11 +79,12 @@ class Lookup:
 class IndexPlan:
     """One strided copy whose source address may also depend on looked-up indices.
 
-    `shape`: the iteration space, one output element for each point. `out_strides`, `in_strides`: elements per step of each
-    dimension. `in_offset`, `out_offset`: elements. `in_extent`, `index_extent`, `out_extent`: elements of the input, index and
-    output buffers. `index_type`: None if and only if there are no lookups. `fill`: one element as bytes under FILL, else empty.
+    `shape`: the iteration space; the plan writes one element at each point. `out_strides`, `in_strides`: elements per step along
+    each dimension. `in_offset`, `out_offset`: in elements. `in_extent`, `index_extent`, `out_extent`: sizes of the input, index
+    and output buffers, in elements. `index_type`: None if there are no lookups. `fill`: the bytes of one element under FILL,
+    otherwise empty.
 
-    ValueError if two fields contradict each other or an address is outside its extent.
+    Raises ValueError if two fields contradict each other or an address is outside its extent.
 
     >>> print(dg.IndexPlan(shape=(3, 2), out_strides=(2, 1), in_strides=(1, 3), element_bytes=4, in_extent=6, out_extent=6))
     shape [3, 2] of 4-byte elements
@@ -168,7 +169,7 @@ class IndexPlan:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def check_limits(self) -> None:
-        """Raise ValueError if a CLAMP or PROMISE plan writes elements and indexes an axis of size 0."""
+        """Raise ValueError if a plan under CLAMP or PROMISE writes elements but indexes an axis of size 0."""
         if self.empty or self.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE):
             return
         for number, lookup in enumerate(self.lookups):
@@ -197,7 +198,7 @@ class IndexPlan:
             raise ValueError(f"fill has {len(self.fill)} bytes, expected {expected} under {self.out_of_bounds.name}")
         for number, lookup in enumerate(self.lookups):
             if len(lookup.index_strides) != rank:
-                raise ValueError(f"lookup {number}: index_strides has {len(lookup.index_strides)} entries, shape {rank}")
+                raise ValueError(f"lookup {number}: index_strides has {len(lookup.index_strides)} entries, shape has {rank}")
             if lookup.limit < 0 or lookup.wrap < 0:
                 raise ValueError(f"lookup {number}: limit {lookup.limit} and wrap {lookup.wrap} must be >= 0")
             if lookup.wrap and self.index_type is not None and not self.index_type.signed:
@@ -229,7 +230,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """Bytes that one run moves. An index or an element that is read several times counts several times."""
+    """The bytes that one run moves. Each read of an index or an element counts."""
 
     index: int
     read: int
@@ -263,7 +264,7 @@ def lookup(
 ) -> Lookup:
     """Return the lookup of a position along `axis` of `data`.
 
-    `component`: offset into the index tensor, in elements. `wraps`: True if negative values count from the end.
+    `component`: offset in the index tensor, in elements. `wraps`: True if negative indices count from the end.
     """
     size = data.sizes[axis]
     return Lookup(
@@ -286,10 +287,10 @@ def build(
     indices: Layout | None = None,
     index_type: IndexType | None = None,
 ) -> IndexPlan:
-    """Return the plan that writes all of `output` from `data`, with the policy CLAMP.
+    """Return the plan that writes every element of `output` from `data`, with the policy CLAMP.
 
-    `in_strides`: elements of `data` per step of each output dimension. `in_offset`: elements from the first element of `data`.
-    `indices`, `index_type`: layout and type of the index tensor, for plans with lookups.
+    `in_strides`: elements of `data` per step along each output dimension. `in_offset`: number of elements after the first
+    element of `data`. `indices`, `index_type`: layout and type of the index tensor, for plans with lookups.
     """
     return IndexPlan(
         shape=output.sizes,

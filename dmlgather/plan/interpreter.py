@@ -1,6 +1,6 @@
 """Evaluation of a plan for single output elements: the indices that it looks up and the input element that it reads.
 
-Diagrams and messages use it. The reference backend has code of its own, because it judges the other backends.
+Diagrams and messages use this module. The reference backend does not, because it is the standard for the other backends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dmlgather.plan.layout import coordinates, dot
 
 
 class IndexOutcome(enum.Enum):
-    """The handling of an index, and so of the output element that looks it up."""
+    """The effect of one index on the output element that looks it up."""
 
     VALID = "valid"
     CLAMPED = "clamped"
@@ -35,8 +35,8 @@ OUT_OF_RANGE = {
 class ResolvedIndex:
     """One index that was looked up.
 
-    `address`: elements from the start of the index tensor. `position`: position along the indexed axis, after wrapping and
-    clamping; None if no element is read.
+    `address`: address in the index tensor, in elements. `position`: position along the indexed axis, after wrapping and clamping;
+    None if no element is read.
     """
 
     address: int
@@ -47,7 +47,7 @@ class ResolvedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of one output element. `source`: elements from the start of the input; None if no element is read."""
+    """The source of one output element. `source`: address in the input, in elements; None if no element is read."""
 
     source: int | None
     indices: tuple[ResolvedIndex, ...]
@@ -59,7 +59,7 @@ class Origin:
 
 
 def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
-    """Return the coordinates in `plan.shape` that write an output address (elements). ValueError if none do."""
+    """Return the point of `plan.shape` that writes an output address (elements). Raises ValueError if no point writes it."""
     step = coordinates(output_address - plan.out_offset, plan.shape, plan.out_strides)
     if step is None:
         raise ValueError(f"the plan writes nothing to output element {output_address}")
@@ -67,14 +67,14 @@ def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
 
 
 def index_addresses(plan: IndexPlan, step: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the address (elements) in the index tensor of each lookup, at coordinates `step`."""
+    """Return the index address (elements) of each lookup at the point `step` of `plan.shape`."""
     return tuple(lookup.index_offset + dot(step, lookup.index_strides) for lookup in plan.lookups)
 
 
 def origin_of(plan: IndexPlan, step: tuple[int, ...], value_at: Callable[[int], int]) -> Origin:
-    """Return the source of the output element at coordinates `step`.
+    """Return the source of the output element at the point `step` of `plan.shape`.
 
-    `value_at`: returns the index at an address (elements) of the index tensor.
+    `value_at`: a function from an address in the index tensor (elements) to the index there.
     """
     indices = []
     source = plan.in_offset + dot(step, plan.in_strides)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 EXACT_OVERLAP_ELEMENTS = 2**20
-"""Up to this many elements, `overlaps` compares all addresses. For larger tensors it only has a sufficient test."""
+"""Up to this number of elements, `overlaps` compares the addresses of all elements. For larger tensors, it compares strides."""
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return row-major strides in elements. A size of 0 counts as 1, so that no stride is 0."""
+    """Return row-major strides in elements. No stride is 0, because a size of 0 counts as 1."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
@@ -46,10 +46,10 @@ def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tupl
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
-    """Return True if two coordinates share an address, False if none do, None if that is not decided.
+    """Return True if two elements share an address, False if no two elements do, None if this is unknown.
 
-    None is only returned for more than `EXACT_OVERLAP_ELEMENTS` elements. For these, False needs strides that are each larger
-    than the span of all dimensions with smaller strides.
+    For more than `EXACT_OVERLAP_ELEMENTS` elements, only strides are compared. The answer is True if a stride is 0, and False if
+    each stride is larger than the span of the dimensions with smaller strides. Otherwise it is None.
     """
     if 0 in sizes:
         return False
@@ -77,9 +77,10 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
 
 
 def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """Return coordinates whose strided address is `address`; None if there are none. Strides may be negative.
+    """Return the coordinates of the element at `address`; None if there is no element. Strides may be negative.
 
-    If several coordinates have this address, any of them is returned. Dimensions of stride 0 get coordinate 0.
+    If several elements have this address, the function returns the coordinates of one of them. Dimensions of stride 0 get
+    coordinate 0.
     """
     if 0 in sizes:
         return None
@@ -89,7 +90,7 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
     failed: set[tuple[int, int]] = set()
 
     def search(depth: int, distance: int, span: int) -> bool:
-        # Cover `distance` by steps along the dimensions order[depth:], which span at most `span`.
+        # Reach `distance` by steps along the dimensions order[depth:], whose span is `span`.
         if depth == len(order):
             return distance == 0
         if (depth, distance) in failed:
@@ -115,8 +116,8 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
 class Layout:
     """Sizes and strides of a tensor in a buffer.
 
-    `sizes`: elements per dimension. `strides`: elements per step of each dimension; may be 0 or negative. `offset`: address of
-    element (0, …, 0), in elements from the start of the buffer. `extent`: elements of the buffer.
+    `strides`: elements per step along each dimension; they may be 0 or negative. `offset`: address of element (0, …, 0), in
+    elements from the start of the buffer. `extent`: elements of the buffer.
     """
 
     sizes: tuple[int, ...]
@@ -129,12 +130,20 @@ class Layout:
         """Return the row-major layout of `sizes`, in a buffer without padding."""
         return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
 
+    @property
+    def is_packed(self) -> bool:
+        """Return True if the elements are in row-major order from the start of the buffer on, without gaps; also if empty."""
+        if 0 in self.sizes:
+            return True
+        steps = zip(self.sizes, self.strides, packed_strides(self.sizes), strict=True)
+        return self.offset == 0 and all(size == 1 or step == packed for size, step, packed in steps)
+
     def address(self, position: Sequence[int]) -> int:
         """Return the address of the element at coordinates `position`, in elements from the start of the buffer."""
         return self.offset + dot(position, self.strides)
 
     def split(self, axis: int, parts: Sequence[int]) -> Layout:
-        """Return the layout with dimension `axis` split into `parts`, outermost first; their product is its size."""
+        """Return the layout with dimension `axis` split into the sizes `parts`, outermost first. Their product is its size."""
         steps = [step * self.strides[axis] for step in packed_strides(parts)]
         sizes, strides = list(self.sizes), list(self.strides)
         sizes[axis : axis + 1], strides[axis : axis + 1] = parts, steps
@@ -151,10 +160,10 @@ class Layout:
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """Return `layout` reshaped to the fewest dimensions that both layouts can have; None if they share no shape.
+    """Return `layout` reshaped to the fewest dimensions that both layouts can have; None if no shape fits both.
 
-    Both layouts have the same number of elements; elements correspond in row-major order. Example: packed {4,6} and {2,12} with
-    strides {20,1} become {2,12}, since the first merges to {24}.
+    Both layouts have equally many elements, in row-major order. Example: `layout` is packed {4,6}, and `other` is {2,12} with
+    strides {20,1}. `layout` can also have sizes {24} or {2,12}, but `other` only {2,12}: the result has sizes {2,12}.
     """
     if 0 in layout.sizes:
         return replace(layout, sizes=(0,), strides=(1,))
@@ -175,7 +184,7 @@ def common_split(layout: Layout, other: Layout) -> Layout | None:
 
 
 def _merged(layout: Layout) -> list[tuple[int, int]]:
-    """Return pairs (size, stride) without sizes of 1, with adjacent dimensions merged where strides allow."""
+    """Return the dimensions as pairs (size, stride), adjacent ones merged if their strides allow it. Sizes of 1 are dropped."""
     dims: list[tuple[int, int]] = []
     for size, step in zip(layout.sizes, layout.strides, strict=True):
         if size > 1 and dims and dims[-1][1] == size * step:
@@ -186,11 +195,11 @@ def _merged(layout: Layout) -> list[tuple[int, int]]:
 
 
 def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
-    """Return both tensors of a depth-to-space operator, reshaped to the same dimensions.
+    """Return the layouts `depth` and `space` of a depth-to-space operator, reshaped to equal dimensions.
 
-    These are batch, channel, row of blocks, row in the block, column of blocks, column in the block; further dimensions follow.
-    `depth`: [n, c · size², h, w, …]; the order in its channels is (row in the block, column in the block, channel) if
-    `channels_last`, else (channel, row, column). `space`: [n, c, h · size, w · size, …].
+    These are batch, channel, block row, row in the block, block column, column in the block, then the further dimensions.
+    `depth`: shape [n, c · size², h, w, …]. Its channels hold (row in the block, column in the block, channel) if
+    `channels_last` is True, else (channel, row, column). `space`: shape [n, c, h · size, w · size, …].
     """
     channels, height, width = space.sizes[1:4]
     parts, order = ((size, size, channels), (0, 3, 4, 1, 5, 2)) if channels_last else ((channels, size, size), (0, 1, 4, 2, 5, 3))

@@ -21,11 +21,11 @@ class CompositionError(ValueError):
 
 @dataclass(slots=True)
 class Walk:
-    """The input address of an outer plan, as coordinates in the output of an inner plan in canonical form (`simplify`).
+    """The input addresses of an outer plan, as coordinates in the output of an inner plan. The inner plan is canonical.
 
-    `start`: coordinates of the first element. `sizes`, `out_strides`, `index_strides`: those of the outer plan, with dimensions
-    split where they cross the end of an inner dimension. `steps[i]`: change of the coordinates by one step of outer dimension
-    i. `value_steps[k]`: change by one unit of lookup k.
+    `start`: coordinates of the first element. `sizes`, `out_strides`, `index_strides`: the dimensions of the outer plan; a
+    dimension that crosses the end of an inner dimension is split. `steps[i]`: change of the coordinates by one step along outer
+    dimension i. `value_steps[k]`: change of the coordinates if the index of lookup k grows by 1.
     """
 
     start: tuple[int, ...]
@@ -37,7 +37,10 @@ class Walk:
 
     @classmethod
     def over(cls, inner: IndexPlan, outer: IndexPlan) -> Walk:
-        """Return the walk of `outer` over the output of `inner`, which is its input. CompositionError if there is none."""
+        """Return the addresses that `outer` reads in the output of `inner`.
+
+        Raises CompositionError if coordinates and steps cannot describe them.
+        """
         strides = zip(outer.out_strides, *(lookup.index_strides for lookup in outer.lookups), strict=True)
         dims = walked(inner, zip(outer.shape, outer.in_strides, strides, strict=True))
         walk = cls(
@@ -55,9 +58,9 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class WalkedDim:
-    """A dimension of the outer plan, or a part of one.
+    """A dimension of the outer plan, or a part of it after a split.
 
-    `step`: change of the inner coordinates by one step. `carried`: other strides of the dimension.
+    `step`: change of the inner coordinates by one step. `carried`: the dimension's strides in other tensors.
     """
 
     size: int
@@ -66,10 +69,10 @@ class WalkedDim:
 
 
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
-    """Split dimensions where they cross the end of a dimension of `inner`, and drop those of size 1.
+    """Return the outer dimensions `dims`, split where they cross the end of a dimension of `inner`. Sizes of 1 are dropped.
 
-    `dims`: size, stride in the output of `inner` (elements), and further strides, which are split like it. CompositionError if
-    a stride leads to an address that `inner` does not write.
+    `dims`: for each dimension, its size, its stride in the output of `inner`, and its strides in other tensors. Raises
+    CompositionError if a stride leads to an address that `inner` does not write.
 
     Example: `inner` has shape {2,3} and output strides {3,1}. A dimension of size 6 and stride 1 is split into one of size 2
     and stride 3, and one of size 3 and stride 1.
@@ -87,9 +90,9 @@ def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -
 
 
 def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], steps: Sequence[Sequence[int]]) -> None:
-    """Raise CompositionError if the walk leaves the output of `inner`.
+    """Raise CompositionError if some coordinates lie outside the output of `inner`.
 
-    The walk begins at `start`; its dimension i has `sizes[i]` positions, which are `steps[i]` apart.
+    The first coordinates are `start`. Dimension i has `sizes[i]` positions, which are `steps[i]` apart.
     """
     for axis, size in enumerate(inner.shape):
         moves = [(count - 1) * step[axis] for count, step in zip(sizes, steps, strict=True)]
@@ -97,15 +100,16 @@ def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], s
         high = start[axis] + sum(move for move in moves if move > 0)
         if low < 0 or high >= size:
             raise CompositionError(
-                f"the outer plan walks coordinates {low} … {high} of the inner output's dimension {axis} of size {size} "
-                f"(inner shape {list(inner.shape)}, strides {list(inner.out_strides)}): not one strided walk"
+                f"the outer plan reads coordinates {low} … {high} of the inner output's dimension {axis} of size {size} "
+                f"(inner shape {list(inner.shape)}, strides {list(inner.out_strides)}): strides cannot describe this"
             )
 
 
 def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
-    """Return a distance in the output of `inner` (elements) as numbers of steps along the dimensions of `inner`.
+    """Return a distance in the output of `inner`, in elements, as numbers of steps along the dimensions of `inner`.
 
-    The output strides of `inner` are sorted in falling order. Example: with strides {8,1}, a distance of 19 is (2, 3).
+    The output strides of `inner` must be sorted, largest first. Example: with strides {8,1}, a distance of 19 is (2, 3). Raises
+    CompositionError if `inner` writes no element at this distance.
     """
     sign, rest = (-1, -distance) if distance < 0 else (1, distance)
     steps = []
@@ -121,9 +125,10 @@ def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
 
 
 def _fitting(size: int, step: Sequence[int], inner: IndexPlan) -> int:
-    """Return the size of the inner part of an outer dimension that is split; `size` if it is not split.
+    """Return the number of steps after which an outer dimension crosses an inner dimension's end; `size` for no split.
 
-    Example: 12 steps of 2 along a dimension of size 8 leave it after 8 / 2 = 4 steps; 4 divides 12.
+    Example: a dimension of size 12 moves by 2 along an inner dimension of size 8. It crosses the end after 8 / 2 = 4 steps. As 4
+    divides 12, the dimension can be split into sizes 3 and 4.
     """
     fit = size
     for move, limit in zip(step, inner.shape, strict=True):

@@ -34,7 +34,7 @@ def test_the_layout_of_a_finding(folder: Path, command: Command) -> None:
         "      |                         ^",
         "  expected  0 … 1",
         "  got       2",
-        "  fix       Axis = 0 gives the stated output {4,2}; or choose a dimension of InputTensor {3,2}, leading 1s counted",
+        "  fix       Axis = 0 gives the stated output {4,2}; or choose a dimension of InputTensor {3,2}; leading 1s are counted",
         "",
     ]
 

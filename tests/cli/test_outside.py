@@ -68,7 +68,8 @@ def test_files_outside_are_refused(
     assert said.startswith(f"{file}:{line}:")
     assert said.partition(" ")[2] == (
         f"resources.table.initialValues.sourcePath: {name} lies outside the model's folder ({model}) and the current folder "
-        f"({model.parent / 'elsewhere'}), the only ones that a model may read: copy it there, or allow it with --allow-outside"
+        f"({model.parent / 'elsewhere'}). A model may read only files in these folders: copy it there, or allow it with "
+        "--allow-outside"
     )
 
 

@@ -135,7 +135,7 @@ def test_the_constructors_check_what_they_are_given() -> None:
     whole = tuple(map(Window.whole, CUBE.shape))
     with pytest.raises(ValueError, match=r"dimension 3 of data is neither kept nor looked up, so Window.* must have one element"):
         BasicIndexing(CUBE, whole, kept=(0, 1, 2))
-    with pytest.raises(ValueError, match=r"kept is \[0, 2, 1, 3\] and axes \[\]: each dimension .* once at most"):
+    with pytest.raises(ValueError, match=r"kept is \[0, 2, 1, 3\] and axes \[\]: no dimension of data may occur twice"):
         BasicIndexing(CUBE, whole, kept=(0, 2, 1, 3))
     with pytest.raises(ValueError, match=r"dimension 3 of data is looked up, so its window must be all of it, not Window"):
         AdvancedIndexing(CUBE, IDS, (*whole[:3], Window(0, 1, 1)), axes=(3,), kept=(0, 1, 2), place=3)

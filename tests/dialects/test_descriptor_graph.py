@@ -116,8 +116,9 @@ def test_random_models_with_large_gaps(tmp_path: Path, monkeypatch: pytest.Monke
             refused.append(str(error))
     assert 5 < len(refused) < 20
     assert refused[0] == (
-        "'r1' is read after a dispatch wrote 576 of 1079 elements there, with gaps, but a graph holds at most 3 elements of a "
-        "write with gaps: bind an OutputTensor without gaps, or split the model before the command that reads the buffer"
+        "a dispatch writes 576 of 1079 elements of 'r1', with gaps between them, and a later command reads 'r1': a graph "
+        "supports this for at most 3 elements; bind an OutputTensor without gaps, or split the model before the command that "
+        "reads the buffer"
     )
 
 
@@ -254,7 +255,7 @@ def test_descriptors_that_read_what_none_wrote() -> None:
     first = dg.SliceOperatorDesc(input_tensor=row, output_tensor=half, offsets=[0], sizes=[4], strides=[2])
     words = (
         "descriptor 2 (SLICE) writes OutputTensor FLOAT32 {4}, but descriptor 3 (SLICE) reads InputTensor FLOAT32 {8}, which is "
-        "larger: state the same sizes in both"
+        "larger: state equal sizes in both"
     )
     whole = dg.SliceOperatorDesc(input_tensor=row, output_tensor=row, offsets=[0], sizes=[8], strides=[1])
     with pytest.raises(ValueError, match=re.escape(words)):

@@ -34,7 +34,7 @@ def test_steps_that_no_output_needs_are_left_out() -> None:
     ("change", "message"),
     [
         ({"inputs": ("yes",)}, "turn reads 'x', which nothing before it writes"),
-        ({"inputs": ("x", "yes", "y")}, "turn writes 'y', which exists before"),
+        ({"inputs": ("x", "yes", "y")}, "turn writes 'y', which already exists"),
         ({"types": {"yes": BOOL, "x": FLOATS, "y": TURNED}}, "value 'z' of other has no type"),
         ({"types": {"yes": BOOL, "x": FLOATS, "y": FLOATS, "z": FLOATS}}, "turn takes float32 \\[3, 2\\] as 'y', whose type is"),
         ({"outputs": ("w",)}, "output 'w' is no value of the graph"),
@@ -54,7 +54,9 @@ def test_a_chain_passes_data_on() -> None:
     graph = chain([TransposeView(FLOATS, (1, 0)), ReshapeView(TURNED, (6,))])
     assert graph.inputs == ("data",)
     assert graph.types[graph.outputs[0]].shape == (6,)
-    with pytest.raises(ValueError, match="problem 1 \\(reshape\\) takes data of float32 \\[2, 3\\], but the one before it gives"):
+    with pytest.raises(
+        ValueError, match="problem 1 \\(reshape\\) takes data of float32 \\[2, 3\\], but the problem before it gives"
+    ):
         chain([TransposeView(FLOATS, (1, 0)), ReshapeView(FLOATS, (6,))])
     with pytest.raises(ValueError, match="at least one problem"):
         chain([])

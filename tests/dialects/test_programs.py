@@ -57,12 +57,12 @@ def test_descriptors(tmp_path: Path) -> None:
         (
             7,
             TypeError,
-            "what is of type int, not a program: expected a problem or a descriptor, a list of either, or the path",
+            "what is of type int, not a program: expected a problem, a descriptor, a list of problems or descriptors, or",
         ),
         ([TURN, EVERY], TypeError, "what is of type list and holds TransposeView, SliceOperatorDesc, not a program"),
         ({"a": TURN}, TypeError, "what is of type dict, not a program"),
         ([], ValueError, "what is empty: expected at least one problem or descriptor"),
-        ([TURN, TURN], ValueError, r"problem 1 \(transpose\) takes data of float32 \[2, 3\], but the one before it gives"),
+        ([TURN, TURN], ValueError, r"problem 1 \(transpose\) takes data of float32 \[2, 3\], but the problem before it gives"),
         (EVERY.model_copy(update={"offsets": (9,)}), dg.DescriptorError, "SLICE at feature level 6_4 has 1 error"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_reshape_that_strides_cannot_say_is_refused() -> None:
         (lambda data: SliceView(data, (Window.whole(2), Window(1, 3, 1))), "is not inside dimension 1"),
         (lambda data: SliceView(data, (Window.whole(2),)), "taken has 1 window, but"),
         (lambda data: StridedView(data, (2,), (5,), 1), "reaches input elements 1 … 6"),
-        (lambda data: StridedView(data, (2,), ()), "strides has 0 entries and shape 1"),
+        (lambda data: StridedView(data, (2,), ()), "strides has 0 entries and shape has 1"),
     ],
 )
 def test_views_that_leave_their_data_are_refused(make: object, message: str) -> None:

@@ -257,7 +257,11 @@ def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: st
         ),
         (lambda: N(X, np.array(1)), ValueError, r"indices has \{\}: expected at least one dimension each"),
         (lambda: N(X, IDS, input_dimension_count=4), ValueError, "input_dimension_count is 4, expected 1 … 3: data has 3"),
-        (lambda: B(X, IDS, batch_dimension_count=2), ValueError, "batch_dimension_count is 2, expected 0 … 1: each tensor has a"),
+        (
+            lambda: B(X, IDS, batch_dimension_count=2),
+            ValueError,
+            "batch_dimension_count is 2, expected 0 … 1: each tensor needs a",
+        ),
         (
             lambda: S(X, offsets=(1,)),
             ValueError,
@@ -274,7 +278,7 @@ def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: st
         (
             lambda: S(X, output=((3, 4, 4), "float32")),
             ValueError,
-            r"output has sizes \{3,4,4\}, expected \{3,4,5\}, which follows",
+            r"output has sizes \{3,4,4\}, expected \{3,4,5\}, which follow",
         ),
         (lambda: S(X, output=((3, 4, 5), "int32")), TypeError, "output has data type INT32, expected FLOAT32, the type of data"),
         (lambda: W(X, input_window_strides=(1, 1, 0)), ValueError, r"input_window_strides\[2\] is 0"),
@@ -362,7 +366,7 @@ def test_other_types_are_refused_with_what_holds_their_bits(written: Any, words:
 def test_a_tuple_of_two_sizes_is_no_pair() -> None:
     with pytest.raises(TypeError, match=r"data is \(4, 6\): a tuple of two is read as a pair .* write \(\(4, 6\), 'float32'\)"):
         dg.SliceOperatorDesc.of((4, 6))
-    with pytest.raises(ValueError, match=r"data.sizes\[1\] is -1, expected 0 … 4294967295: split a tensor that is larger"):
+    with pytest.raises(ValueError, match=r"data.sizes\[1\] is -1, expected 0 … 4294967295: split a larger tensor"):
         dg.SliceOperatorDesc.of(((4, -1), "float32"))
 
 

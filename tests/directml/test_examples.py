@@ -125,5 +125,5 @@ def test_lower_refuses_foreign_layouts() -> None:
     desc = EXAMPLES[1].desc
     with pytest.raises(ValueError, match=r"GATHER has no tensor 'updates_tensor'.*'indices_tensor'"):
         lower(desc, {"updates_tensor": Layout.packed((3, 2))})
-    with pytest.raises(ValueError, match=r"InputTensor has sizes \(2, 3\), the descriptor has \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"InputTensor has sizes \(2, 3\), but the descriptor has \(3, 2\)"):
         lower(desc, {"input_tensor": Layout.packed((2, 3))})

@@ -313,12 +313,12 @@ def test_an_older_operator_is_named_where_the_level_has_one() -> None:
         ),
     }
     assert {name: found(written, "2_0")[0].remedy for name, written in remedies.items()} == {
-        "SLICE1": "use feature level 3_0 or newer, or SLICE if it can do the same",
+        "SLICE1": "use feature level 3_0 or newer, or SLICE if it is sufficient",
         "DEPTH_TO_SPACE1": "use feature level 2_1 or newer",
         "GATHER_ELEMENTS": "use feature level 2_1 or newer",
         "GATHER_ND1": "use feature level 3_0 or newer",
     }
-    assert found(remedies["GATHER_ND1"], "2_1")[0].remedy.endswith("or newer, or GATHER_ND if it can do the same")
+    assert found(remedies["GATHER_ND1"], "2_1")[0].remedy.endswith("or newer, or GATHER_ND if it is sufficient")
 
 
 def test_a_value_gives_the_stated_output_only_where_it_mends_all() -> None:

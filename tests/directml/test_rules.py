@@ -131,6 +131,7 @@ def test_a_rule_needs_no_rule_behind_it(operator: Any) -> None:
     common: tuple[Rule, ...] = (OPERATOR_LEVEL, *TENSOR_RULES, *TENSOR_LEVEL_RULES, *SHARED_RULES)
     rules = (*common, *operator.rules)
     for number, rule in enumerate(rules):
+        assert {rule.code, *rule.needs} <= CODES.keys(), rule.code
         assert not set(rule.needs) & {other.code for other in rules[number:]}, rule.code
     assert len({rule.code for rule in rules}) == len(rules)
 

@@ -195,7 +195,7 @@ REFUSED = [
     (
         lambda: gather_elements(ZEROS, np.zeros((5, 2), int), axis=1, dialect="onnx"),
         ValueError,
-        "indices has size 5 in dimension 0",
+        "indices has size 5 and data has size 4 in dimension 0",
     ),
     (lambda: gather_elements(ZEROS, INDICES.astype(float), axis=1), TypeError, "IndicesTensor has type float64"),
     (lambda: gather_elements(ZEROS.astype("c8"), INDICES, axis=1), TypeError, "InputTensor has type complex64"),

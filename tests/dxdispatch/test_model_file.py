@@ -105,6 +105,12 @@ def test_accepted(tmp_path: Path, model: Any) -> None:
             "'initialValuesDataType' is missing",
         ),
         ((("resources", "rows", "initialValues"), REMOVED), "resources.rows", "'initialValues' is missing"),
+        ((("resources", "rows"), {"Desc": {"initialValues": None}}), "resources.rows", "'initialValues' is missing"),
+        (
+            (("resources", "rows"), {"Type": "BUFFER", "Desc": {"initialValues": None}}),
+            "resources.rows.Desc.initialValues",
+            "'initialValues' is missing",
+        ),
         ((("resources", "rows", "sizeInBytes"), 12), "resources.rows.sizeInBytes", "expected at least 16 bytes"),
         ((("resources", "rows", "sizeInBytes"), 16.0), "resources.rows.sizeInBytes", "got 16.0"),
         ((("resources", "rows", "sizeInBytes"), True), "resources.rows.sizeInBytes", "got true"),

@@ -67,7 +67,13 @@ def test_partial_windows_that_need_too_many_repetitions_are_refused() -> None:
     images = ((2**15, 2**15), "uint8")
     finding = refusal(images, ((3, 2), "int32"), GatherDimensionNumbers((1, 2), (), (0, 1)), (2, 2**15 - 2))
     got = "6442450944: {32768,32768}, repeated {2,3} times for windows of {2,32766}"
-    assert facts(finding) == ("EXP110", "slice_sizes", "at most 4294967295 elements to read windows from", got, None)
+    assert facts(finding) == (
+        "EXP110",
+        "slice_sizes",
+        "at most 4294967295 elements in the copy of data for the windows",
+        got,
+        None,
+    )
     assert "the window's start plus the element's offset" in finding.remedy
     found = dg.lax.to_directml(images, ((3, 2), "int32"), GatherDimensionNumbers((1, 2), (), (0, 1)), (2, 2**15))
     assert isinstance(found, tuple)
@@ -87,7 +93,7 @@ def test_a_partial_window_that_always_starts_at_0_is_a_view() -> None:
 def test_more_components_than_dimensions_are_refused() -> None:
     every = tuple(range(9))
     finding = refusal(((2,) * 9, "float32"), ((3, 9), "int32"), GatherDimensionNumbers((), every, every), (1,) * 9)
-    expected = "at most 8 dimensions after merging neighbours (GATHER_ND1 at level 6_4)"
+    expected = "at most 8 dimensions after merging adjacent dimensions (GATHER_ND1 at level 6_4)"
     assert facts(finding) == ("EXP104", "operand.shape", expected, "9: {2,2,2,2,2,2,2,2,2}", None)
 
 
@@ -100,7 +106,7 @@ def test_several_components_need_gather_nd() -> None:
 def test_batches_of_pairs_need_gather_nd1() -> None:
     pairs = GatherDimensionNumbers((), (1, 2), (1, 2), (0,), (0,))
     finding = refusal(((2, 5, 6), "float32"), ((2, 3, 2), "int32"), pairs, (1, 1, 1), "2_1")
-    expected = "1 batch, or tuples of 1 component in 1 dimension, at level 2_1, which has no BatchDimensionCount"
+    expected = "1 batch, because level 2_1 has no BatchDimensionCount; or tuples of 1 component in 1 dimension"
     assert facts(finding) == ("EXP106", "operand_batching_dims", expected, "2 batches, 2 components, 1 dimension", "3_0")
 
 

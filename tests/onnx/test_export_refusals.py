@@ -59,12 +59,12 @@ def test_everything_that_stands_against_a_node_is_said_at_once() -> None:
 
 def test_tuples_of_more_components_than_dimensions_are_refused() -> None:
     case = nd(array("float32", *[2] * 9), tuples((3,), *[2] * 9))
-    expected = "at most 8 dimensions after merging neighbours (GATHER_ND1 at level 6_4)"
+    expected = "at most 8 dimensions after merging adjacent dimensions (GATHER_ND1 at level 6_4)"
     assert facts(refusal(case, "6_4")) == ("EXP104", "data.shape", expected, "9: {2,2,2,2,2,2,2,2,2}", None)
     case = nd(array("float32", *[2] * 6), tuples((3,), *[2] * 4))
-    expected = "at most 4 dimensions after merging neighbours (GATHER_ND at level 2_1)"
+    expected = "at most 4 dimensions after merging adjacent dimensions (GATHER_ND at level 2_1)"
     assert facts(refusal(case, "2_1")) == ("EXP104", "data.shape", expected, "5: {2,2,2,2,4}", "3_0")
-    assert refusal(case, "2_1").remedy.startswith("use feature level 3_0 or newer, or reshape dimensions")
+    assert refusal(case, "2_1").remedy.startswith("use feature level 3_0 or newer, or reshape the dimensions")
     check(case, "3_0")
 
 
@@ -138,7 +138,7 @@ def test_no_level_is_named_where_none_takes_a_node() -> None:
     finding = refusal(nd(array("float32", *[2] * 9), tuples((3,), *[2] * 9)), "1_0")
     assert facts(finding) == ("EXP106", "", "GATHER_ND, which feature level 2_1 introduced", "feature level 1_0", None)
     assert "use feature level" not in finding.remedy
-    assert finding.remedy.startswith("reshape dimensions that are indexed together into one")
+    assert finding.remedy.startswith("reshape the dimensions that a tuple indexes into one dimension")
     assert finding.remedy.endswith("; no feature level takes it as it is")
 
 
@@ -152,7 +152,7 @@ def test_the_operator_named_is_the_one_that_the_level_named_uses() -> None:
 
 def test_batches_of_tuples_need_gather_nd1() -> None:
     case = nd(array("float32", 2, 3, 4, 5), tuples((2, 6), 3, 4), 1)
-    expected = "1 batch, or tuples of 1 component in 1 dimension, at level 2_1, which has no BatchDimensionCount"
+    expected = "1 batch, because level 2_1 has no BatchDimensionCount; or tuples of 1 component in 1 dimension"
     got = "2 batches, 2 components, 1 dimension"
     assert facts(refusal(case, "2_1")) == ("EXP106", "batch_dims", expected, got, "3_0")
     check(case, "3_0")

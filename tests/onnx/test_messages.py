@@ -34,7 +34,7 @@ REFUSALS: dict[str, Refusal] = {
     "opset of a wrong type": Refusal(lambda: onnx.gather(X, IDS, opset="13"), TypeError, "opset", "'13'", "integer"),
     "ranks": Refusal(lambda: onnx.gather_elements(X, IDS[0]), ValueError, "indices", "rank 1", "rank 2", "equal", "reshape"),
     "larger off the axis": Refusal(
-        lambda: onnx.gather_elements(X, np.zeros((1, 4), np.int64)), ValueError, "indices", "size 4", "has 3", "crop"
+        lambda: onnx.gather_elements(X, np.zeros((1, 4), np.int64)), ValueError, "indices", "size 4", "size 3", "crop"
     ),
     "batch_dims": Refusal(lambda: onnx.gather_nd(X, IDS, 2), ValueError, "batch_dims is 2", "0 … 1", "(2)"),
     "batch_dims below 0": Refusal(lambda: onnx.gather_nd(X, IDS, -1), ValueError, "batch_dims is -1", "0 … 1"),

@@ -35,7 +35,7 @@ def with_lookup(**changes: Any) -> dict[str, Any]:
         ({"in_offset": -1}, r"reaches input elements -1"),
         (with_lookup(limit=6), r"reaches input elements 0 … 23"),
         (with_lookup(in_stride=-4), r"reaches input elements -16"),
-        (with_lookup(index_strides=(1,)), r"index_strides has 1 entries, shape 2"),
+        (with_lookup(index_strides=(1,)), r"index_strides has 1 entries, shape has 2"),
         (with_lookup(limit=-1), r"limit -1"),
         ({"index_type": IndexType.UINT64}, r"wrap is 5 for the unsigned type UINT64"),
         ({"index_type": None}, r"index_type is None with 1 lookups"),

@@ -1,12 +1,11 @@
 """Builders of DirectML descriptors from views of tensors. They choose the operator and the dimension count for a feature level.
 
-A builder first tries the natural form: all tensors get leading 1s up to the largest rank among them, and at least up to the
-smallest dimension count of the level. If the level takes fewer dimensions, the builder merges neighbouring dimensions whose
-strides allow it. The result is a chain of descriptors, usually one: the output of each is the InputTensor of the next. Callers
-run `validate`, which decides about data types.
+A builder first tries to keep all dimensions. Leading 1s give all tensors a common rank that the level takes. If the level takes
+fewer dimensions, the builder merges adjacent dimensions whose strides allow it. The result is a sequence of descriptors, usually
+one. The output of each descriptor is the InputTensor of the next one. Builders do not check data types: callers run `validate`.
 
 Arguments of every builder: `data`, `indices`, `output`: views with the dialect's dimensions and without sizes of 0. `level`: the
-target feature level. Every builder raises InexpressibleError, with a finding, if there is no descriptor.
+target feature level. Every builder raises InexpressibleError, with a finding, if no descriptor expresses the call.
 """
 
 from dmlgather.dialects.descriptors.gather_descriptors import gather, gather_elements, gather_nd

@@ -42,8 +42,8 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
 def gather_elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return output[c] = data[c with c[axis] replaced by indices[c]] as GATHER_ELEMENTS.
 
-    If indices is smaller than data along other axes, the described data is cropped to the sizes of indices. If the crop has too
-    many dimensions for the level, even after merging, slices copy it first.
+    If `indices` is smaller than `data` along axes other than `axis`, only the part of `data` with the sizes of `indices` is
+    described. If this part has too many dimensions for the level, even after merging, slices copy it first.
     """
     require(GATHER_ELEMENTS, level)
     pairs = enumerate(zip(data.dims, indices.sizes, strict=True))
@@ -59,14 +59,15 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
 
 
 def gather_nd(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…] as GATHER_ND1, or GATHER_ND on older levels.
+    """Return output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…] as GATHER_ND1, or as GATHER_ND on older levels.
 
-    `batch`: the number of dimensions b…. Empty index tuples give a slice of data repeated with strides of 0, without indices. On
-    levels without GATHER_ND1, batches of one-component tuples become GATHER_ELEMENTS.
+    `batch`: the number of dimensions b…. If the index tuples are empty, the result is a slice that repeats `data` with strides
+    of 0. If the level lacks GATHER_ND1, batches with tuples of one component become GATHER_ELEMENTS.
     """
     size = indices.dims[-1].size
     if size == 0:
-        return _repeated(data, indices, output, batch, level)
+        repeats = tuple(Dim(count, 0) for count in indices.sizes[batch:-1])
+        return whole_copy(replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:])), output, level)
     operator = GATHER_ND1 if level >= GATHER_ND1.introduced else GATHER_ND
     if operator is GATHER_ND and prod(data.sizes[:batch]) > 1:
         return _batched_elements(data, indices, output, batch, level)
@@ -74,7 +75,7 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
     if not fits(operator, level, data, indices, output):
         data, indices, output, batch = _merged_nd(data, indices, output, batch)
     tensors = tensor_descs(operator, level, data, output, indices)
-    # GATHER_ND has no BatchDimensionCount. Its batch dimensions have size 1 here: leave them out of the counts, as leading 1s.
+    # GATHER_ND has no BatchDimensionCount. Here its batch dimensions have size 1: they are leading 1s, which are not counted.
     uncounted = batch if operator is GATHER_ND else 0
     counts = {"input_dimension_count": data.rank - uncounted, "indices_dimension_count": indices.rank - uncounted}
     if operator is GATHER_ND:
@@ -83,7 +84,7 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
 
 
 def _merged_elements(data: View, indices: View, output: View, axis: int) -> tuple[View, View, View, int]:
-    """Return the views and the axis of GATHER_ELEMENTS after merging the dimensions before the axis and those after it."""
+    """Return the arguments of GATHER_ELEMENTS with merged dimensions before the axis and merged dimensions after it."""
     views = (data, indices, output)
     lead = merge(*(view.dims[:axis] for view in views))
     trail = merge(*(view.dims[axis + 1 :] for view in views))
@@ -97,15 +98,8 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
     return (GatherElementsOperatorDesc(**tensors, axis=axis + tensors["input_tensor"].rank - data.rank),)
 
 
-def _repeated(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return GATHER_ND with empty tuples: each tuple copies data's dimensions after the batch dimensions."""
-    repeats = tuple(Dim(size, 0) for size in indices.sizes[batch:-1])
-    view = replace(data, dims=(*data.dims[:batch], *repeats, *data.dims[batch:]))
-    return whole_copy(view, output, level)
-
-
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """Return the views and the batch dimensions of GATHER_ND after merging dimensions within b…, i… and trail…."""
+    """Return the arguments of GATHER_ND with as few dimensions b…, i… and trail… as merging allows."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])
@@ -119,7 +113,7 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 
 
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return batched GATHER_ND with one-component tuples as GATHER_ELEMENTS, with indices repeated along trail…."""
+    """Return a batched GATHER_ND with tuples of one component as GATHER_ELEMENTS. It repeats `indices` along trail…."""
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)
     positions = indices.rank - 1 - batch
@@ -127,12 +121,12 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
         refuse(
             "EXP106",
             "batch_dims",
-            expected=f"1 batch, or tuples of 1 component in 1 dimension, at level {level}, which has no BatchDimensionCount",
+            expected=f"1 batch, because level {level} has no BatchDimensionCount; or tuples of 1 component in 1 dimension",
             got=f"{prod(data.sizes[:batch])} batches, {counted(size, 'component')}, {counted(positions, 'dimension')}",
             remedy="add the batch's coordinates to the tuples",
             newer=True,
         )
-    # The indexed axis lies between b… and trail…. If there are no dimensions i…, add a dimension of size 1 there.
+    # GATHER_ELEMENTS needs one dimension i… between b… and trail…. If there is none, add a dimension of size 1.
     unit_dims = (Dim(1, 0),) * (1 - positions)
     trail = data.dims[batch + 1 :]
     return gather_elements(

@@ -1,4 +1,4 @@
-"""Limits of feature levels: dimension counts, index types and spans; views beyond them are refused."""
+"""Limits of feature levels: dimension counts, index types, and spans of tensors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dmlgather.wording import braces
 
 
 class InexpressibleError(Exception):
-    """Error: a problem has no DirectML descriptor at a feature level. `finding`: the reason; its remedy may be empty.
+    """No DirectML descriptor expresses a problem at a feature level. `finding`: the reason; its remedy may be empty.
 
-    `newer`: True if a newer feature level may have one. `Exporter` tries all levels and adds the level's name to the finding.
+    `newer`: True if a newer level may take the problem. Then `Exporter` tries all levels, and names the level in the finding.
     """
 
     def __init__(self, finding: Finding, newer: bool = False) -> None:
@@ -44,20 +44,16 @@ def tensor_descs(
         indices = replace(indices, data_type=_index_type(operator, indices.data_type, level))
     views = {"input_tensor": data, "output_tensor": output} | ({"indices_tensor": indices} if indices is not None else {})
     for view in views.values():
-        _check_span(view)
+        if view.span > ELEMENT_LIMIT:
+            refuse(
+                "EXP107",
+                f"{view.name}.shape",
+                expected=f"at most {ELEMENT_LIMIT} elements",
+                got=f"{view.span} from the first to the last of {braces(view.sizes)}",
+                remedy=split_remedy(view.span),
+            )
     rank = _dimension_count(operator, level, max(views.values(), key=lambda view: view.rank))
     return {field: view.tensor_desc(rank) for field, view in views.items()}
-
-
-def _check_span(view: View) -> None:
-    if view.span > ELEMENT_LIMIT:
-        refuse(
-            "EXP107",
-            f"{view.name}.shape",
-            expected=f"at most {ELEMENT_LIMIT} elements",
-            got=f"{view.span} from the first to the last of {braces(view.sizes)}",
-            remedy=split_remedy(view.span),
-        )
 
 
 def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> int:
@@ -67,16 +63,16 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
         refuse(
             "EXP104",
             f"{widest.name}.shape",
-            expected=f"at most {counts[-1]} dimensions after merging neighbours ({operator.name} at level {level})",
+            expected=f"at most {counts[-1]} dimensions after merging adjacent dimensions ({operator.name} at level {level})",
             got=f"{widest.rank}: {braces(widest.sizes)}",
-            remedy="reshape dimensions that are indexed together into one, and combine their indices into one position",
+            remedy="reshape the dimensions that a tuple indexes into one dimension, and combine their indices into one position",
             newer=any(widest.rank in row.dimension_counts for row in operator.table),
         )
     return max(widest.rank, counts[0])
 
 
 def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) -> DataType:
-    """Return the type of the described indices: `data_type` if the level takes it, else INT32 (for signed types) or UINT32."""
+    """Return the type of IndicesTensor: `data_type` if the level takes it, else INT32 for signed types, else UINT32."""
     supported = _row(operator, "IndicesTensor", level).data_types
     signed = data_type.index_type is not None and data_type.index_type.signed
     return next(kind for kind in (data_type, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)

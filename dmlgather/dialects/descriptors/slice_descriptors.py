@@ -31,8 +31,8 @@ SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return output[c] = data[start + step · c] in each dimension as SLICE1; as SLICE if the level or a step requires it.
 
-    `windows`: one per dimension of data. If the level takes fewer dimensions, dimensions that are copied whole are merged. If
-    there are still too many, the result has several descriptors, and each slices as many dimensions as possible.
+    `windows`: one per dimension of `data`. If the level takes fewer dimensions, dimensions that are copied whole are merged. If
+    there are still too many, the result has several descriptors. Each of them slices as many dimensions as possible.
     """
     # The step of a single element has no effect, but may be too large for the descriptor's field: replace it by 1.
     windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
@@ -49,18 +49,18 @@ def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLe
 
 
 def whole_copy(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[c] = data[c], like `slices` with windows that are whole dimensions."""
+    """Return output[c] = data[c]: the `slices` whose windows are whole dimensions."""
     return slices(data, output, [Window.whole(size) for size in data.sizes], level)
 
 
 _SliceArguments = tuple[View, View, Sequence[Window]]
-"""Data, output and windows of one descriptor."""
+"""The data, the output and the windows of one descriptor."""
 
 
 def _largest_slice(
     operator: Operator, arguments: _SliceArguments, axes: Sequence[int], level: FeatureLevel
 ) -> tuple[int, _SliceArguments]:
-    """Return the number of leading `axes` that one descriptor can slice (at least one), and the arguments of this slice."""
+    """Return how many of the first `axes` one descriptor can slice (at least one), and the arguments of this slice."""
     data, output, windows = arguments
     for count in range(len(axes), -1, -1):
         sliced = axes[:count]
@@ -76,7 +76,7 @@ def _sliced_sizes(data: View, windows: Sequence[Window], axes: Sequence[int]) ->
 
 
 def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
-    """Return SLICE1 if the level has it and the steps fit 32 bits; else SLICE, which takes only positive steps."""
+    """Return SLICE1 if the level has it and the steps fit 32 bits, else SLICE. SLICE takes only positive steps."""
     steps = [window.step for window in windows]
     narrow = all(-(2**31) <= step < 2**31 for step in steps)
     if narrow and level >= SLICE1.introduced:
@@ -91,14 +91,14 @@ def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
             got=f"{braces(steps)} for the dimensions of data",
             remedy="gather the positions in the order of the steps"
             if narrow
-            else "take the elements one by one: with such a step there are only two",
+            else "copy the elements one by one: with this step there are only two elements",
             newer=narrow,
         )
     return SLICE
 
 
 def _merged_slice(data: View, output: View, windows: Sequence[Window], axes: Sequence[int]) -> _SliceArguments:
-    """Return the arguments of a slice of only `axes`, with the dimensions between them merged."""
+    """Return the arguments of a slice along `axes` only. The dimensions between these axes are merged."""
     read: list[Dim] = []
     written: list[Dim] = []
     merged_windows: list[Window] = []
@@ -129,16 +129,16 @@ def _slice(operator: Operator, arguments: _SliceArguments, level: FeatureLevel) 
 def separate_windows(
     data: View, sizes: Mapping[int, int], level: FeatureLevel
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
-    """Return a copy of data in which windows do not overlap: its descriptors, its view, and the dimensions of the windows.
+    """Return a copy of `data` in which windows do not overlap: its descriptors, its view, and the dimensions of the windows.
 
-    `sizes`: the number of elements of a window, by dimension of data. In the view, a dimension in `sizes` stands for the start
-    p of a window. The dimensions of the windows stand for the offset j in the window, by dimension of data. Start p and offset
-    j address data's element p + j. Without windows there is no copy.
+    `sizes`: the number of elements of a window, by dimension of `data`. The view has the dimensions of `data`. Along a dimension
+    in `sizes`, its position is the start p of a window. Along the dimension of the windows, the position is the offset j in a
+    window. Start p and offset j address element p + j of `data`. If `sizes` is empty, nothing is copied.
 
-    Neighbouring windows share elements, and DirectML's documents allow overlapping strides only for a stride of 0. So the copy
-    repeats data, and offset j is read from repetition j; if there are fewer starts than offsets, start p from repetition p.
-    For example, windows of 2 in data of 5 elements, a b c d e: the copy is abcde abcde. Start p has stride 1; offset j has
-    stride 5 + 1, as it moves one repetition and one element.
+    Adjacent windows share elements, but DirectML's documents allow elements to overlap only by a stride of 0. So the copy
+    repeats `data`, once per offset or once per start, whichever is less. Example: windows of 2 in `data` of 5 elements, abcde.
+    There are 2 offsets and 4 starts, so the copy is abcde abcde, and offset j is read from repetition j. Start p has stride 1.
+    Offset j has stride 5 + 1, because it moves to the next repetition and to the next element.
     """
     counts = [min(size, data.sizes[axis] - size + 1) for axis, size in sizes.items()]
     repeated = replace(data, dims=(*(Dim(count, 0) for count in counts), *data.dims))
@@ -147,7 +147,7 @@ def separate_windows(
         refuse(
             "EXP110",
             "slice_sizes",
-            expected=f"at most {ELEMENT_LIMIT} elements to read windows from",
+            expected=f"at most {ELEMENT_LIMIT} elements in the copy of data for the windows",
             got=f"{copy.span}: {braces(data.sizes)}, repeated {braces(counts)} times for windows of {braces([*sizes.values()])}",
             remedy="give each element of a window its own index vector, the window's start plus the element's offset",
         )
@@ -166,7 +166,7 @@ DEPTH_TO_SPACE1, SPACE_TO_DEPTH1 = map(operator_named, ("DEPTH_TO_SPACE1", "SPAC
 
 
 def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return DEPTH_TO_SPACE1; for a type or rank that it lacks at the level, a copy with permuted dimensions (a slice)."""
+    """Return DEPTH_TO_SPACE1. If it lacks the type or rank at the level, return a copy with permuted dimensions."""
     require(DEPTH_TO_SPACE1, level)
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
@@ -175,7 +175,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return SPACE_TO_DEPTH1; for a type or rank that it lacks at the level, a copy with permuted dimensions (a slice)."""
+    """Return SPACE_TO_DEPTH1. If it lacks the type or rank at the level, return a copy with permuted dimensions."""
     require(SPACE_TO_DEPTH1, level)
     if _takes(SPACE_TO_DEPTH1, data, level):
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
@@ -190,7 +190,7 @@ def _takes(operator: Operator, data: View, level: FeatureLevel) -> bool:
 
 
 def _in_blocks(depth: View, space: View, block: int, order: DepthSpaceOrder) -> tuple[View, View]:
-    """Return both views with the dimensions of `dmlgather.plan.blocks`, in which they differ by a permutation."""
+    """Return both views with equal dimensions: those of `dmlgather.plan.blocks`."""
     last = order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     first, second = blocks(_layout(depth), _layout(space), block, channels_last=last)
     return _with_layout(depth, first), _with_layout(space, second)

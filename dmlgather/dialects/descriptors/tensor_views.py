@@ -1,4 +1,4 @@
-"""Views: tensors for descriptors, as dimensions with sizes and strides."""
+"""Views: tensors to describe, as dimensions with sizes and strides."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor for a descriptor.
+    """A tensor to describe. Element (0, …, 0) is the first element of the buffer.
 
-    `name`: the problem's name for the tensor, such as "data", for messages. `dims`: the dimensions, outermost first. The
-    element (0, …, 0) is the first of the buffer.
+    `name`: the problem's name for the tensor, such as "data", for messages. `dims`: the dimensions, outermost first.
     """
 
     name: str
@@ -53,11 +52,11 @@ class View:
 
     @property
     def span(self) -> int:
-        """The number of elements from the first to the last in the buffer, both included. No size may be 0."""
+        """The number of elements from the first to the last address, inclusive. No size may be 0."""
         return 1 + sum((size - 1) * stride for size, stride in self.dims)
 
     def tensor_desc(self, rank: int) -> BufferTensorDesc:
-        """Return the description, with leading 1s up to `rank` dimensions, and with Strides unless the tensor is packed.
+        """Return the descriptor of the tensor, with leading 1s up to `rank` dimensions. Strides is left out if it is packed.
 
         The tensor must span at most 2^32 - 1 elements, and have at most `rank` dimensions and no size of 0.
         """
@@ -69,9 +68,9 @@ class View:
 
 
 def merge(*tensors: Dims) -> list[Dims]:
-    """Return the dimensions of tensors of equal sizes, merged into as few as possible.
+    """Return the dimensions of tensors with equal sizes, merged into as few dimensions as possible.
 
-    Dimensions of size 1 are dropped. Neighbours become one dimension if the strides of every tensor allow it.
+    Dimensions of size 1 are dropped. Adjacent dimensions become one if the strides of every tensor allow it.
     """
     merged: list[tuple[Dim, ...]] = []
     for dims in zip(*tensors, strict=True):
@@ -85,11 +84,11 @@ def merge(*tensors: Dims) -> list[Dims]:
 
 
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
-    """Return the DirectML type that stores an element's bits, and the sizes of extra last dimensions.
+    """Return the DirectML type that stores an element's bits, and the sizes of an additional last dimension.
 
-    This is the type of the same name, or else the unsigned integer of the same width: UINT8 for bool, UINT16 for bfloat16, UINT64
-    for complex64, and two UINT64, with an extra dimension (2,), for complex128. Returns None for strings, for elements of other
-    sizes than 1, 2, 4, 8 or 16 bytes, and for types smaller than a byte, which NumPy pads and other libraries pack.
+    If DirectML lacks the type, an unsigned integer of the same width stores it: UINT8 for bool, UINT16 for bfloat16, UINT64 for
+    complex64. An element of complex128 is two UINT64, so the tensor gets an additional dimension (2,). Returns None for strings,
+    for elements whose size is not 1, 2, 4, 8 or 16 bytes, and for types smaller than a byte, because NumPy does not pack them.
     """
     named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
     if named.whole_bytes:

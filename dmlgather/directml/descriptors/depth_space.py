@@ -16,22 +16,22 @@ class _BlockOperatorDesc(OperatorDesc):
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The page of
-    SPACE_TO_DEPTH1 wrongly states the inverse operator's sizes in its text; its examples are right. Source: [DS1], [SD1]."""
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. In the page of
+    SPACE_TO_DEPTH1, the text wrongly states the sizes of DEPTH_TO_SPACE1, but the examples are right. Source: [DS1], [SD1]."""
 
     block_size: UInt32
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """How channels hold blocks: the order of channel, row in the block and column in the block, outermost first. Source:
-    [DSO]."""
+    """Position of an element in the channels: the order of channel, row in the block and column in the block, outermost first.
+    Source: [DSO]."""
 
 
 class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
     """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w].
 
-    (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the output. In
-    COLUMN_ROW_DEPTH it is (c, i, j), channel (c · BlockSize + i) · BlockSize + j. Source: [DS1], [DSO].
+    (i, j, c) is channel (i · BlockSize + j) · C + c, where C is the number of channels of the output. In
+    COLUMN_ROW_DEPTH, it is (c, i, j): channel (c · BlockSize + i) · BlockSize + j. Source: [DS1], [DSO].
     """
 
     @classmethod
@@ -44,11 +44,9 @@ class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
         *,
         output: Any = None,
     ) -> Self:
-        """Return the descriptor for blocks of block_size · block_size elements of data.
+        """Return the descriptor for blocks of `block_size` · `block_size` elements.
 
-        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
-
-        `data`: shape [n, c, h, w]; leading sizes of 1 may be left out.
+        `data`: an array, a BufferTensorDesc or a pair (sizes, type), of shape [n, c, h, w]. Leading sizes of 1 may be left out.
 
         >>> dg.DepthToSpace1OperatorDesc.of(((1, 8, 2, 3), "float32"), block_size=2).output_tensor.sizes
         (1, 2, 4, 6)
@@ -59,8 +57,8 @@ class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
 class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
     """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j].
 
-    (i, j, c) stands for channel (i · BlockSize + j) · C + c, where C is the number of channels of the input. In
-    COLUMN_ROW_DEPTH it is (c, i, j), channel (c · BlockSize + i) · BlockSize + j. Source: [SD1], [DSO].
+    (i, j, c) is channel (i · BlockSize + j) · C + c, where C is the number of channels of the input. In
+    COLUMN_ROW_DEPTH, it is (c, i, j): channel (c · BlockSize + i) · BlockSize + j. Source: [SD1], [DSO].
     """
 
     @classmethod
@@ -73,11 +71,9 @@ class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
         *,
         output: Any = None,
     ) -> Self:
-        """Return the descriptor for blocks of block_size · block_size elements of data.
+        """Return the descriptor for blocks of `block_size` · `block_size` elements.
 
-        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
-
-        `data`: shape [n, c, h, w]; leading sizes of 1 may be left out.
+        `data`: an array, a BufferTensorDesc or a pair (sizes, type), of shape [n, c, h, w]. Leading sizes of 1 may be left out.
 
         >>> dg.SpaceToDepth1OperatorDesc.of(((1, 2, 4, 6), "float32"), block_size=2).output_tensor.sizes
         (1, 8, 2, 3)

@@ -15,8 +15,8 @@ class _IndexedOperatorDesc(OperatorDesc):
     """The tensor to read from."""
 
     indices_tensor: BufferTensorDesc
-    """Positions along the indexed dimensions. The type is UINT32; from feature level 3_0 also INT32, INT64 or UINT64. Negative
-    values of signed types count from the end. A value out of range is clamped to the nearest valid position."""
+    """Positions along the indexed dimensions. The type is UINT32; from feature level 3_0 on, also INT32, INT64 or UINT64.
+    Negative values count from the end. A value out of range is clamped to the nearest valid position."""
 
     output_tensor: BufferTensorDesc
     """The tensor to write; same data type as InputTensor."""
@@ -25,7 +25,7 @@ class _IndexedOperatorDesc(OperatorDesc):
 class GatherOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G].
 
-    The arguments have Python's or DirectML's names of fields. A tensor may be a dictionary.
+    The arguments have the fields' names in Python or in DirectML. A tensor may be a dictionary.
 
     >>> desc = dg.GatherOperatorDesc(
     ...     input_tensor={"data_type": "FLOAT32", "sizes": [5, 3]},
@@ -39,11 +39,11 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
     """
 
     axis: UInt32
-    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1; leading 1s count. Source: [G]."""
+    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Leading 1s are counted. Source: [G]."""
 
     index_dimensions: UInt32
-    """Number of trailing dimensions of IndicesTensor that hold indices, 0 to DimensionCount; 0 means a single index, for which
-    the output has no dimension. Source: [G], whose half-open range contradicts its own examples."""
+    """Number of trailing dimensions of IndicesTensor that hold indices, 0 to DimensionCount. 0 means a single index, which adds
+    no dimension to the output. Source: [G]. The page excludes DimensionCount itself, but its examples use it."""
 
     @classmethod
     @building.suggesting
@@ -59,18 +59,25 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
     ) -> Self:
         """Return the descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
-
-        `data`: shape [lead…, n, trail…]. `indices`: integers of shape [i…]. `axis`: the dimension n of data, counted before
-        leading 1s are added; negative values count from the end. `index_dimensions`: None for all dimensions of indices. The
-        output has sizes [lead…, i…, trail…], after leading 1s.
+        `data`, `indices`, `output`: arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc. Shapes: `data` [lead…, n,
+        trail…], `indices` [i…], `output` [lead…, i…, trail…] behind leading 1s. `axis`: the dimension n of `data`, counted before
+        leading 1s are added; negative values count from the end. `index_dimensions`: None for all dimensions of `indices`.
 
         >>> desc = dg.GatherOperatorDesc.of(np.zeros((1000, 384), np.float32), np.array([7, 7, -1]))
         >>> desc.indices_tensor.sizes, desc.index_dimensions, desc.output_tensor.sizes
         ((1, 3), 1, (3, 384))
         """
-        stated = {"dimension_count": dimension_count, "output": output}
-        return building.gather(cls, data, indices, axis=axis, index_dimensions=index_dimensions, **stated)
+        source, ids = building.tensor_of("data", data), building.indices_of(indices)
+        axis = building.axis_of(axis, source)
+        count = building.count_of("index_dimensions", index_dimensions, ids.rank, "indices")
+        return building.padded_descriptor(
+            cls,
+            {"input_tensor": source, "indices_tensor": ids},
+            lambda padding: {"axis": axis + padding, "index_dimensions": count},
+            rank=source.rank - 1 + count,
+            output=output,
+            dimension_count=dimension_count,
+        )
 
 
 class GatherElementsOperatorDesc(_IndexedOperatorDesc):
@@ -84,26 +91,35 @@ class GatherElementsOperatorDesc(_IndexedOperatorDesc):
     def of(cls, data: Any, indices: Any, axis: int = 0, *, dimension_count: int | None = None, output: Any = None) -> Self:
         """Return the descriptor of output[c] = data[c with indices[c] in place of c[axis]].
 
-        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
-
-        `data`: shape [n…]. `indices`: integers, with the sizes of data in all dimensions but `axis`. `axis`: a dimension of
-        data, counted before leading 1s are added; negative values count from the end. The output has the sizes of indices.
+        `data`, `indices`, `output`: arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc. `data` and `indices` have
+        equal sizes in all dimensions except `axis`. `output` has the sizes of `indices`. `axis`: a dimension of `data`, counted
+        before leading 1s are added; negative values count from the end.
 
         >>> dg.GatherElementsOperatorDesc.of(((5, 3), "float16"), ((5, 7), "int64"), axis=-1).output_tensor.sizes
         (5, 7)
         """
-        return building.gather_elements(cls, data, indices, axis=axis, dimension_count=dimension_count, output=output)
+        source, ids = building.tensor_of("data", data), building.indices_of(indices)
+        axis = building.axis_of(axis, source)
+        return building.padded_descriptor(
+            cls,
+            {"input_tensor": source, "indices_tensor": ids},
+            lambda padding: {"axis": axis + padding},
+            rank=ids.rank,
+            output=output,
+            dimension_count=dimension_count,
+        )
 
 
 class GatherNDOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…]. Source: [GN]."""
 
     input_dimension_count: UInt32
-    """Number of trailing dimensions of InputTensor that are used, 1 to DimensionCount; the others are 1. Source: [GN]."""
+    """Number of trailing dimensions of InputTensor that are used, 1 to DimensionCount. The dimensions before them have size 1.
+    Source: [GN]."""
 
     indices_dimension_count: UInt32
-    """Number of trailing dimensions of IndicesTensor that are used, 1 to DimensionCount; the others are 1. The last dimension
-    holds the components of an index tuple. Source: [GN]."""
+    """Number of trailing dimensions of IndicesTensor that are used, 1 to DimensionCount. The dimensions before them have size 1.
+    The last dimension holds the components of an index tuple. Source: [GN]."""
 
     @classmethod
     @building.suggesting
@@ -119,11 +135,9 @@ class GatherNDOperatorDesc(_IndexedOperatorDesc):
     ) -> Self:
         """Return the descriptor of output[i…, trail…] = data[tuple indices[i…, :], trail…].
 
-        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
-
-        `data`: shape [n…, trail…]. `indices`: integers of shape [i…, t], tuples of t positions in the dimensions n….
-        `input_dimension_count`, `indices_dimension_count`: None for all dimensions. The output has sizes [i…, trail…], with
-        leading 1s.
+        `data`, `indices`, `output`: arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc. Shapes: `data` [n…,
+        trail…], `indices` [i…, t], `output` [i…, trail…] behind leading 1s. A tuple has t positions, one for each dimension n….
+        `input_dimension_count`, `indices_dimension_count`: None for all dimensions.
 
         >>> desc = dg.GatherNDOperatorDesc.of(((4, 5, 6), "float32"), ((7, 2), "int64"))
         >>> desc.input_dimension_count, desc.indices_tensor.sizes, desc.output_tensor.sizes
@@ -137,8 +151,8 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
     """DML_GATHER_ND1_OPERATOR_DESC: output[b…, i…, trail…] = input[b…, tuple indices[b…, i…, :], trail…]. Source: [GN1]."""
 
     batch_dimension_count: UInt32
-    """Number of batch dimensions: the first used dimensions of InputTensor and IndicesTensor, with the same sizes in both. It
-    is less than InputDimensionCount and IndicesDimensionCount. Source: [GN1]."""
+    """Number of batch dimensions. They are the first used dimensions of InputTensor and IndicesTensor, and have equal sizes in
+    both. The number is less than InputDimensionCount and IndicesDimensionCount. Source: [GN1]."""
 
     @classmethod
     @building.suggesting
@@ -155,11 +169,10 @@ class GatherND1OperatorDesc(GatherNDOperatorDesc):
     ) -> Self:
         """Return the descriptor of output[b…, i…, trail…] = data[b…, tuple indices[b…, i…, :], trail…].
 
-        Tensors are passed as arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc.
-
-        `data`: shape [b…, n…, trail…]. `indices`: integers of shape [b…, i…, t], tuples of t positions in the dimensions n….
-        `batch_dimension_count`: the number of dimensions b…. `input_dimension_count`, `indices_dimension_count`: None for all
-        dimensions. The output has sizes [b…, i…, trail…], with leading 1s.
+        `data`, `indices`, `output`: arrays, BufferTensorDescs or pairs (sizes, type); see OperatorDesc. Shapes: `data` [b…, n…,
+        trail…], `indices` [b…, i…, t], `output` [b…, i…, trail…] behind leading 1s. A tuple has t positions, one for each
+        dimension n…. `batch_dimension_count`: the number of dimensions b…. `input_dimension_count`, `indices_dimension_count`:
+        None for all dimensions.
 
         >>> desc = dg.GatherND1OperatorDesc.of(((4, 5, 6), "float32"), ((4, 1), "int64"), batch_dimension_count=1)
         >>> desc.indices_tensor.sizes, desc.output_tensor.sizes

@@ -21,20 +21,20 @@ COUNTED = {
     "input_dimension_count": "input_tensor",
     "indices_dimension_count": "indices_tensor",
 }
-"""The tensor whose used trailing dimensions a field counts, by field."""
+"""Fields that count the used trailing dimensions of a tensor, with the tensor's field."""
 
 
 class OperatorDesc(Structure):
-    """The base class of the operator descriptors. The constructor does not check DirectML's rules: `validate` does.
+    """The base class of the operator descriptors. The constructor does not check DirectML's rules, because `validate` does.
 
-    The class method `of` of each descriptor makes one from its inputs: arrays (with `shape` and `dtype`, or with `__dlpack__`),
-    BufferTensorDescs, or pairs (sizes, type). It infers OutputTensor and the counts of dimensions. Arrays become packed
-    tensors, whatever their strides. Tensors with fewer dimensions than others get leading sizes of 1; with `dimension_count`,
-    all tensors get them. `output` describes an output that is not packed.
+    The class method `of` of each operator returns a descriptor for its inputs. An input is an array (with `shape` and `dtype`, or
+    with `__dlpack__`), a BufferTensorDesc, or a pair (sizes, type). `of` infers OutputTensor and the counts of dimensions. Arrays
+    become packed tensors, whatever their strides are. All tensors are padded with leading sizes of 1: to the largest rank among
+    them, or to `dimension_count` dimensions if this is given. `output` describes an output that is not packed.
 
-    `of` does not check DirectML's rules either. It raises TypeError for an argument that is not a tensor, a type that DirectML
-    lacks, indices that are not integers, and an `output` of another type than the data. It raises ValueError for an `output` of
-    other sizes than inferred, and if nothing can be inferred, for example from an axis out of range.
+    `of` does not check DirectML's rules either. It raises TypeError for an argument that is not a tensor, for a type that
+    DirectML lacks, for indices that are not integers, and for an `output` whose type is not that of the data. It raises
+    ValueError for an `output` without the inferred sizes, and if nothing can be inferred, for example from an axis out of range.
     """
 
     operator: ClassVar[Operator]
@@ -63,12 +63,12 @@ class OperatorDesc(Structure):
         return f"{' '.join([self.operator.name, ', '.join(values)]).strip()}: {', '.join(inputs)} -> {output}"
 
     def _drops_only_ones(self, name: str) -> bool:
-        """Return True if the descriptor has the count `name`, and all dimensions before the counted ones are 1."""
+        """Return True if the descriptor has the count `name`, and all dimensions that it does not count have size 1."""
         sizes = self.tensor(COUNTED[name]).sizes if hasattr(self, name) else ()
         return bool(sizes) and getattr(self, name) <= len(sizes) and set(sizes[: len(sizes) - getattr(self, name)]) <= {1}
 
     def _values(self, hidden: Collection[str]) -> Iterator[str]:
-        """Yield each field that is neither a tensor nor the length of an array: "axis 0", "strides {1,2}"."""
+        """Yield a text for each field, "axis 0" or "strides {1,2}", except tensors, lengths of arrays and the `hidden` fields."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name not in (*self.operator.tensors, *hidden) and field.default_factory is not unstated:

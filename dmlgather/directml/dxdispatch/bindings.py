@@ -40,7 +40,7 @@ class BufferBinding(NamedTuple):
 def buffer_bindings(
     tensors: Mapping[str, BufferTensorDesc], bindings: Iterable[FieldBinding], resources: Mapping[str, Resource]
 ) -> dict[str, BufferBinding]:
-    """Return the bytes of each tensor (by DirectML's name) that is bound to exactly one of `resources`."""
+    """Return the bound bytes by tensor name, for all tensors that are bound to exactly one resource of `resources`."""
     bound = {}
     for field, sources, _ in bindings:
         if field in tensors and len(sources) == 1 and sources[0].resource in resources:
@@ -51,11 +51,11 @@ def buffer_bindings(
 
 
 class BindingSet(NamedTuple):
-    """The `bindings` object of a dispatch, or of a dispatchable, which binds its OWNED_BY_DML inputs.
+    """The `bindings` object of a dispatch command (for execution) or of a dispatchable (for initialisation).
 
-    `path`: the object's path in the file. `resources`: the readable resources. `declared`: the names of all resources.
-    `tensors`: the operator's tensors, by DirectML's names. `bound`: the bytes of each tensor that breaks no rule of DML1xx and
-    is bound to one readable resource.
+    `path`: the object's path in the file. `resources`: the resources that could be read. `declared`: the names of all resources.
+    `tensors`: the operator's tensors, by DirectML's names. `bound`: the bytes of the tensors that obey the rules DML1xx and are
+    bound to one of `resources`.
     """
 
     dispatchable: Dispatchable
@@ -67,12 +67,12 @@ class BindingSet(NamedTuple):
     tensors: Mapping[str, BufferTensorDesc]
     bound: Mapping[str, BufferBinding]
 
-    def is_stage_of(self, tensor: str) -> bool:
-        """Return True if the tensor has to be bound here: at initialisation if it is OWNED_BY_DML, else at execution."""
+    def has_to_bind(self, tensor: str) -> bool:
+        """Return True if this object has to bind the tensor: at initialisation if it is OWNED_BY_DML, otherwise at execution."""
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
     def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
-        """Yield each tensor that ends after its resource's last byte, with the texts for "expected" and "got"."""
+        """Yield each binding that ends behind its resource, the resource, and the texts `expected` and `got` of a finding."""
         for bound in self.bound.values():
             resource = self.resources[bound.resource]
             if bound.end > resource.size:
@@ -83,11 +83,10 @@ class BindingSet(NamedTuple):
 
 
 Faults = Iterator[tuple[Path, str, str, str]]
-"""Path in the file, expected, got, remedy."""
+"""For each fault: its path in the file, and the texts `expected`, `got` and `remedy` of the finding."""
 
 
-def unknown_field(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML702."""
+def _unknown_field(bindings: BindingSet) -> Faults:
     known = list(bindings.tensors)
     for binding in bindings.bindings:
         if binding.field not in known:
@@ -96,46 +95,37 @@ def unknown_field(bindings: BindingSet) -> Faults:
             yield binding.path, f"one of {', '.join(known)}", repr(binding.field), remedy
 
 
-def several_sources(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML703."""
+def _several_sources(bindings: BindingSet) -> Faults:
     for binding in bindings.bindings:
         if binding.field in bindings.tensors and len(binding.sources) != 1:
             names = ", ".join(repr(source.resource) for source in binding.sources) or "none"
             yield binding.path, f"1 resource for {binding.field}", f"{len(binding.sources)} ({names})", "name one resource"
 
 
-def unknown_resource(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML704."""
-    return _undeclared(bindings.bindings, bindings.declared)
-
-
-def _undeclared(bindings: Iterable[FieldBinding], declared: Collection[str]) -> Faults:
-    for binding in bindings:
+def _unknown_resource(bindings: BindingSet) -> Faults:
+    for binding in bindings.bindings:
         for source in binding.sources:
-            if source.resource not in declared:
-                yield source.path, *missing("resource", source.resource, declared)
+            if source.resource not in bindings.declared:
+                yield source.path, *_missing("resource", source.resource, bindings.declared)
 
 
-def wrong_stage(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML708."""
+def _wrong_stage(bindings: BindingSet) -> Faults:
     at_execution = bindings.at_execution
     here, there = ("execution", "initialisation") if at_execution else ("initialisation", "execution")
     target = f"dispatchables.{bindings.dispatchable.name}.bindings" if at_execution else "the dispatch command's bindings"
     for binding in bindings.bindings:
-        if binding.field in bindings.tensors and not bindings.is_stage_of(binding.field):
+        if binding.field in bindings.tensors and not bindings.has_to_bind(binding.field):
             flags = bindings.tensors[binding.field].flags
             yield binding.path, f"at {there}: its Flags are {flags}", f"at {here}", f"move it to {target}, or change its Flags"
 
 
-def short_buffer(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML705. For a resource with values from a file, `check_bindings` reports a problem instead."""
+def _short_buffer(bindings: BindingSet) -> Faults:
     for bound, resource, expected, got in bindings.too_short():
-        if resource.file is None:
+        if resource.file is None:  # otherwise, `check_bindings` reports a problem of the file
             yield bound.path, expected, got, f"set sizeInBytes of {bound.resource!r} to {bound.end} or more"
 
 
-def misaligned(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML706."""
+def _misaligned(bindings: BindingSet) -> Faults:
     for bound in bindings.bound.values():
         step = max(BASE_ALIGNMENT, bindings.tensors[bound.tensor].guaranteed_base_offset_alignment)
         if bound.offset % step:
@@ -144,17 +134,15 @@ def misaligned(bindings: BindingSet) -> Faults:
             yield bound.path, f"a multiple of {step} bytes", f"{bound.offset} bytes", remedy
 
 
-def unbound(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML701: tensors that neither the dispatch nor its dispatchable binds."""
+def _unbound(bindings: BindingSet) -> Faults:
     names = {binding.field for binding in (*bindings.bindings, *bindings.dispatchable.initial_bindings)}
     for tensor in bindings.tensors:
         if tensor not in names:
-            where = "bindings" if bindings.is_stage_of(tensor) else f"dispatchables.{bindings.dispatchable.name}.bindings"
+            where = "bindings" if bindings.has_to_bind(tensor) else f"dispatchables.{bindings.dispatchable.name}.bindings"
             yield bindings.path, f"a resource for {tensor}", "none", f'add "{tensor}": "RESOURCE" to {where}'
 
 
-def overlap(bindings: BindingSet) -> Faults:
-    """Yield the faults of DML707."""
+def _overlap(bindings: BindingSet) -> Faults:
     output = bindings.bound.get(wire_name(bindings.dispatchable.desc.operator.output))
     for bound in bindings.bound.values():
         if output is None or bound is output or bound.resource != output.resource:
@@ -168,61 +156,46 @@ def overlap(bindings: BindingSet) -> Faults:
             )
 
 
-COMMON_RULES: dict[str, Callable[[BindingSet], Faults]] = {
-    "DML702": unknown_field,
-    "DML703": several_sources,
-    "DML704": unknown_resource,
-    "DML708": wrong_stage,
-    "DML705": short_buffer,
-    "DML706": misaligned,
+_RULES: dict[str, Callable[[BindingSet], Faults]] = {
+    "DML702": _unknown_field,
+    "DML703": _several_sources,
+    "DML704": _unknown_resource,
+    "DML708": _wrong_stage,
+    "DML705": _short_buffer,
+    "DML706": _misaligned,
 }
 """The rules for the bindings of dispatches and of dispatchables, by code."""
 
+_DISPATCH_RULES = {**_RULES, "DML701": _unbound, "DML707": _overlap}
+
 
 def check_bindings(reading: Reading, bindings: BindingSet) -> None:
-    """Report the faults of a `bindings` object under the rules for dispatches and dispatchables."""
-    if not bindings.bindings:
-        return
-    for code, rule in COMMON_RULES.items():
+    """Report the faults of a `bindings` object."""
+    for code, rule in (_DISPATCH_RULES if bindings.at_execution else _RULES).items():
         _report(reading, code, rule(bindings))
     for bound, resource, expected, got in bindings.too_short():
         if resource.file is not None:
             reading.report_problem(bound.path, f"{resource.file} has the wrong size: expected {expected}, got {got}")
 
 
-def check_dispatch(reading: Reading, bindings: BindingSet) -> None:
-    """Report the faults of the bindings of a dispatch."""
-    check_bindings(reading, bindings)
-    _report(reading, "DML701", unbound(bindings))
-    _report(reading, "DML707", overlap(bindings))
-
-
-def check_foreign_dispatch(reading: Reading, bindings: Iterable[FieldBinding], declared: Collection[str]) -> None:
-    """Report undeclared resources in a dispatch of an unsupported dispatchable (a ForeignPart).
-
-    `declared`: the names of all resources.
-    """
-    _report(reading, "DML704", _undeclared(bindings, declared))
-
-
 def check_name(reading: Reading, kind: str, name: str, declared: Collection[str], path: Path) -> None:
-    """Report the name of a "resource" or "dispatchable" in a command if the model does not declare it."""
+    """Report a name in a command that the model does not declare. `kind`: "resource" or "dispatchable"."""
     if name not in declared:
         code = "DML704" if kind == "resource" else "DML709"
-        _report(reading, code, [(path, *missing(kind, name, declared))])
+        _report(reading, code, [(path, *_missing(kind, name, declared))])
 
 
 def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -> None:
-    """Report dimensions whose product is not the number of elements in the resource."""
+    """Report a writeFile command with `dimensions` whose product is not the number of elements in the resource."""
     dimensions = command.dimensions
     if dimensions is not None and prod(dimensions) != resource.values.count:
-        expected = f"{resource.values.count} elements, as many as {resource.name!r} has"
+        expected = f"{resource.values.count} elements, the number in {resource.name!r}"
         remedy = "leave dimensions out, or correct them"
         _report(reading, "DML710", [((*command.path, "dimensions"), expected, f"{prod(dimensions)} ({dimensions})", remedy)])
 
 
-def missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, str]:
-    """Return the texts for "expected", "got" and remedy of a name that the model does not declare."""
+def _missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, str]:
+    """Return the texts `expected`, `got` and `remedy` for a name that the model does not declare."""
     similar = closest(name, declared)
     known = ", ".join([*map(repr, islice(declared, SHOWN)), *(["…"] if len(declared) > SHOWN else [])])
     known = known or f"none: the model has no {kind}s"

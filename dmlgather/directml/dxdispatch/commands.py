@@ -16,7 +16,8 @@ from dmlgather.wording import shown_value
 class BindingSource(NamedTuple):
     """A resource in a binding.
 
-    `element_offset`: in elements of `element_bytes`; if that is None, in elements of the resource's data type.
+    `element_offset`: offset of the tensor in the resource, in elements. `element_bytes`: bytes of such an element; None for an
+    element of the resource's data type.
     """
 
     resource: str
@@ -26,7 +27,7 @@ class BindingSource(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """The resources that a `bindings` object states for one field; a valid model states one. `path`: the field's path."""
+    """The resources of one field in a `bindings` object. A valid model has one resource per field. `path`: the field's path."""
 
     field: str
     sources: tuple[BindingSource, ...]
@@ -71,21 +72,23 @@ def read_command(reading: Reading, path: Path) -> Command | None:
         case wire.PrintPart():
             return Print(part.resource, part.verbose, path)
         case wire.WriteFilePart():
-            if part.target_path.lower().endswith(IMAGES):
-                reading.report_problem((*path, "targetPath"), "images cannot be written here; write a .npy or raw bytes")
-                return None
-            target = PureWindowsPath(part.target_path)  # "/" and "\\" separate on every system
-            if target.suffix.lower() == ".npz":
-                reading.report_problem(
-                    (*path, "targetPath"), "archives of arrays cannot be written here; write a .npy or raw bytes"
-                )
-                return None
-            if target.anchor or ".." in target.parts or not target.name:
-                expected = "expected the path of a file inside the output folder, which --output-dir names"
-                reading.report_problem((*path, "targetPath"), f"{expected}, got {shown_value(part.target_path)}")
+            if fault := _target_fault(part.target_path):
+                reading.report_problem((*path, "targetPath"), fault)
                 return None
             return WriteFile(part.resource, part.target_path, None if part.dimensions is None else tuple(part.dimensions), path)
     return None
+
+
+def _target_fault(target: str) -> str:
+    """Return the reason why a command cannot write the file `target`; "" if it can."""
+    path = PureWindowsPath(target)  # "/" and "\\" separate on every system
+    if target.lower().endswith(IMAGES):
+        return "images cannot be written here; write a .npy or raw bytes"
+    if path.suffix.lower() == ".npz":
+        return "archives of arrays cannot be written here; write a .npy or raw bytes"
+    if path.anchor or ".." in path.parts or not path.name:
+        return f"expected the path of a file inside the output folder, which --output-dir names, got {shown_value(target)}"
+    return ""
 
 
 def read_bindings(part: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:

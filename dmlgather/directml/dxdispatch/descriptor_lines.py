@@ -13,7 +13,7 @@ from typing import BinaryIO
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.dxdispatch.dispatchables import read_dispatchable, read_label
 from dmlgather.directml.dxdispatch.jsonc import Document, JsonError
-from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of
+from dmlgather.directml.dxdispatch.model_file import CheckedFile, check_text, kind_of, unchecked
 from dmlgather.directml.dxdispatch.npy import SourceFiles
 from dmlgather.directml.dxdispatch.reading import MOST_COUNTED, EnoughError, ForeignPart, Reading
 from dmlgather.directml.findings import FileProblem, LocatedFinding
@@ -40,7 +40,7 @@ SHOWN = 100
 """At most this many different lines with problems are reported."""
 
 SAMPLE = 2**16
-"""The kind of a file, or of standard input, is decided from this many bytes at its start."""
+"""Number of bytes at the start of a file, or of standard input, that decide on its kind."""
 
 FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 
@@ -48,7 +48,8 @@ FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None) -> CheckedFile:
     """Check the descriptor on each line of a file.
 
-    `legal`: a dictionary to fill with the descriptors without errors, by line number. Equal lines share the first one's entry.
+    `legal`: a dictionary to which the function adds the descriptors without errors, by line number. Equal lines have one entry,
+    with the number of the first line.
     """
     file = str(path)
     try:
@@ -56,22 +57,20 @@ def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, Opera
             head = stream.read(SAMPLE)
             check_not_utf16(head)
             if not head.strip():
-                message = "the file is empty: no descriptors"
-                return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=message),))
+                return unchecked(file, "unreadable", "the file is empty: no descriptors")
             stream.seek(0)
             if _is_unrelated(_lines(stream)):
-                message = f"expected a descriptor {FORM} on each line"
-                return CheckedFile(file, "foreign", problems=(FileProblem(file=file, message=message),))
+                return unchecked(file, "foreign", f"expected a descriptor {FORM} on each line")
             stream.seek(0)
             return check_lines(file, _lines(stream), level, legal)
     except FileError as error:
-        return CheckedFile(file, "unreadable", problems=(FileProblem(file=file, message=str(error)),))
+        return unchecked(file, "unreadable", str(error))
 
 
 def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = False) -> CheckedFile:
-    """Check a stream of descriptors, a model or a descriptor; the first lines decide which of them `stream` is.
+    """Check standard input: one descriptor per line, a model, or a single descriptor. The first lines decide which it is.
 
-    `allow_outside`: as in `check_file`; the model's folder is the current one.
+    `allow_outside`: as in `check_file`. The model's folder is the current folder.
     """
     first: list[bytes] = []
     while sum(map(len, first)) < SAMPLE and (line := stream.readline(LONGEST + 1)):
@@ -84,8 +83,7 @@ def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = Fal
         reported = _reported_lines(checked)
         return replace(checked, lines={number: line for number, line in enumerate(text.split("\n"), 1) if number in reported})
     except FileError as error:
-        line_column = dict(zip(("line", "column"), error.position or (), strict=False))
-        return CheckedFile(STDIN, "unreadable", problems=(FileProblem(file=STDIN, message=str(error), **line_column),))
+        return unchecked(STDIN, "unreadable", str(error), error.position)
 
 
 def _is_descriptor(line: bytes) -> bool:
@@ -99,7 +97,7 @@ def _is_descriptor(line: bytes) -> bool:
 
 
 def _is_unrelated(lines: Iterator[bytes]) -> bool:
-    """Return True if the first line is JSON and no line has a descriptor or an operator's name."""
+    """Return True if the first line is JSON, but no line has a descriptor or an operator's name."""
     first = next((line for line in lines if line.strip()), b"")
     if PREFIX.encode() in first or _is_descriptor(first):
         return False
@@ -232,7 +230,7 @@ class _LinesCheck:
 
 
 def _numbered(value: object) -> ForeignPart | None:
-    """Return a descriptor whose operator dmlgather_dump.h could only write as a number; None for others."""
+    """Return a ForeignPart if the type is an unknown number: dmlgather_dump.h did not know the operator's name. Else None."""
     number = value.get("type") if isinstance(value, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number in {0, *NUMBERS.values()}:
         return None

@@ -31,8 +31,8 @@ LABEL = "name"
 class Dispatchable(NamedTuple):
     """An operator in a file.
 
-    `name`: empty for a single descriptor, which may have a label instead. `outer_path`: path of the dispatchable. `type_path`:
-    path of the operator's name. `path`: path of the operator's structure.
+    `name`: empty for a single descriptor. `outer_path`: path of the dispatchable. `type_path`: path of the operator's name.
+    `path`: path of the operator's structure. `label`: the "name" of a single descriptor.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Dispatchable(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Return the part of the file at which the paths of its findings start."""
+        """Return the part of the file at which the paths of the operator's findings start."""
         return f"dispatchables.{self.name}" if self.name else self.label
 
 
@@ -75,7 +75,8 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
         return None
     outer_keys = [type_key] if path else [LABEL, type_key]
     plain = value.keys() <= {*outer_keys, desc_key}
-    envelope = wire.PLAIN if plain else reading.validated(wire.ENVELOPE, path, _known_keys(operator, *outer_keys, desc_key))
+    structure_keys = wire.names(operator.desc) if desc_key is None else (desc_key,)
+    envelope = wire.PLAIN if plain else reading.validated(wire.ENVELOPE, path, [*outer_keys, *structure_keys])
     desc_path = path if desc_key is None else (*path, desc_key)
     ignored = (*outer_keys, *wire.names(wire.Envelope)) if desc_key is None else ()
     desc = _structure(reading, operator.desc, desc_path, ignored)
@@ -87,7 +88,7 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
 
 
 def read_label(reading: Reading, value: dict[str, Any]) -> None:
-    """Set the label of a single descriptor as the subject of its problems and findings."""
+    """Read the "name" of a single descriptor. It becomes the subject of the descriptor's problems and findings."""
     label = value.get(LABEL, "")
     if isinstance(label, str):
         reading.subject = label
@@ -118,14 +119,8 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
     return None
 
 
-def _known_keys(operator: Operator, *keys: str | None) -> list[str]:
-    """Return a dispatchable's keys beside those of Envelope: `keys`, and the structure's fields unless `keys` has "desc"."""
-    known = [key for key in keys if key is not None]
-    return known if "desc" in map(str.lower, known) else [*known, *wire.names(operator.desc)]
-
-
 def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Iterable[str]) -> Structure | None:
-    """Return the structure of DirectML at `path`, without the keys in `ignored`; None after reporting problems."""
+    """Return the value at `path` as a structure of DirectML; None after reporting problems. Keys in `ignored` are skipped."""
     value = reading.value_at(path)
     if not isinstance(value, dict):
         reading.report_problem(
@@ -151,7 +146,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Ite
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report fields that DirectML's structure does not have. Python's names of fields are not allowed in files."""
+    """Report fields that the structure does not have in DirectML. Python's names of fields are not allowed in files."""
     value = reading.value_at(path)
     if not value.keys() <= _known_names(kind):
         known = wire.names(kind)
@@ -166,9 +161,9 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
 
 
 def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report numbers of enumerations: the Pydantic models take them, but DxDispatch reads only names.
+    """Report members of enumerations that are written as numbers. Pydantic accepts them, but DxDispatch reads only names.
 
-    Validation of the model reports numbers that the enumeration does not have.
+    Pydantic itself reports numbers that the enumeration does not have.
     """
     value = reading.value_at(path)
     for key, members in _enums(kind).items():
@@ -188,7 +183,7 @@ def _tensor_paths(value: Mapping[str, Any], kind: type[Structure], path: Path) -
 
 @cache
 def _enums(kind: type[Structure]) -> Mapping[str, Mapping[str, int]]:
-    """Return the members, {name: number}, of each field of a structure that is an enumeration, by DirectML's names."""
+    """Return the members, {name: number}, of each enumeration field of a structure. The keys are the fields' DirectML names."""
     fields = ((field.alias or name, field.annotation) for name, field in kind.model_fields.items())
     return {
         key: {name: member.value for name, member in annotation.__members__.items()}

@@ -31,7 +31,7 @@ def model_schema() -> dict[str, Any]:
         __base__=wire.WirePart,
         resources=(dict[str, wire.ResourcePart], Field(description="Buffers, by name.")),
         dispatchables=(named[str, _any_operator() | _foreign()], Field(description="Operators, by name.")),
-        commands=(list[wire.CommandPart], Field(description="What to do, in order.")),
+        commands=(list[wire.CommandPart], Field(description="Commands, in the order of execution.")),
     )
     return _finished(model.model_json_schema(), "DxDispatch model with indexing operators")
 
@@ -49,7 +49,7 @@ def _foreign() -> Any:
         __base__=wire.WirePart,
         __config__=None,
         __doc__="A dispatchable that dmlgather leaves out.",
-        type=(names, Field(description="An operator of DirectML that dmlgather does not have, or another sort of dispatchable.")),
+        type=(names, Field(description="An operator that dmlgather does not support, or a dispatchable that is no operator.")),
     )
 
 
@@ -66,7 +66,7 @@ def _operator_class(operator: Operator) -> Any:
 
 
 def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
-    """Return the schema with title and dialect, and with the alternative spellings that the reader accepts."""
+    """Return the schema with a title, the schema dialect, and the alternative spellings that the reader accepts."""
     definitions = schema["$defs"]
     for definition in definitions.values():
         properties = definition["properties"]
@@ -76,7 +76,7 @@ def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
             definition["oneOf"] = [{"required": ["desc"]}, {"required": ["Desc"]}]
     tensor = BufferTensorDesc.__name__
     fields = definitions.pop(tensor)
-    kind = {"enum": ["BUFFER", "DML_TENSOR_TYPE_BUFFER"], "description": "DML_TENSOR_TYPE; buffers are the only one."}
+    kind = {"enum": ["BUFFER", "DML_TENSOR_TYPE_BUFFER"], "description": "DML_TENSOR_TYPE. BUFFER is the only type."}
     fields_name = f"{tensor}Fields"
     definitions[fields_name] = fields
     definitions[tensor] = {

@@ -6,8 +6,8 @@
 
 Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no duplicate keys. Integers are exact at any size.
 
-Python's own parser reads plain JSON. The slower reader below handles comments and positions. It is used only if Python's parser
-refuses the text, or if a position is needed, which is rare in correct files.
+Python's own parser reads plain JSON. The slower reader below handles comments and positions. It runs only if Python's parser
+refuses the text, or if someone asks for a position, which is rare in correct files.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class Document:
 
     @cached_property
     def _with_offsets(self) -> tuple[Any, int]:
-        """Return the value, in which objects and arrays have offsets, and its own offset."""
+        """Return the value and its offset in the text. Objects and arrays in the value know the offsets of their parts."""
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
-        """Return the position of the value at `path`, or of its key; of the innermost existing parent if there is no value."""
+        """Return the position of the value at `path`, or of its key. A missing value has the position of its nearest parent."""
         value, offset = self._with_offsets
         for number, step in enumerate(path):
             if isinstance(value, _Object) and step in value and isinstance(step, str):
@@ -116,7 +116,7 @@ class Document:
 
 
 def _plain(text: str) -> Any:
-    """Return the value of plain JSON. Raises ValueError for any text that `_Reader` refuses or reads differently."""
+    """Return the value of plain JSON. Raises ValueError for a text that `_Reader` refuses or would read as another value."""
     if "\\u" in text or _LONG_NUMBER.search(text):
         raise ValueError
     value = _PLAIN.decode(text)

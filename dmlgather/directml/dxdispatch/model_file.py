@@ -35,11 +35,12 @@ Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 class CheckedFile:
     """The content of a file, with its problems and findings. A file with problems or ERROR findings cannot be run.
 
-    `kind`: "descriptors" for a stream, of which only the number of descriptors is kept; "foreign" for other JSON, text without
-    names of DirectML, and models of other formats; "unreadable" for anything but text. `resources`, `dispatchables`,
-    `commands`: the readable parts; a single descriptor is a dispatchable with an empty name. `refusals`: reasons why a command
-    cannot be executed, because it uses a ForeignPart. `left_out`: number of lines of a stream without a legal descriptor.
-    `lines`: for standard input and streams, the text of lines with findings, by line number from 1.
+    `kind`: "descriptors" for a stream, which is a file with one descriptor per line; "foreign" for JSON or text that has nothing
+    to do with DirectML, and for models of other formats; "unreadable" if the file is no text. `resources`, `dispatchables`,
+    `commands`: the parts that could be read; a single descriptor is a dispatchable with an empty name. `refusals`: reasons why a
+    command that uses a ForeignPart cannot be executed. `descriptors`: number of descriptors of a stream, which are not kept.
+    `left_out`: number of lines of a stream without a legal descriptor. `lines`: for streams and standard input, the text of lines
+    with problems or findings, by line number from 1.
     """
 
     file: str
@@ -60,9 +61,9 @@ class CheckedFile:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     def buffer_bindings(self, dispatch: Dispatch) -> tuple[dict[str, BufferBinding], dict[str, BufferBinding]]:
-        """Return the bindings of a dispatch at execution, and those at initialisation, by DirectML's names of tensors.
+        """Return the bindings of a dispatch at execution, and its bindings at initialisation. The file must be `ok`.
 
-        The file must be `ok`.
+        The keys are DirectML's names of tensors.
         """
         dispatchable = self.dispatchables[dispatch.dispatchable]
         at_execution = bindings.buffer_bindings(dispatchable.tensors, dispatch.bindings, self.resources)
@@ -84,9 +85,9 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside:
     try:
         checked = check_text(file, read_text(path), SourceFiles(path.parent, allow_outside), level)
     except FileError as error:
-        checked = CheckedFile(file, "unreadable", problems=(_whole(file, str(error), error.position),))
+        checked = unchecked(file, "unreadable", str(error), error.position)
     if checked.kind in ("unreadable", "foreign") and (message := recognised(path)):
-        return CheckedFile(file, "foreign", problems=(_whole(file, message, None),))
+        return unchecked(file, "foreign", message)
     return checked
 
 
@@ -97,7 +98,7 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
     except JsonError as error:
         kind: Kind = "model" if PREFIX in text or '"dispatchables"' in text else "foreign"
         expected = "" if error.position > Position(1, 1) else "; expected a DxDispatch model or a descriptor, as JSON"
-        return CheckedFile(file, kind, problems=(_whole(file, f"{error}{expected}", error.position),))
+        return unchecked(file, kind, f"{error}{expected}", error.position)
     reading = Reading(file, document)
     kind = kind_of(document.value)
     if kind == "model":
@@ -111,13 +112,14 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
     return CheckedFile(file, kind, problems=reading.problems)
 
 
-def _whole(file: str, message: str, position: tuple[int, int] | None) -> FileProblem:
+def unchecked(file: str, kind: Kind, message: str, position: Position | None = None) -> CheckedFile:
+    """Return the result for a file that cannot be checked, with one problem."""
     line, column = position or (None, None)
-    return FileProblem(file=file, line=line, column=column, message=message)
+    return CheckedFile(file, kind, problems=(FileProblem(file=file, line=line, column=column, message=message),))
 
 
 def kind_of(value: object) -> Kind:
-    """Return "model", "descriptor" or "foreign" for a JSON value."""
+    """Return the kind of a JSON value: "model", "descriptor" or "foreign"."""
     if not isinstance(value, dict):
         return "foreign"
     if not SECTIONS.keys().isdisjoint(value):
@@ -227,8 +229,7 @@ class _ModelCheck:
         self.reading.report_findings(report.findings, part.path, part.subject, part.type_path)
         tensor_errors = (finding for finding in report.errors if finding.code.startswith("DML1"))
         self.invalid_tensors[name] = {finding.path.partition(".")[0] for finding in tensor_errors}
-        initial = self.binding_set(part, part.initial_bindings, (*part.outer_path, "bindings"))
-        bindings.check_bindings(self.reading, initial)
+        self.check_bindings(part, part.initial_bindings, (*part.outer_path, "bindings"), at_execution=False)
 
     def command(self, command: Command) -> None:
         match command:
@@ -239,12 +240,10 @@ class _ModelCheck:
                 dispatchable = self.dispatchables.get(command.dispatchable)
                 if ("dispatchables", command.dispatchable) in self.foreign:
                     self.refuse("dispatchables", command.dispatchable, command.path)
-                    bindings.check_foreign_dispatch(self.reading, command.bindings, self.declared("resources"))
+                    for source in (source for binding in command.bindings for source in binding.sources):
+                        bindings.check_name(self.reading, "resource", source.resource, self.declared("resources"), source.path)
                 elif dispatchable is not None:
-                    path = (*command.path, "bindings")
-                    bindings.check_dispatch(
-                        self.reading, self.binding_set(dispatchable, command.bindings, path, at_execution=True)
-                    )
+                    self.check_bindings(dispatchable, command.bindings, (*command.path, "bindings"), at_execution=True)
                     for name in dict.fromkeys(source.resource for binding in command.bindings for source in binding.sources):
                         self.refuse("resources", name, command.path)
             case Print() | WriteFile():
@@ -254,14 +253,16 @@ class _ModelCheck:
                 if isinstance(command, WriteFile) and command.resource in self.resources:
                     bindings.check_dimensions(self.reading, command, self.resources[command.resource])
 
-    def binding_set(
-        self, dispatchable: Dispatchable, field_bindings: tuple[FieldBinding, ...], path: Path, at_execution: bool = False
-    ) -> BindingSet:
+    def check_bindings(
+        self, dispatchable: Dispatchable, field_bindings: tuple[FieldBinding, ...], path: Path, at_execution: bool
+    ) -> None:
         tensors, invalid = dispatchable.tensors, self.invalid_tensors[dispatchable.name]
         valid = {name: tensor for name, tensor in tensors.items() if name not in invalid}
         bound = bindings.buffer_bindings(valid, field_bindings, self.resources)
-        declared = self.declared("resources")
-        return BindingSet(dispatchable, field_bindings, at_execution, path, self.resources, declared, tensors, bound)
+        names = self.declared("resources")
+        bindings.check_bindings(
+            self.reading, BindingSet(dispatchable, field_bindings, at_execution, path, self.resources, names, tensors, bound)
+        )
 
     def declared(self, section: str) -> Collection[str]:
         value = self.root.get(section)
@@ -269,14 +270,14 @@ class _ModelCheck:
 
 
 SUFFIXES = (".npy", ".bin", ".dat")
-"""Suffixes of files that can hold an output: .npy, and raw bytes."""
+"""Suffixes of files with an output: .npy, or raw bytes."""
 
 
 class DispatchOutput(NamedTuple):
     """The output of one dispatch command.
 
-    `writes`: the writeFile commands that write the output's resource before another dispatch overwrites it. `replaced_by`: the
-    number of the overwriting command, or None.
+    `writes`: the writeFile commands that write the output to a file. `replaced_by`: the number of the first dispatch command that
+    overwrites the output's resource; None if no command does.
     """
 
     command: Dispatch

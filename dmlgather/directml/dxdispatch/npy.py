@@ -1,4 +1,4 @@
-"""Initial values in .npy files, which store their type, and in files of raw bytes; access to the files that a model may read."""
+"""Initial values in .npy files and in files of raw bytes, and access to the files that a model may read."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if it
 
 @dataclass(frozen=True)
 class StoredValues(Values):
-    """Values in a file, which `write` reads.
+    """Initial values in a file. `write` reads the file.
 
-    `stored`: the type in the file, which may be big-endian. `shape`: the shape of a .npy file; [count] for raw bytes. `offset`:
-    the first byte of the data in the file.
+    `stored`: the NumPy type in the file, which may be big-endian. `shape`: the shape of a .npy file; [count] for raw bytes.
+    `offset`: the first byte of the data in the file.
     """
 
     data_type: DataType
@@ -49,7 +49,7 @@ class StoredValues(Values):
         return self.bytes if self.fortran_order else 0
 
     def write(self, out: NDArray[Any]) -> None:
-        """Read the file into `out`, shape [count]. Raises FileError if it has become shorter since it was checked."""
+        """Read the file into `out`, shape [count]. Raises FileError if the file has become shorter since it was checked."""
         import numpy as np
 
         with open_regular(self.path) as (file, _):
@@ -64,7 +64,7 @@ class StoredValues(Values):
 
 
 def read_npy(path: Path) -> StoredValues:
-    """Return the values of a .npy file, of which only the header is read.
+    """Return the values of a .npy file. Only its header is read.
 
     Raises FileError if it is not a .npy file, or if its size contradicts its header.
     """
@@ -76,7 +76,7 @@ def read_npy(path: Path) -> StoredValues:
     data_type = _TYPES.get(dtype.str.lstrip("<>|="))
     if data_type is None:
         known = ", ".join(item.name for item in DataType if item.whole_bytes)
-        raise FileError(f"holds elements of type {dtype}, which is none of DirectML's: {known}")
+        raise FileError(f"holds elements of type {dtype}, which DirectML does not have: its types are {known}")
     count = prod(shape)
     expected = count * dtype.itemsize
     if size - offset != expected:
@@ -89,10 +89,7 @@ def read_npy(path: Path) -> StoredValues:
 
 
 def read_raw(path: Path, data_type: DataType) -> StoredValues:
-    """Return the values of a file of packed little-endian elements.
-
-    Raises FileError if it is empty or ends inside an element.
-    """
+    """Return the values of a file of packed little-endian elements. Raises FileError if it is empty or has a partial one."""
     with open_regular(path) as (_, size):
         pass
     if size == 0:
@@ -117,9 +114,9 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the header of a .npy file: return its shape, True for Fortran order, and its type.
+    """Return three facts from the header of a .npy file: the shape, True for Fortran order, and the type.
 
-    `file` is then at the first element. Raises FileError if it is not a .npy file, or of a version that cannot be read.
+    Afterwards, `file` is at the first element. Raises FileError if it is not a .npy file of version 1.0 or 2.0.
     """
     from numpy.lib import format as npy_format
 
@@ -138,14 +135,11 @@ def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtyp
     except FileError:
         raise
     except Exception as error:  # NumPy evaluates the header as a Python literal, which can raise many kinds of errors
-        raise FileError(f"has no readable .npy header: {_first_line(error)}") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise FileError(f"has no readable .npy header: {reason}") from None
     if any(size < 0 for size in shape):
         raise FileError(f"has a negative size in its shape {shape}")
     return shape, fortran_order, dtype
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 _NO_VALUES = {
@@ -157,40 +151,40 @@ _NO_VALUES = {
     ),
     **dict.fromkeys(
         (".h5", ".hdf5", ".mat", ".onnx", ".pickle", ".pkl", ".pt", ".pth", ".safetensors"),
-        "is a container with a format of its own, not raw elements: save the array that is meant with numpy.save as .npy",
+        "is a container with a format of its own, not raw elements: save the array as .npy with numpy.save",
     ),
 }
-"""The reason why a file cannot hold initial values, by suffix. Files with other suffixes are .npy or raw."""
+"""By suffix, the reason why a file cannot be read as initial values. Files with other suffixes are .npy or raw."""
 
 
 @dataclass(frozen=True)
 class SourceFiles:
     """Access to a model's files of initial values.
 
-    `folder`: the model file's folder. `allow_outside`: True if files in all folders may be read.
+    `folder`: the model's folder. `allow_outside`: True if files outside this folder and the current folder may be read.
     """
 
     folder: Path
     allow_outside: bool = False
 
     def resolve(self, source: str) -> Path:
-        """Return the path of a file in the model's folder, else in the current folder.
+        """Return the path of a file in the model's folder; if it is not there, in the current folder.
 
-        Raises FileError if `allow_outside` is False and the path, with links resolved, is in neither folder.
+        Raises FileError if `allow_outside` is False and the path, with links resolved, leads out of both folders.
         """
         beside = self.folder / source
         file = beside if os.path.lexists(beside) else Path(source)
         if not self.allow_outside and leads_outside(file, (self.folder, Path())):
             raise FileError(
-                f"lies outside the model's folder ({self.folder.absolute()}) and the current folder ({Path.cwd()}), the only "
-                "ones that a model may read: copy it there, or allow it with --allow-outside"
+                f"lies outside the model's folder ({self.folder.absolute()}) and the current folder ({Path.cwd()}). A "
+                "model may read only files in these folders: copy it there, or allow it with --allow-outside"
             )
         return file
 
     def values(self, source: str, data_type: DataType) -> Values:
-        """Return the values in a file. Raises FileError if they cannot be read.
+        """Return the values in a file. Raises FileError if the file cannot be used.
 
-        `data_type`: the type of raw elements; UNKNOWN if the model states none.
+        `data_type`: the type of raw elements; UNKNOWN if the model states no type.
         """
         file = self.resolve(source)
         suffix = file.suffix.lower()

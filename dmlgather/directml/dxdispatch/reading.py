@@ -46,7 +46,7 @@ class Reading:
         """The "name" of a single descriptor."""
         self.findings: list[LocatedFinding] = []
         self._problems: dict[tuple[Path, bool, str], FileProblem | None] = {}
-        """All problems; None for one that is counted but not listed."""
+        """All problems. A value of None means that the problem is counted but not listed."""
 
     @property
     def problem_count(self) -> int:
@@ -55,7 +55,7 @@ class Reading:
 
     @property
     def problems(self) -> tuple[FileProblem, ...]:
-        """Return the listed problems, and a last one with the number of the others."""
+        """Return the listed problems. If further problems are not listed, a last entry has their number."""
         listed = tuple(problem for problem in self._problems.values() if problem is not None)
         more = self.problem_count - len(listed)
         if self.problem_count >= MOST_COUNTED:
@@ -76,7 +76,7 @@ class Reading:
         return value
 
     def report_problem(self, path: Path, message: str, key: bool = False) -> None:
-        """Report a problem with the value at `path` (or its key)."""
+        """Report a problem of the value at `path`. `key`: True for a problem of the value's key."""
         identity = (path, key, message)
         if identity in self._problems:
             return
@@ -87,23 +87,23 @@ class Reading:
             raise EnoughError
 
     def problem_at(self, path: Path, message: str, key: bool = False) -> FileProblem:
-        """Return a problem with the value at `path` (or its key), without reporting it."""
+        """Return a problem as in `report_problem`, without reporting it."""
         line, column = self.document.position(path, key)
         return FileProblem(
             file=self.file, line=line, column=column, subject=self.subject, path=dotted(path), message=shortened(message)
         )
 
     def report_finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
-        """Report a finding about the value at `path` (or its key). `lines`: as in `LocatedFinding`."""
+        """Report a finding about the value at `path`. `key`: True for its key. `lines`: as in `LocatedFinding`."""
         line, column = self.document.position(path, key)
         self.findings.append(LocatedFinding.of(finding, self.file, line, column, shortened(subject), lines=lines))
         if len(self.findings) >= MOST_COUNTED:
             raise EnoughError
 
     def report_findings(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
-        """Report findings whose paths ("IndicesTensor.Sizes[2]") start at the value at `path`.
+        """Report findings about a descriptor. Their paths ("IndicesTensor.Sizes[2]") start at the value at `path`.
 
-        A finding without a path is about the value at `whole`. `lines`: as in `LocatedFinding`.
+        `whole`: the path of the value to report if a finding has no path. `lines`: as in `LocatedFinding`.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
@@ -112,14 +112,14 @@ class Reading:
     def existing_path(self, path: Path, steps: Iterable[str | int]) -> Path:
         """Return `path` extended by the steps that exist in the file.
 
-        A step without a value, such as the tag of a union or a missing field, is skipped. "Desc" is inserted if a tensor has
+        Steps that do not exist, such as the tag of a union or a missing field, are skipped. "Desc" is inserted if a tensor has
         the form {"Type": …, "Desc": {…}}.
         """
         value = self.value_at(path)
         for step in steps:
-            if isinstance(value, dict) and step not in value and isinstance(value.get("Desc"), dict):
+            if isinstance(value, dict) and step not in value and "Type" in value and isinstance(value.get("Desc"), dict):
                 path, value = (*path, "Desc"), value["Desc"]
-            exists = step in value if isinstance(value, dict) else isinstance(value, list) and _within(step, value)
+            exists = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
             if exists:
                 path, value = (*path, step), value[step]
         return path
@@ -127,7 +127,7 @@ class Reading:
     def validated(self, kind: TypeAdapter[T], path: Path, also: Iterable[str] = ()) -> T | None:
         """Return the value at `path` as `kind`; None after reporting problems.
 
-        `kind`: a WirePart or a union of WireParts. `also`: further keys that are allowed.
+        `kind`: a WirePart or a union of WireParts. `also`: allowed keys that `kind` does not have.
         """
         if not self.check_lengths(path):
             return None
@@ -140,7 +140,7 @@ class Reading:
         return part
 
     def check_lengths(self, path: Path) -> bool:
-        """Return False after reporting an array or object with too many entries in the value at `path`; else True.
+        """Report the first array or object with too many entries in the value at `path`. Return True if there is none.
 
         A list of initial values may have any length.
         """
@@ -156,23 +156,23 @@ class Reading:
         return True
 
     def report_invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
-        """Report the errors that Pydantic found in the value at `path`, except for those of the types in `skip`.
+        """Report Pydantic's errors about the value at `path`. `skip`: types of errors that are not reported.
 
-        `known`: names of fields; any other key may be a misspelling of a missing field.
+        `known`: names of fields. A key that is not in `known` may be a misspelling of a missing field.
         """
         for item in error.errors(include_url=False):
             if item["type"] in skip:
                 continue
             location = self.existing_path(path, item["loc"])
-            if item["type"] == "missing":
-                misspelt = closest(str(item["loc"][-1]), set(self.value_at(location)).difference(known))
+            if item["type"] == "missing" and isinstance(parent := self.value_at(location), dict):
+                misspelt = closest(str(item["loc"][-1]), set(parent).difference(known))
                 if misspelt is not None:
                     self.report_problem((*location, misspelt), unknown(misspelt, str(item["loc"][-1])), key=True)
                     continue
             self.report_problem(location, in_words(item))
 
     def report_unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
-        """Report unknown keys of a WirePart and its parts. `also`: further keys that are allowed."""
+        """Report unknown keys of a WirePart and its parts. `also`: allowed keys that `part` does not have as fields."""
         if isinstance(part, WirePart):
             known = names(type(part))
             for key in part.model_extra or ():
@@ -192,7 +192,7 @@ class Reading:
     def report_unknown_key(self, path: Path, known: Iterable[str]) -> None:
         """Report the unknown key at the end of `path`, unless it is a comment ("$schema", "_note").
 
-        A key that is similar to a known one is a problem, any other a finding.
+        If the key is similar to a known key, it is reported as a problem, otherwise as a finding.
         """
         key = str(path[-1])
         if key.startswith(("$", "_")):
@@ -215,15 +215,11 @@ def unknown(word: str, similar: str) -> str:
     return f"unknown name {word!r}; did you mean {similar!r}?"
 
 
-def _within(step: Any, value: list[Any]) -> bool:
-    return isinstance(step, int) and 0 <= step < len(value)
-
-
 DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializedGraph": "a serialized DirectML graph"}
-"""The types of dispatchables that are not DirectML operators, in words."""
+"""Words for the types of dispatchables that are no DirectML operators, by type."""
 
 CONSTANTS = "a list of typed constants for HLSL shaders"
-"""A kind of resource that dmlgather leaves out, in words."""
+"""Words for the kind of resource that dmlgather leaves out."""
 
 OTHER = "DML804"
 """The code of the note about a ForeignPart."""
@@ -232,7 +228,7 @@ OTHER = "DML804"
 class ForeignPart(NamedTuple):
     """A dispatchable, descriptor or resource that dmlgather does not support and leaves out.
 
-    `what`: "DML_OPERATOR_GEMM", or words for other kinds of parts. `path`: path of the value that names the kind.
+    `what`: the operator, such as "DML_OPERATOR_GEMM", or words such as "an ONNX model". `path`: path of the value that names it.
     """
 
     what: str
@@ -249,6 +245,6 @@ class ForeignPart(NamedTuple):
         reading.report_finding(finding, self.path, subject, lines=lines)
 
     def refusal(self, name: str) -> str:
-        """Return the reason why a command that uses the part cannot be executed. `name`: the part's name."""
+        """Return the reason why no command that uses this part can be executed. `name`: the part's name."""
         known = alternatives(operator.name for operator in OPERATORS.values())
         return f"cannot be executed: {name} is {self.what}, and dmlgather executes only {known}"

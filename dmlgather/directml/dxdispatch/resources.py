@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Resource(NamedTuple):
-    """A buffer of `size` bytes with the values at byte `offset`, and zeros elsewhere."""
+    """A buffer of `size` bytes. It has `values` from byte `offset` on, and zeros elsewhere."""
 
     name: str
     values: Values
@@ -42,7 +42,7 @@ class Resource(NamedTuple):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes of temporary memory that `buffer` needs. Constant amounts are not counted."""
+        """Return the bytes of temporary memory that `buffer` needs, without small amounts that do not depend on the size."""
         return self.values.scratch_bytes + (0 if self._aligned else self.values.bytes)
 
     @property
@@ -50,10 +50,7 @@ class Resource(NamedTuple):
         return self.offset % self.data_type.bytes == 0
 
     def buffer(self) -> NDArray[np.uint8]:
-        """Return a new buffer with the initial contents, shape [size].
-
-        Raises FileError if the file of the values cannot be read.
-        """
+        """Return a new buffer with the initial contents, shape [size]. Raises FileError if a file of values cannot be read."""
         import numpy as np
 
         buffer = np.zeros(self.size, np.uint8)
@@ -80,18 +77,15 @@ def read_resource(reading: Reading, name: str, path: Path, files: SourceFiles) -
         )
         return None
     values_path = (*path, "initialValues")
-    if data_type is DataType.UNKNOWN and _are_constants(part.initial_values):
+    stated: Any = part.initial_values
+    if data_type is DataType.UNKNOWN and isinstance(stated, list) and stated and all(isinstance(item, dict) for item in stated):
         return ForeignPart(CONSTANTS, values_path)
     try:
-        values = _values(reading, part.initial_values, data_type, values_path, files)
+        values = _values(reading, stated, data_type, values_path, files)
     except ValueFitError as error:
         reading.report_problem(values_path if error.index is None else (*values_path, error.index), str(error))
         return None
     return None if values is None else _sized(reading, name, part, values, path)
-
-
-def _are_constants(part: object) -> bool:
-    return isinstance(part, list) and bool(part) and all(isinstance(item, dict) for item in part)
 
 
 def _values(reading: Reading, part: Any, data_type: DataType, path: Path, files: SourceFiles) -> Values | None:
@@ -129,7 +123,7 @@ def _from_file(reading: Reading, source: str, data_type: DataType, path: Path, f
         type_path = (*path[:-1], "initialValuesDataType")
         finding = CODES["DML802"].finding(
             dotted(type_path),
-            expected=f"{values.data_type.name}, the type stored in {source}, which is used (DxDispatch refuses a different one)",
+            expected=f"{values.data_type.name}, the type stored in {source}, which is used (DxDispatch refuses another type)",
             got=data_type.name,
             remedy=f"initialValuesDataType = {values.data_type.name}, or leave it out",
         )

@@ -1,4 +1,4 @@
-"""Initial values of a resource: their number and type, and their elements, which are computed only for a run."""
+"""Initial values of a resource: their number, their type and, computed only for a run, their elements."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _LETTERS = {
     DataType.UINT16: "H",
     DataType.UINT8: "B",
 }
-"""The format characters of `struct`, which is used so that checking a file does not import NumPy."""
+"""The format characters of `struct`. It is used because checking a file should not import NumPy."""
 
 
 class ValueFitError(ValueError):
-    """A value does not fit the resource's type. `index`: the value's index in a list; None for a single value."""
+    """A value does not fit the resource's type. `index`: its number in the list of values; None for a single value."""
 
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class Values(ABC):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes of temporary memory that `write` needs. Constant amounts are not counted."""
+        """Return the bytes of temporary memory that `write` needs, without small amounts that do not depend on the size."""
         return 0
 
     @abstractmethod
@@ -126,7 +126,7 @@ class Progression(Values):
 
 
 def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
-    """Return a list of JSON values in a data type. Raises ValueFitError for the first value that does not fit."""
+    """Return JSON values converted to a data type. Raises ValueFitError for the first value that does not fit."""
     integral = data_type.index_type is not None
     if set(map(type, entries)) <= ({int} if integral else {int, float}):
         try:
@@ -144,7 +144,7 @@ def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
 
 
 def _packed(data_type: DataType, numbers: Sequence[float]) -> bytes:
-    """Return the little-endian bytes of numbers. Raises struct.error or OverflowError if one does not fit."""
+    """Return the little-endian bytes of numbers. Raises struct.error or OverflowError if a number does not fit."""
     return struct.pack(f"<{len(numbers)}{_LETTERS[data_type]}", *numbers)
 
 

@@ -42,7 +42,7 @@ DataTypeName = Annotated[DataTypeField, BeforeValidator(plainly(_no_number))]
 """The name of a DataType, with or without DirectML's prefix."""
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
-"""A number, or "nan", "inf" or "-inf". Whether it is valid depends on the data type."""
+"""A number, or "nan", "inf" or "-inf". The data type decides which values are valid."""
 
 
 class WirePart(BuiltOnUse):
@@ -92,8 +92,8 @@ class FileValues(WirePart):
     """Values in a file."""
 
     source_path: str
-    """A .npy file, or a file of raw elements without padding, in the model's folder or else in the current one. Files in other
-    folders are refused unless --allow-outside is given."""
+    """A .npy file, or a file of raw elements without padding, in the model's folder or else in the current folder. Files in
+    other folders are refused unless --allow-outside is given."""
 
 
 def _kind_of_values(value: Any) -> str | None:
@@ -149,7 +149,7 @@ class ResourcePart(WirePart):
 
 
 class BindingPart(WirePart):
-    """A resource, or a part of it, that a tensor is bound to."""
+    """The resource that a tensor is bound to, with the tensor's offset in it."""
 
     name: str
     """Name of the resource."""
@@ -158,13 +158,13 @@ class BindingPart(WirePart):
     """Offset of the tensor in the resource, in elements of the resource's data type."""
 
     element_count: Elements | None = None
-    """For shader views; a tensor has its own size."""
+    """For shader views."""
 
     element_stride: Elements | None = None
     """For shader views."""
 
     element_size_in_bytes: Elements | None = None
-    """Bytes of one element of `elementOffset`. Default: those of the resource's data type."""
+    """Bytes of the elements that `elementOffset` counts. Default: those of the resource's data type."""
 
     format: Any = None
     """For shader views."""
@@ -254,7 +254,7 @@ class PrintPart(WirePart):
     """Name of the resource."""
 
     verbose: bool = False
-    """Print each element on a line, with its number and its bits."""
+    """True to print each element on a line of its own, with its number and its bits."""
 
 
 class WriteFilePart(WirePart):
@@ -278,5 +278,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope.model_construct()
-"""An envelope with all defaults, which most operators have."""
+"""An envelope in which all fields have their defaults."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart, config=ConfigDict(defer_build=True))

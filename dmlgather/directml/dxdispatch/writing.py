@@ -1,7 +1,7 @@
-"""Writing of models: a checked model, or a descriptor with its inputs, with values in .npy files beside the model.
+"""Writing of DxDispatch models, with their initial values in .npy files beside the model.
 
-DxDispatch on Windows can read the files: names are ASCII without characters that Windows forbids, .npy files have version 1.0,
-C order and little-endian elements, and all paths are relative to the model.
+DxDispatch on Windows can read the files. File names are ASCII without characters that Windows forbids, and relative to the
+model. The .npy files have version 1.0, C order and little-endian elements.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def plain(name: str, longest: int = 40) -> str:
 def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) -> Path:
     """Write `model` and the initial values of its resources; return the path of the model file.
 
-    Each ForeignPart is left out. For each output that no command of the model writes to a file, a writeFile command is added at
-    the end, except for `lost_outputs`. Raises FileError if a file cannot be written, or would replace a file of the model or
-    one of `made_from`; then nothing is written.
+    Each ForeignPart is left out. If no command of the model writes an output to a file, a writeFile command is added at the end,
+    except for `lost_outputs`. Raises FileError if a file cannot be written, or if it would replace a file of the model or one of
+    the files `made_from`. Then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
@@ -80,13 +80,13 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
 
 
 def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the outputs that another dispatch overwrites before a writeFile command, by number of their dispatch command."""
+    """Return the outputs that another dispatch overwrites before a command writes them, by number of their dispatch command."""
     outputs = dispatch_outputs(model).items()
     return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
 
 
 def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
-    """Yield a writeFile command for each output that is in no file and is not lost."""
+    """Yield a writeFile command for each output that is neither written to a file nor lost."""
     for number, output in dispatch_outputs(model).items():
         if not output.in_file and output.replaced_by is None:
             name = beside(target, f"out{number}_{plain(output.command.dispatchable)}.replayed.npy")
@@ -96,8 +96,8 @@ def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
 def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
     """Write a model that dispatches `desc` once and writes the output to a .npy file; return the path of the model file.
 
-    `inputs`: one buffer per input tensor, shape [count]. Raises FileError if a file cannot be written or would replace one of
-    `made_from`; then nothing is written.
+    `inputs`: one buffer per input tensor, shape [count]. Raises FileError if a file cannot be written, or if it would replace one
+    of the files `made_from`. Then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, Any] = {}
@@ -115,10 +115,10 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
 
 
 def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
-    """Write the model `file`, which dispatches `desc` once and writes the output's resource to the path `written`.
+    """Write a model with two commands: a dispatch of `desc`, and a writeFile command to the path `written` for its output.
 
-    `resources`: the model's resources. `bound`: the resource of each tensor, by DirectML's names. Raises FileError if it cannot
-    be written.
+    `resources`: the model's resources. `bound`: the resource of each tensor, by DirectML's names. Raises FileError if `file`
+    cannot be written.
     """
     owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
@@ -132,7 +132,7 @@ def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any],
 
 
 def sources(model: CheckedFile) -> list[Path]:
-    """Return the files of a model: the model file, and those of initial values."""
+    """Return the files of a model: the model file, and the files of initial values."""
     files = [resource.file for resource in model.resources.values()]
     return [Path(model.file), *(file for file in files if file is not None)]
 
@@ -140,7 +140,7 @@ def sources(model: CheckedFile) -> list[Path]:
 def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
     """Return the initial values of a resource of `model`, shape [count].
 
-    Raises FileError, which names the model and the file of the values, if these cannot be read.
+    Raises FileError if the file of the values cannot be read. The message names the model and this file.
     """
     values = np.empty(resource.values.count, dtype_of(resource.data_type))
     try:
@@ -156,7 +156,7 @@ def count(tensor: BufferTensorDesc) -> int:
 
 
 def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
-    """Return a buffer per input tensor, shape [count]: random bits for data, and indices, some of them out of range."""
+    """Return one buffer per input tensor, shape [count]. Data are random bits. Some of the random indices are out of range."""
     random = np.random.default_rng(seed)
     limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
     inputs = []

@@ -71,7 +71,7 @@ DEPTH_SPACE_RULES = (
 
 
 def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to a copy over the dimensions of `blocks`."""
+    """Lower to a copy whose dimensions are those of `dmlgather.plan.blocks`."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["input_tensor"], layouts["output_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": depth, "output_tensor": space}, depth.strides)
@@ -89,7 +89,7 @@ def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any
 
 
 def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to the inverse copy of `lower_depth_to_space1`."""
+    """Lower to the inverse of the copy in `lower_depth_to_space1`."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)
@@ -107,7 +107,7 @@ def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any
 
 
 def _channel(desc: DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc, channels: int, c: int, row: int, column: int) -> int:
-    """Return the channel that holds (row, column) of a block of channel c: index (row, column, c) or (c, row, column). [DSO]"""
+    """Return the channel of the depth tensor for the element at (row, column) of a block in channel c. Source: [DSO]."""
     if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return (row * desc.block_size + column) * channels + c
     return (c * desc.block_size + row) * desc.block_size + column

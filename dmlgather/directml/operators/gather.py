@@ -50,7 +50,7 @@ def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
         sizes, rank = gathered(case.desc), case.desc.input_tensor.rank
         yield Fault(
             "IndexDimensions",
-            expected=f"at most {rank} dimensions, leading 1s removed",
+            expected=f"at most {rank} dimensions after leading 1s are removed",
             got=f"{braces(sizes)} with IndexDimensions {case.desc.index_dimensions} and Axis {case.desc.axis}; "
             f"the stated output is {braces(case.desc.output_tensor.sizes)}",
             remedy=f"prepend 1s to all tensors until DimensionCount is {len(sizes)}, or lower IndexDimensions",
@@ -59,11 +59,7 @@ def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
 
 def _left_of(count: int) -> str:
     """Return a text for the dimensions of IndicesTensor that hold no indices. `count`: IndexDimensions."""
-    return (
-        ("all dimensions", "the dimensions before the last one")[count]
-        if count < 2
-        else f"the dimensions before the last {count}"
-    )
+    return ("all dimensions", "the dimensions before the last one", f"the dimensions before the last {count}")[min(count, 2)]
 
 
 def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
@@ -143,14 +139,14 @@ GATHER_ELEMENTS_RULES = (
 
 
 def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to one lookup on Axis, with index strides in the index dimensions and the batch dimensions."""
+    """Lower to one lookup on Axis. Its index strides are 0 except in the index dimensions and the batch dimensions."""
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axis, count = len(data.sizes), desc.axis, desc.index_dimensions
     batch_strides = {data_dim: indices.strides[index_dim] for data_dim, index_dim in gather_batch(desc)}
     strides = [(data.strides[dim], batch_strides.get(dim, 0)) for dim in range(axis)]
     strides += [(0, indices.strides[dim]) for dim in range(rank - count, rank)]
     strides += [(data.strides[dim], 0) for dim in range(axis + 1, rank)]
-    # Align with the output's last dimension: dimensions that are removed or prepended have size 1.
+    # Add or remove leading dimensions, which have size 1, until there are as many as in the output.
     strides = [(0, 0)] * (rank - len(strides)) + strides[max(len(strides) - rank, 0) :]
     in_strides, index_strides = zip(*strides, strict=True)
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, axis, index_strides)])
@@ -159,7 +155,7 @@ def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
 def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """Return output[lead…, i…, trail…] = input[lead…, indices[i…], trail…], with leading 1s. Source: [G].
 
-    Leading index dimensions that are not 1 are batch dimensions, as in `gather_batch`.
+    Batch dimensions: see `gather_batch`.
     """
     import numpy as np
 
@@ -176,7 +172,7 @@ def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDAr
 
 
 def lower_gather_elements(desc: GatherElementsOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to one lookup on Axis, with index strides in every dimension."""
+    """Lower to one lookup on Axis. The index tensor moves along with every output dimension."""
     in_strides = list(layouts["input_tensor"].strides)
     in_strides[desc.axis] = 0
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, desc.axis, layouts["indices_tensor"].strides)])

@@ -146,12 +146,12 @@ GATHER_ND1_RULES = _rules(batched=True)
 
 
 def indexed_axes(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the InputTensor dimensions that the components of a tuple index."""
+    """Return the dimensions of InputTensor that the components of a tuple index."""
     return tuple(range(first_indexed(desc), first_indexed(desc) + tuple_size(desc)))
 
 
 def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to one lookup per tuple component. Batch dimensions have a stride in the input and one in the indices."""
+    """Lower to one lookup per tuple component. In batch dimensions, both the input and the indices have a stride."""
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axes = len(data.sizes), indexed_axes(desc)
     first_batch, first_index = rank - desc.input_dimension_count, rank - desc.indices_dimension_count
@@ -168,7 +168,8 @@ def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
 def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """Return output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…]. Source: [GN], [GN1].
 
-    Only the last InputDimensionCount and IndicesDimensionCount dimensions are used; b is empty for GATHER_ND.
+    Only the last InputDimensionCount dimensions of the input and the last IndicesDimensionCount dimensions of the indices are
+    used. b… is empty for GATHER_ND.
     """
     import numpy as np
 

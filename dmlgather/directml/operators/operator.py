@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dmlgather.directml.descriptors import OperatorDesc
 from dmlgather.directml.rules.rule import Rule
 from dmlgather.directml.support import Row, rows_of
-from dmlgather.directml.types import DataType, FeatureLevel
+from dmlgather.directml.types import FeatureLevel
 from dmlgather.plan import IndexPlan, IndexType, Layout, Lookup, build
 from dmlgather.plan import lookup as build_lookup
 
@@ -21,9 +21,8 @@ Layouts = Mapping[str, Layout]
 """The layout of each tensor, by field ("input_tensor")."""
 
 
-def index_type(data_type: DataType) -> IndexType:
-    """Return the type of indices of a data type."""
-    kind = data_type.index_type
+def _index_type(desc: OperatorDesc) -> IndexType:
+    kind = desc.tensor("indices_tensor").data_type.index_type
     assert kind is not None, "a legal descriptor has integer indices"
     return kind
 
@@ -35,7 +34,7 @@ def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Seque
         layouts["indices_tensor"],
         axis,
         index_strides,
-        index_type(desc.tensor("indices_tensor").data_type),
+        _index_type(desc),
         component=component,
     )
 
@@ -43,7 +42,7 @@ def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Seque
 def plan(
     desc: OperatorDesc, layouts: Layouts, in_strides: Sequence[int], in_offset: int = 0, lookups: Sequence[Lookup] = ()
 ) -> IndexPlan:
-    """Return the plan that reads InputTensor with `in_strides`, starting at element `in_offset`, and writes OutputTensor."""
+    """Return the plan that copies InputTensor to OutputTensor. It reads with `in_strides`, from element `in_offset` on."""
     return build(
         layouts["input_tensor"],
         layouts["output_tensor"],
@@ -52,15 +51,12 @@ def plan(
         in_offset=in_offset,
         lookups=lookups,
         indices=layouts.get("indices_tensor"),
-        index_type=index_type(desc.tensor("indices_tensor").data_type) if lookups else None,
+        index_type=_index_type(desc) if lookups else None,
     )
 
 
 def position(value: Any, size: int) -> int:
-    """Return the position along a dimension of `size` that an index value selects.
-
-    `size` is added once to a negative value. A result out of range is clamped.
-    """
+    """Return the position that an index selects in a dimension. `size` is added to a negative index; then it is clamped."""
     index = int(value)
     if index < 0:
         index += size
@@ -74,42 +70,32 @@ def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Operator:
-    """The declaration of one operator. All other code takes its knowledge of operators from here."""
+    """The declaration of one operator. All other code reads the operator's properties from here.
+
+    `name`, `value`: name and number in DML_OPERATOR_TYPE, such as "GATHER" and 67. `desc`: class of the descriptors.
+    `introduced`: first feature level that has the operator. `inputs`: fields of the input tensors, in binding order. `output`:
+    field of the output tensor. `rules`: rules of this operator only; the rules of all tensors and of all operators apply, too.
+
+    The other fields are functions whose first argument is a descriptor:
+
+    - `output_sizes` returns the output sizes that follow from the other fields (SLICE1: the largest allowed sizes), or None if
+      there are more than DimensionCount sizes. OutputTensor's own sizes may be wrong, but no other field may.
+    - `lower` returns the plan of a valid descriptor for layouts of its tensors, with the policy CLAMP.
+    - `reference` is the documented pseudocode. It takes the input arrays, of shape Sizes, and returns the output array.
+    - `lookup_axes` returns the dimension of InputTensor that each lookup of the plan indexes.
+    """
 
     name: str
-    """Name within DML_OPERATOR_TYPE: "GATHER"."""
-
     value: int
-    """Number within DML_OPERATOR_TYPE: 67. Source: [HDR]."""
-
     desc: type[OperatorDesc]
-    """Class of its descriptors."""
-
     introduced: FeatureLevel
-    """First feature level that has the operator."""
-
     inputs: tuple[str, ...]
-    """Fields of its input tensors, in binding order."""
-
     rules: tuple[Rule, ...]
-    """Rules of this operator only. The rules of all tensors and of all operators apply, too."""
-
     output_sizes: Callable[[Any], tuple[int, ...] | None]
-    """A function from a descriptor to the output sizes that follow from its other fields; for SLICE1, the largest allowed
-    sizes. It returns None for more than DimensionCount sizes. The descriptor may break the rule on output sizes, but no
-    other."""
-
     lower: Callable[[Any, Mapping[str, Layout]], IndexPlan]
-    """A function from a valid descriptor and its tensors' layouts to the plan, with the policy CLAMP."""
-
     reference: Callable[..., NDArray[Any]]
-    """The documented pseudocode: (descriptor, *input arrays of shape Sizes) -> array of shape OutputTensor.Sizes."""
-
     lookup_axes: Callable[[Any], tuple[int, ...]] = no_lookup_axes
-    """A function from a descriptor to the dimension of InputTensor that each lookup indexes, in the plan's order."""
-
     output: str = "output_tensor"
-    """Field of its output tensor."""
 
     def __post_init__(self) -> None:
         self.desc.operator = self

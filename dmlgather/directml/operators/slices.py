@@ -92,10 +92,12 @@ def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
 
 
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
-    """Return the remedy: values that keep a slice inside a dimension of size `limit`. Values that keep Sizes come first.
+    """Return a remedy: values that keep a slice inside dimension `axis`, whose size is `limit`. A change of Sizes comes last.
 
-    `step`: the number of elements inside. `entry`: offset, size and stride. Example: (offset, size, stride) = (2, 4, 3) in size
-    10 ends at 2 + 3·3 = 11. A stride of (9 - 2) div 3 = 2 ends at 8; an offset of 9 - 3·3 = 0 ends at 9.
+    `step`: the number of elements that are inside now. `entry`: offset, size and stride.
+
+    Example: (offset, size, stride) is (2, 4, 3), and `limit` is 10. The last position is 2 + 3·3 = 11. With a stride of
+    (9 - 2) div 3 = 2, it is 8. With an offset of 9 - 3·3 = 0, it is 9.
     """
     offset, size, stride = entry
     values = []
@@ -154,7 +156,7 @@ def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
 
 
 _FORM = (*SIZES, "DML602")
-"""`needs` of a rule that compares the slice's arrays with the tensors in each dimension."""
+"""`needs` of a rule that compares the slice's arrays with the tensors, dimension by dimension."""
 
 _COMMON = (
     Rule("DML601", _array_lengths),
@@ -183,7 +185,7 @@ def _strided(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps:
 
 
 def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to a copy that starts at Offsets, with steps of Strides."""
+    """Lower to a copy that starts at Offsets and moves by Strides."""
     return _strided(desc, layouts, desc.offsets, desc.strides)
 
 
@@ -198,7 +200,7 @@ def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]
 
 
 def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to a copy that starts at the window's first element, or at its last in dimensions with negative strides."""
+    """Lower to a copy that starts at the window's first element; in dimensions with negative strides, at its last element."""
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     starts = [offset if stride > 0 else offset + size - 1 for offset, size, stride in windows]
     return _strided(desc, layouts, starts, desc.input_window_strides)

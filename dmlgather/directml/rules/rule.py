@@ -23,13 +23,8 @@ class DescriptorCase(Generic[D_co]):
 
     def __init__(self, desc: D_co, level: FeatureLevel) -> None:
         self.desc, self.level = desc, level
-        operator = desc.operator
-        self.tensors = tuple(
-            [
-                TensorCase(desc, level, desc.tensor(field), wire_name(field), field == operator.output)
-                for field in operator.tensors
-            ]
-        )
+        fields, output = desc.operator.tensors, desc.operator.output
+        self.tensors = tuple([TensorCase(desc, level, desc.tensor(name), wire_name(name), name == output) for name in fields])
 
 
 class TensorCase(NamedTuple):
@@ -58,7 +53,7 @@ class TensorCase(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One violation of a rule. The rule's code adds the message, the severity and, if `source` is None, the source."""
+    """One violation of a rule. The rule's code has the message, the severity and, if `source` is None, the source."""
 
     path: str
     expected: str
@@ -71,10 +66,10 @@ class Fault(NamedTuple):
 class Rule(NamedTuple):
     """One rule.
 
-    `code`: a key of `CODES`, which has message, severity and source. `check`: yields the faults of a case. `needs`: codes of
-    earlier rules; the rule is skipped if one of them failed or was skipped. `alternatives`: fields that may have caused the
-    fault; the remedy suggests values for them. `about`: for a rule of tensors, the optional field that it checks; the rule does
-    not run for tensors without that field.
+    `code`: a key of `CODES`, which has the message, the severity and the source. `check`: a function that yields the faults of a
+    case. `needs`: codes of earlier rules; if one of these failed or was skipped, this rule is skipped. `alternatives`: fields
+    that may have caused the fault; the remedy suggests values for them. `about`: for a rule of tensors, the optional field that
+    it checks; tensors without this field are not checked.
     """
 
     code: str
@@ -83,17 +78,12 @@ class Rule(NamedTuple):
     alternatives: tuple[str, ...] = ()
     about: str = ""
 
-    def __post_init__(self) -> None:
-        for code in (self.code, *self.needs):
-            if code not in CODES:
-                raise ValueError(f"{code} is not in the registry of codes")
-
 
 _DEFAULTS = {name: field.default for name, field in BufferTensorDesc.model_fields.items()}
 
 
 class TensorRules:
-    """The rules of a tensor, selected by the optional fields that it has."""
+    """Rules of tensors. `of` selects the rules for the optional fields that a tensor has."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
@@ -113,10 +103,10 @@ class TensorRules:
 def run(
     rules: Iterable[Rule], case: DescriptorCase[OperatorDesc] | TensorCase, failed: set[str]
 ) -> Iterator[tuple[Rule, Finding]]:
-    """Run `rules` in order; yield each rule with each of its findings.
+    """Run `rules` in order. Yield every finding, with its rule.
 
-    A rule is skipped if a rule that it needs is in `failed`. Codes of rules that were skipped or found an ERROR are added to
-    `failed`.
+    `failed`: codes of failed and skipped rules. A rule that needs one of these codes is skipped. If a rule is skipped or finds an
+    ERROR, its code is added.
     """
     for rule in rules:
         if failed and not failed.isdisjoint(rule.needs):

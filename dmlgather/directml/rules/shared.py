@@ -21,30 +21,24 @@ def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
     operator = case.desc.operator
     if case.level < operator.introduced:
         accepting = _lowest_level(case) or operator.introduced
+        older = operator.name.removesuffix("1")  # SLICE for SLICE1
+        has_older = older != operator.name and any(row.level <= case.level for row in rows_of(older))
         yield Fault(
             "",
             expected=f"feature level {operator.introduced} or newer for {operator.name}",
             got=str(case.level),
-            remedy=f"use feature level {accepting} or newer{_older_operator(operator.name, case.level)}",
+            remedy=f"use feature level {accepting} or newer" + (f", or {older} if it is sufficient" if has_older else ""),
             level=accepting,
         )
 
 
 def _lowest_level(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
-    """Return the lowest level that takes the data types and dimension counts of all tensors; None if no level does."""
+    """Return the lowest level that takes the data types and dimension counts of all tensors; None if no level takes them."""
     for level in sorted({row.level for row in case.desc.operator.table}):
         rows = [(row_at(tensor.operator, tensor.name, level), tensor.tensor) for tensor in case.tensors]
         if all(row and desc.data_type in row.data_types and desc.rank in row.dimension_counts for row, desc in rows):
             return level
     return None
-
-
-def _older_operator(name: str, level: FeatureLevel) -> str:
-    """Return advice to use an older operator that the level has, such as SLICE for SLICE1; else ""."""
-    older = name.removesuffix("1")
-    if older == name or not any(row.level <= level for row in rows_of(older)):
-        return ""
-    return f", or {older} if it can do the same"
 
 
 def _data_type(case: TensorCase) -> Iterator[Fault]:
@@ -78,7 +72,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     padding += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.tensor("input_tensor").rank) if padding else ""
     newer = f"use feature level {accepting.level} or newer" if accepting else ""
     remedies = [remedy for remedy in (padding, newer) if remedy]
-    remedies = remedies or [f"reshape the tensors to {legal} dimensions, as every feature level wants"]
+    remedies = remedies or [f"reshape the tensors to {legal} dimensions, because every feature level requires this"]
     yield Fault(
         f"{case.name}.DimensionCount",
         expected=f"{legal} ({case.operator} at level {case.level})",
@@ -140,12 +134,12 @@ def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperator
             "Axis",
             expected=f"0 … {rank - 1}",
             got=str(desc.axis),
-            remedy=f"choose a dimension of InputTensor {braces(desc.input_tensor.sizes)}, leading 1s counted",
+            remedy=f"choose a dimension of InputTensor {braces(desc.input_tensor.sizes)}; leading 1s are counted",
         )
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """Yield one fault that lists the differing dimensions; nothing if the sizes are equal."""
+    """Yield one fault that lists all dimensions with unequal sizes. Yield nothing if all sizes are equal."""
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
         differences = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
@@ -158,10 +152,10 @@ def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason
 
 
 RANKS = ("DML204",)
-"""`needs` of a rule that compares dimensions of tensors."""
+"""`needs` of a rule that compares the tensors dimension by dimension."""
 
 SIZES = (*RANKS, "DML103")
-"""`needs` of a rule that compares dimensions of tensors and relies on sizes of at least 1."""
+"""`needs` of a rule that compares the tensors dimension by dimension and assumes sizes of at least 1."""
 
 OPERATOR_LEVEL = Rule("DML203", _introduced)
 

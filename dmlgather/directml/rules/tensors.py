@@ -61,7 +61,7 @@ def _count_range(case: TensorCase) -> Iterator[Fault]:
 def _sizes_positive(case: TensorCase) -> Iterator[Fault]:
     if 0 not in case.tensor.sizes:
         return
-    # DML102 reports more than eight sizes, so no more are listed here.
+    # A tensor with more than eight sizes already breaks DML102, so at most eight are listed here.
     zeros = (axis for axis, size in enumerate(case.tensor.sizes) if size == 0)
     for axis in islice(zeros, len(ONE_TO_EIGHT)):
         yield Fault(
@@ -225,7 +225,7 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
 
 
 def _collision(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return two coordinates that share an address, and the address. All addresses are computed: the tensor must be small."""
+    """Return the coordinates of two elements that have one address, and this address. For small tensors only."""
     import numpy as np
 
     addresses = np.zeros((), np.int64)
