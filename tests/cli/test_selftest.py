@@ -105,7 +105,7 @@ def test_without_a_gpu_the_cpu_is_tested_and_the_reason_is_said(command: Command
         (["--seed", -1], "--seed"),
         (["--seconds", 0], "expected a positive number of seconds, got 0.0"),
         (["--seconds", "nan"], "expected a positive number of seconds, got nan"),
-        (["--trial", 3], "also give --seed"),
+        (["--trial", 3], "needs --seed"),
         (["--output", "."], "must be a file; . is a folder"),
         (["--trial", 3, "--seed", 1, "--trials", 5], "leave out --trials and --seconds"),
     ],
