@@ -185,6 +185,9 @@ class ProviderNode(Record):
     codes: tuple[str, ...] = ()
     """The codes of the findings that decide the verdict."""
 
+    sometimes: bool = False
+    """True if the verdict is `fails` or `differs` for some sizes only."""
+
 
 class ProviderSummary(Record):
     """Counts of a model's nodes by the provider's treatment."""
@@ -218,6 +221,9 @@ class ProviderSummary(Record):
 
     fails: int
     """Nodes that make the session's creation, or the run, fail."""
+
+    sometimes: int = 0
+    """The nodes among `fails` that make only some runs fail."""
 
     differs: int
     """Nodes on DirectML whose results differ from the CPU's."""
@@ -254,8 +260,18 @@ def _provider_text(counts: Mapping[str, int]) -> str:
     if counts["parts"]:
         on_device += f", in {counted(counts['parts'], 'part')} or more"
     on_cpu = f"{counts['cpu']} on the CPU{part(shapes='of shapes')}"
-    rest = {"folded": "computed beforehand", "fails": "fails" if counts["fails"] == 1 else "fail", "unknown": "unknown"}
-    return ", ".join([on_device, on_cpu, *(f"{counts[name]} {what}" for name, what in rest.items() if counts[name])])
+    sometimes = counts["sometimes"]
+    rest = (
+        (counts["folded"], "computed beforehand"),
+        (counts["fails"] - sometimes, _fail(counts["fails"] - sometimes)),
+        (sometimes, f"{_fail(sometimes)} in some runs"),
+        (counts["unknown"], "unknown"),
+    )
+    return ", ".join([on_device, on_cpu, *(f"{count} {what}" for count, what in rest if count)])
+
+
+def _fail(count: int) -> str:
+    return "fails" if count == 1 else "fail"
 
 
 class CheckedNode(Record):

@@ -11,6 +11,7 @@ from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_range
+from dmlgather.onnx.problems.gather import Gather
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError
 from dmlgather.onnx_checking.checked_model import DirectMLForm, KnownCall, SizeCondition, Verdict
 from dmlgather.onnx_checking.following.model_nodes import ModelNode
@@ -26,7 +27,8 @@ from dmlgather.wording import printable
 class Judgement:
     """A verdict with its reasons. `findings`: why DirectML refuses the node, or what is missing. `taken`, `lowest`: DirectML's
     operators for the node at the level of the check, and at the lowest possible level. `within`: the conditions on sizes for
-    `lowest`. `call`: the node as a problem; None if not all of it is known.
+    `lowest`. `call`: the node as a problem; None if not all of it is known. `beyond`: about the first constant index that is out
+    of range even if negative indices count from the end, as in onnxruntime.
     """
 
     verdict: Verdict
@@ -35,6 +37,7 @@ class Judgement:
     lowest: DirectMLForm | None = None
     within: Conditions | None = None
     call: KnownCall | None = None
+    beyond: Finding | None = None
 
     @cached_property
     def conditions(self) -> tuple[SizeCondition, ...]:
@@ -81,8 +84,18 @@ def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[s
         return Judgement(Verdict.REFUSED, (broken_rule(node.proto, node.opset, printable(str(error))),))
     judgement = _judgement(trials, trial.provided, level)
     call = None if own_sizes.symbols else KnownCall(trials[0][1], node.numbers)
-    wrong = _index_out_of_range(node, own_sizes, *trials[0], only_separately=only_separately)
-    return replace(judgement, call=call) if wrong is None else Judgement(Verdict.REFUSED, (wrong, *judgement.findings), call=call)
+    values, problem = trials[0]
+    wrong = beyond = _index_out_of_range(node, own_sizes, values, problem, only_separately=only_separately)
+    if wrong is None:
+        return replace(judgement, call=call)
+    if isinstance(problem, Gather) and not problem.wraps:
+        counting = replace(problem, opset=COUNTING)
+        beyond = _index_out_of_range(node, own_sizes, values, counting, only_separately=only_separately)
+    return Judgement(Verdict.REFUSED, (wrong, *judgement.findings), call=call, beyond=beyond)
+
+
+COUNTING = 11
+"""The first opset whose Gather counts negative indices from the end."""
 
 
 Trial = tuple[Mapping[str, int], Problem]

@@ -279,9 +279,27 @@ def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
     bad_index = first_out_of_range(problem, indices, most) if isinstance(problem, GatherProblem) else None
     if bad_index is None:
         return None
+    remedy = "correct the constant: ONNX refuses such an index when the node runs, and a descriptor would clamp it"
+    if isinstance(problem, Gather) and not problem.wraps and bad_index.value < 0:
+        remedy = _negative_remedy(problem, bad_index.value, most or {})
     return CODES["EXP111"].finding(
         bad_index.place,
         expected=bad_index.valid,
         got=str(bad_index.value),
-        remedy="correct the constant: ONNX refuses such an index when the node runs, and a descriptor would clamp it",
+        remedy=remedy,
+    )
+
+
+def _negative_remedy(problem: Gather, index: int, most: Mapping[int, int | None]) -> str:
+    """Return advice on a negative index of Gather-1. `most`: as for `first_out_of_range`."""
+    position = index + problem.data.shape[problem.axis]
+    if problem.axis in most:
+        positive = "count it from the front"
+    elif position >= 0:
+        positive = f"write {position}"
+    else:
+        return "correct the constant: no version of Gather and no runtime has such an element"
+    return (
+        f"{positive}, or use opset 11 or newer: Gather-1 has no negative indices, newer versions count them from the end, and "
+        "onnxruntime does so in every opset"
     )

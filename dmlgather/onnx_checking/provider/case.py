@@ -15,6 +15,8 @@ from dmlgather.onnx_checking.following.model_nodes import ModelNode, NodeValue
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES, KERNELS, Kernel
 from dmlgather.onnx_checking.provider.placement import Home, PlacedNode
 from dmlgather.onnx_checking.provider.sizes import SlicedBounds, output_sizes, sliced
+from dmlgather.onnx_checking.sizes.expressions import Sizes
+from dmlgather.onnx_checking.sizes.unknown_sizes import Named, named
 from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
@@ -35,7 +37,7 @@ class CaseInput(NamedTuple):
 @dataclass(frozen=True)
 class ProviderCase:
     """A node of the family, with the facts that decide its verdict. `judgement`: DirectML's verdict. `runtime_types`: wrong
-    types of tensors in onnxruntime's graph, by graph and name.
+    types of tensors in onnxruntime's graph, by graph and name. `model_sizes`: the model's symbolic sizes.
     """
 
     node: ModelNode
@@ -43,6 +45,7 @@ class ProviderCase:
     level: FeatureLevel
     judgement: Judgement
     runtime_types: Mapping[tuple[str, str], PartialType]
+    model_sizes: Sizes
 
     @property
     def problem(self) -> Problem | None:
@@ -83,6 +86,11 @@ class ProviderCase:
         """Return the inferred shape of an input; None if its rank is not known, or the node does not have the input."""
         input_ = self.inputs.get(role)
         return None if input_ is None else input_.value.type.shape
+
+    def named_shape(self, role: str) -> Named | None:
+        """Return `shape` with a name for each unknown size."""
+        shape = self.shape(role)
+        return None if shape is None else named(role, shape)
 
     @property
     def output(self) -> PartialType:

@@ -61,6 +61,12 @@ _ROWS = (
         _WARNING,
         "[ORT-REG]; [ORT-EP] DoesNodeContainSupportedDataTypes",
     ),
+    Code(
+        "ORT110",
+        "the indices of GatherElements should have the sizes of data except along the axis, in every run",
+        _WARNING,
+        "[ORT-GATHER]; [ORT-TESTS] gather_elements_op_test.cc; [GE] IndicesTensor",
+    ),
     # Other results
     Code("ORT201", "indices should be in range: the provider takes the nearest element", _WARNING, "[ORT-25251]; [G]"),
     Code("ORT202", "an axis should occur once: the provider takes its last bounds", _WARNING, "[ORT-HELPER] SliceHelper"),

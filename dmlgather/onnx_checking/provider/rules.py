@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from dmlgather.dialects.problem import Problem
-from dmlgather.dialects.windows import window as onnx_window
 from dmlgather.directml import FeatureLevel, Finding, validate
 from dmlgather.directml.rules.rule import Fault
 from dmlgather.onnx.problems.export import FRONT
@@ -17,7 +17,9 @@ from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase, Shape
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.descriptors import descriptor
 from dmlgather.onnx_checking.provider.kernels import MOST_DIMENSIONS
-from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, window
+from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SlicedBounds, lost_elements
+from dmlgather.onnx_checking.sizes.conditions import Conditions
+from dmlgather.onnx_checking.sizes.expressions import KnownSize
 from dmlgather.wording import braces, printable, typed
 
 INT64_HIGHEST = 2**63 - 1
@@ -104,19 +106,47 @@ def _lacks_axes(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    data, indices = case.shape("data"), case.shape("indices")
+    """Yield a fault for the first dimension in which indices are always smaller than data."""
+    for dimension, size, other in _unequal_sizes(case):
+        if Conditions(case.model_sizes).holds((size,), (other,), 1):
+            yield Fault(
+                f"indices.shape[{dimension}]",
+                expected=f"{_text(size)}, as data has it",
+                got=f"{_text(other)} in {typed(None, case.shape('indices'))[1:]}; {case.failure}",
+                remedy=f"slice data to {_text(other)} along dimension {dimension} before the node",
+            )
+            return
+
+
+def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
+    """Yield a fault if indices are smaller than data for some sizes."""
+    if any(_has_small_indices(case)):
+        return
+    unequal = [(_text(other), _text(size)) for _, size, other in _unequal_sizes(case)]
+    if unequal:
+        yield Fault(
+            "indices.shape",
+            expected=f"the sizes of data, {typed(None, case.shape('data'))[1:]}, except along the axis",
+            got=f"{typed(None, case.shape('indices'))[1:]}; the run fails: {NUMBER}, unless "
+            + " and ".join(dict.fromkeys(f"{other} = {size}" for other, size in unequal)),
+            remedy="if these sizes are equal in every run, give them one name in the model; otherwise slice data to the sizes of "
+            "indices before the node",
+        )
+
+
+def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
+    """Yield each dimension of GatherElements, except the axis, in which indices may be smaller than data, with both sizes."""
+    data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
     axis = case.node.integers.get("axis", 0) % max(len(data), 1)
     for dimension, (size, other) in enumerate(zip(data, indices, strict=True)):
-        if dimension != axis and isinstance(size, int) and isinstance(other, int) and other < size:
-            yield Fault(
-                f"indices.shape[{dimension}]",
-                expected=f"{size}, as data has it",
-                got=f"{other} in {typed(None, indices)[1:]}; {case.failure}",
-                remedy=f"slice data to {other} along dimension {dimension} before the node",
-            )
-            return
+        if dimension != axis and Conditions(case.model_sizes).holds((size,), (other,), 1) is not False:
+            yield dimension, size, other
+
+
+def _text(size: KnownSize) -> str:
+    return printable(str(size))
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
@@ -154,7 +184,8 @@ def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
 
 
 def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
-    for wrong in (finding for finding in case.judgement.findings if finding.code == "EXP111"):
+    wrong = case.judgement.beyond
+    if wrong is not None:
         yield Fault(
             wrong.path,
             expected=wrong.expected,
@@ -187,38 +218,31 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
             )
 
 
-def _starts_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if a slice starts before its axis or at INT32_MIN: the provider then computes another size than ONNX."""
-    data = case.shape("data") or ()
-    for axis, start, end, step in case.axes:
-        size = data[axis]
-        if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)) or not step:
+def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
+    """Yield a fault if a slice starts before its axis or at INT32_MIN, and the provider then takes no element, unlike ONNX.
+
+    `stated`: only axes whose number of elements onnxruntime's graph has. `always`: only axes for which this holds for all sizes;
+    otherwise only those for which it holds for some sizes.
+    """
+    data = case.named_shape("data") or ()
+    for bounds in case.axes:
+        size = data[bounds.axis]
+        lost = lost_elements(case.model_sizes, size, bounds)
+        conditions = [each.text for each in lost.solved().stated()]
+        in_graph = case.output.shape is not None and isinstance(case.output.shape[bounds.axis], int)
+        if lost.tightened() is None or in_graph is not stated or always is not (not conditions):
             continue
-        if isinstance(size, int):
-            differs = window(size, start, end, step).size != onnx_window(size, start, end, step).count
-        else:
-            differs = start <= LOWEST and end < 0 < step
-        if differs:
-            nearest = "0" if step > 0 else f"-{size}" if isinstance(size, int) else "the size of the axis, negative"
-            yield Fault(
-                "starts",
-                expected=f"a start of {nearest}, or behind it",
-                got=f"{start} with end {end} and step {step}, from which the provider takes no element, unlike ONNX",
-                remedy=f"write {nearest} for the start, which means the same in ONNX",
-            )
-
-
-def _fails_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """Yield the faults of `_starts_too_early` if onnxruntime's graph has the right size."""
-    if case.output.numbers is not None:
-        for fault in _starts_too_early(case):
-            yield fault._replace(got=f"{fault.got}; {case.failure}")
-
-
-def _differs_too_early(case: ProviderCase) -> Iterator[Fault]:
-    """Yield the faults of `_starts_too_early` if onnxruntime's graph does not have the right size."""
-    if case.output.numbers is None:
-        yield from _starts_too_early(case)
+        nearest = "0" if isinstance(bounds.step, int) and bounds.step > 0 else f"-{_text(size)}"
+        computed = nearest != "0" and not isinstance(size, int)
+        failure = f"; {case.failure if always else f'the run fails: {NUMBER}'}" if stated else ""
+        yield Fault(
+            "starts",
+            expected=f"a start of {nearest}, or behind it",
+            got=f"{bounds.start} with end {bounds.end} and step {bounds.step}, from which the provider takes no element, unlike "
+            f"ONNX{', for ' if conditions else ''}{' and '.join(conditions)}{failure}",
+            remedy=f"{f'compute the start, Max({bounds.start}, {nearest})' if computed else f'write {nearest} for the start'}, which "
+            "means the same in ONNX",
+        )
 
 
 def _ends_at_lowest(case: ProviderCase) -> Iterator[Fault]:
@@ -263,11 +287,17 @@ class ProviderRule(NamedTuple):
     text: str
     check: Callable[[ProviderCase], Iterator[Fault]]
 
+    @property
+    def sometimes(self) -> bool:
+        """Return True if only some runs of a node that breaks the rule fail or differ."""
+        return self.text in (_SOMETIMES, _SOMETIMES_OTHER)
+
 
 _FAILS, _DIFFERS, _UNCLEAR = ProviderVerdict.FAILS, ProviderVerdict.DIFFERS, ProviderVerdict.UNCLEAR
 _READ, _INFERRED, _OPEN = Certainty.READ, Certainty.INFERRED, Certainty.UNKNOWN
 _ALWAYS, _SOMETIMES = "{failure} ({codes})", f"some runs fail: {NUMBER} ({{codes}})"
-_OTHER, _CONTRADICTED = "runs, and differs from the CPU ({codes})", "unclear ({codes})"
+_OTHER, _SOMETIMES_OTHER = "runs, and differs from the CPU ({codes})", "some runs differ from the CPU ({codes})"
+_CONTRADICTED = "unclear ({codes})"
 
 RULES = (
     ProviderRule("ORT101", _FAILS, _READ, _ALWAYS, _is_stale),
@@ -276,14 +306,17 @@ RULES = (
     ProviderRule("ORT105", _FAILS, _READ, _ALWAYS, _lacks_axes),
     ProviderRule("ORT106", _FAILS, _READ, _ALWAYS, _has_small_indices),
     ProviderRule("ORT107", _FAILS, _READ, _ALWAYS, _breaks_directml),
-    ProviderRule("ORT204", _FAILS, _INFERRED, _ALWAYS, _fails_too_early),
+    ProviderRule("ORT204", _FAILS, _INFERRED, _ALWAYS, partial(_starts_too_early, stated=True, always=True)),
+    ProviderRule("ORT110", _FAILS, _READ, _SOMETIMES, _may_have_small_indices),
+    ProviderRule("ORT204", _FAILS, _INFERRED, _SOMETIMES, partial(_starts_too_early, stated=True, always=False)),
     ProviderRule("ORT102", _FAILS, _INFERRED, _SOMETIMES, _may_be_stale),
     ProviderRule("ORT302", _UNCLEAR, _OPEN, _CONTRADICTED, _has_unequal_batches),
     ProviderRule("ORT301", _UNCLEAR, _OPEN, _CONTRADICTED, _ends_at_lowest),
     ProviderRule("ORT201", _DIFFERS, _READ, _OTHER, _is_out_of_range),
     ProviderRule("ORT202", _DIFFERS, _READ, _OTHER, _repeats_axes),
     ProviderRule("ORT203", _DIFFERS, _READ, _OTHER, _ends_behind),
-    ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, _differs_too_early),
+    ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, partial(_starts_too_early, stated=False, always=True)),
+    ProviderRule("ORT204", _DIFFERS, _INFERRED, _SOMETIMES_OTHER, partial(_starts_too_early, stated=False, always=False)),
 )
 """In order of priority: the first broken rule decides the verdict."""
 

@@ -10,6 +10,8 @@ from dmlgather.onnx.problems.node_reading import ARRAYS
 from dmlgather.onnx.problems.operator_versions import BOUNDS
 from dmlgather.onnx.problems.partial_types import PartialType, Size
 from dmlgather.onnx_checking.following.model_nodes import ModelNode
+from dmlgather.onnx_checking.sizes.conditions import Conditions
+from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -68,6 +70,21 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
     first, behind = max(first, 0), min(behind, size)
     length = max(behind - first, 0)
     return SliceWindow(first, length, -(-length // abs(step)))
+
+
+def lost_elements(sizes: Sizes, size: KnownSize, bounds: SlicedBounds) -> Conditions:
+    """Return the conditions under which ONNX takes elements along an axis of `size` elements and the provider takes none."""
+    lost, start, end = Conditions(sizes), bounds.start, bounds.end
+    lost.require((size,), (), 1)
+    if isinstance(bounds.step, int) and bounds.step < 0:  # both bounds lie before the axis
+        lost.require((), (size, start), 1)
+        lost.require((), (size, end), 1)
+    elif isinstance(start, int) and start <= LOWEST:  # the provider does not add the size to such an end
+        lost.require((), (end,), 1)
+        lost.require((size, end), (), 1)
+    else:
+        lost.never = True
+    return lost
 
 
 def output_sizes(node: ModelNode) -> Shape | None:

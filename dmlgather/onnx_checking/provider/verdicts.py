@@ -50,7 +50,7 @@ def provided(
     """
     placed = place(file)
     cases = {
-        placement.key: ProviderCase(node, placement, level, judgement, contents.runtime_types)
+        placement.key: ProviderCase(node, placement, level, judgement, contents.runtime_types, contents.sizes)
         for node, judgement in judgements
         if node.unreached is None and not any(value.undefined for value in node.inputs)
         for placement in [placed[node.graph, node.index]]
@@ -109,7 +109,8 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
         rule, first = broken_rules[0]
         text = rule.text.format(failure=case.failure, codes=", ".join(codes))
         part = None if rule.verdict is _V.FAILS else part
-        return _result(rule.verdict, text, rule.certainty, first.source, part=part, codes=codes), findings
+        more = {"part": part, "codes": codes, "sometimes": rule.sometimes}
+        return _result(rule.verdict, text, rule.certainty, first.source, **more), findings
     if breaks_onnx:
         return _refused_by_onnx(*codes), findings
     placement = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
@@ -192,6 +193,7 @@ def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
         "shapes": count_of[_V.SHAPE],
         "folded": count_of[_V.FOLDED],
         "fails": count_of[_V.FAILS] + count_of[_V.NO_KERNEL],
+        "sometimes": sum(node.sometimes for node in nodes if node.verdict is _V.FAILS),
         "differs": count_of[_V.DIFFERS],
         "unclear": count_of[_V.UNCLEAR],
         "unknown": count_of[_V.UNKNOWN],
