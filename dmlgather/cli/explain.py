@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dmlgather.diagram import Subject
     from dmlgather.diagram.explanation import Explanation
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
+    from dmlgather.directml.findings import Finding
     from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor
 
 
@@ -88,8 +89,12 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
     from dmlgather.onnx_checking.checked_model import Verdict
     from dmlgather.onnx_checking.sizes.expressions import WORD
+    from dmlgather.onnx_checking.verdicts import WRONG
     from dmlgather.wording import amount, printable
 
+    findings = [finding for finding in model.findings if finding.subject == node.place]
+    if wrong := [finding for finding in findings if finding.code in (*WRONG, "EXP307")]:
+        return ExplainedNode(node, None, _errors(wrong), refused=True)
     call = model.calls.get(node.place)
     if call is not None and not call.problem.data.dtype.hasobject:
         largest = max(prod(tensor.shape) * tensor.dtype.itemsize for tensor in call.problem.tensors)
@@ -102,10 +107,8 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
         return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level))
     if call is not None:
         return ExplainedNode(node, None, "its data are strings, which have no bytes that a plan could move")
-    findings = [finding for finding in model.findings if finding.subject == node.place]
     if node.verdict is Verdict.REFUSED:
-        errors = "; ".join(f"expected {error.expected}, got {error.got}; fix: {error.remedy}" for error in findings)
-        return ExplainedNode(node, None, errors, refused=True)
+        return ExplainedNode(node, None, _errors(findings), refused=True)
     if node.verdict is Verdict.UNKNOWN:
         remedies = "; ".join(dict.fromkeys(finding.remedy for finding in findings))
         return ExplainedNode(node, None, f"the model does not state {' and '.join(node.missing)}: {remedies}")
@@ -124,6 +127,10 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
         else []
     )
     return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {'; '.join([*counts, *stated])}")
+
+
+def _errors(findings: Iterable[Finding]) -> str:
+    return "; ".join(f"expected {error.expected}, got {error.got}; fix: {error.remedy}" for error in findings)
 
 
 def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
@@ -207,10 +214,14 @@ def explain(
 
 
 def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path | None, only: str | None) -> int:
-    from dmlgather.directml.types import FeatureLevel
+    from dmlgather.directml import FeatureLevel, Severity
     from dmlgather.report.text import line
 
     model, nodes = load_nodes(file, only)
+    places_of_nodes = {node.place for node in model.nodes}
+    errors = [each for each in model.findings if each.severity is Severity.ERROR and each.subject not in places_of_nodes]
+    for error in errors:
+        say(error)
     if not nodes:
         say(f"{file}: no indexing operators, so there is nothing to explain")
     if picture is not None and nodes:
@@ -238,7 +249,7 @@ def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path 
             ],
             legend,
         )
-    return 1 if any(item.refused for item in nodes) else 0
+    return 1 if errors or any(item.refused for item in nodes) else 0
 
 
 def _write(blocks: list[str], legend: bool) -> None:

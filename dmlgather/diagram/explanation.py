@@ -48,7 +48,10 @@ TERMS = (
     ),
     Term("CLAMP", r", CLAMP$", "an index out of range reads the nearest valid position"),
     Term("FILL", r", FILL$", "for an index out of range, the fill value is written"),
-    Term("RAISE", r", RAISE$", "an index out of range is an IndexError"),
+    Term(
+        "RAISE", r", RAISE$",
+        "an index out of range is an IndexError; DirectML's own operators read the nearest valid position instead",
+    ),
     Term("PROMISE", r", PROMISE$", "the caller promises that no index is out of range; if one is, some valid position is read"),
     Term("out [n], in [n]", r"^ +out \[", "the buffers that are written and read, and how many elements they must have"),
     Term("offset n", r"offset \d", "the buffer's element that the first step accesses"),

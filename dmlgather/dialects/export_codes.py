@@ -65,6 +65,8 @@ _ROWS = (
     ),
     Code("EXP308", "a size that depends on sizes of inputs should not be stated as a number", _WARNING, "[SHAPES]"),
     Code("EXP309", "the operator set should have a version that ONNX has released", _WARNING, "[ONNX]; [IR] Operator sets"),
+    Code("EXP310", "ir_version must be a version that ONNX has released", _ERROR, "[IR] Versioning"),
+    Code("EXP311", "the nodes of a graph must have different names", _ERROR, "[IR] Names Within a Graph"),
 )
 
 CODES = {row.code: row for row in _ROWS}

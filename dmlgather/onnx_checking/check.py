@@ -15,7 +15,7 @@ from dmlgather.directml.findings import FileProblem, LocatedFinding
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.export import broken_rule
 from dmlgather.onnx.problems.node_reading import INPUTS
-from dmlgather.onnx.problems.operator_versions import BOUNDS, DOMAINS, NEWEST_OPSET, since_of
+from dmlgather.onnx.problems.operator_versions import BOUNDS, DOMAINS, NEWEST_IR_VERSION, NEWEST_OPSET, since_of
 from dmlgather.onnx_checking.checked_model import (
     CheckedModel,
     CheckedNode,
@@ -107,9 +107,13 @@ def _of_provider(finding: Finding, found: Provided | None, place: str) -> Findin
     return finding.model_copy(update={"severity": Severity.NOTE})
 
 
+MOST_NAMES = 3
+"""Maximum of names in a finding about repeated names."""
+
+
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Yield findings that are not about judged nodes, each with its place: graphs without inferred shapes, undefined names,
-    nodes that break their operator's schema, contradictory types.
+    """Yield findings that are not about judged nodes, each with its place: graphs without inferred shapes, unknown versions,
+    repeated and undefined names, nodes that break their operator's schema, contradictory types.
     """
     for graph, reason in contents.remarks.items() if contents.nodes else ():
         yield (
@@ -133,8 +137,31 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
                 remedy="export the model with an older version",
             ),
         )
-    for place, name, reason in contents.undefined:
-        yield place, undefined_name("", name, reason)
+    if not 1 <= contents.ir_version <= NEWEST_IR_VERSION:
+        yield (
+            "",
+            CODES["EXP310"].finding(
+                "ir_version",
+                expected=f"1 … {NEWEST_IR_VERSION}",
+                got=f"{contents.ir_version or 'none'}",
+                remedy="export the model with a released version of ONNX",
+            ),
+        )
+    for repeated in contents.repeated_names:
+        shown = [f"{printable(name)!r} ({count} nodes)" for name, count in repeated.names.items()]
+        more = ["…"] if len(shown) > MOST_NAMES else []
+        yield (
+            repeated.graph,
+            CODES["EXP311"].finding(
+                "",
+                expected="no two nodes of a graph with one name",
+                got=f"{', '.join([*shown[:MOST_NAMES], *more])}; onnxruntime refuses to load the model",
+                remedy="rename the nodes, or remove their names",
+            ),
+        )
+    for read in contents.undefined:
+        if not read.is_judged:
+            yield read.place, undefined_name("", read.name, read.reason)
     for place, proto, opset, reason in contents.malformed:
         yield place, broken_rule(proto, opset, printable(reason))
     for contradiction in contents.contradictions:

@@ -225,6 +225,9 @@ class ProviderSummary(Record):
     sometimes: int = 0
     """The nodes among `fails` that make only some runs fail."""
 
+    unloaded: int = 0
+    """The nodes among `fails` whose model onnxruntime refuses to load."""
+
     differs: int
     """Nodes on DirectML whose results differ from the CPU's."""
 
@@ -260,10 +263,12 @@ def _provider_text(counts: Mapping[str, int]) -> str:
     if counts["parts"]:
         on_device += f", in {counted(counts['parts'], 'part')} or more"
     on_cpu = f"{counts['cpu']} on the CPU{part(shapes='of shapes')}"
-    sometimes = counts["sometimes"]
+    sometimes, unloaded = counts["sometimes"], counts["unloaded"]
+    always = counts["fails"] - sometimes - unloaded
     rest = (
         (counts["folded"], "computed beforehand"),
-        (counts["fails"] - sometimes, _fail(counts["fails"] - sometimes)),
+        (unloaded, f"{_fail(unloaded)} because the model does not load"),
+        (always, _fail(always)),
         (sometimes, f"{_fail(sometimes)} in some runs"),
         (counts["unknown"], "unknown"),
     )
@@ -331,9 +336,7 @@ class CheckedNode(Record):
     """For the verdict `unreached`: why no run of the model reaches the node."""
 
     provider: ProviderNode | None = Field(None, exclude_if=is_none)
-    """The treatment by the provider of the check. Left out without a provider, for a node that no run reaches, and for a node
-    that reads an undefined name.
-    """
+    """The treatment by the provider of the check. Left out without a provider, and for a node that no run reaches."""
 
 
 @dataclass(frozen=True, eq=False)

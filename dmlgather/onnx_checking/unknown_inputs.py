@@ -8,7 +8,7 @@ from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError
 from dmlgather.onnx_checking.following.model_nodes import CHANGING, ModelNode, NodeValue
-from dmlgather.onnx_checking.following.scopes import NOWHERE, OWN
+from dmlgather.onnx_checking.following.scopes import LATER_IN_MAIN, NOWHERE, OWN
 from dmlgather.onnx_checking.node_sizes import NUMBERS, shape_of
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown
@@ -17,13 +17,16 @@ from dmlgather.wording import printable
 
 def undefined_name(role: str, name: str, reason: str) -> Finding:
     """Return the finding that a node reads a name that is not defined before it."""
+    remedy = "correct the name"
+    if reason not in (NOWHERE, OWN):
+        remedy = "sort the nodes, so that each comes after those whose outputs it reads"
+    if reason == LATER_IN_MAIN:
+        remedy += "; ONNX's checker refuses this order, and onnxruntime sorts the main graph itself"
     return CODES["EXP304"].finding(
         role,
         expected="an input or initializer of the graph or of one around it, or an output of an earlier node",
         got=f"{printable(name)!r}, which is {reason}",
-        remedy="correct the name"
-        if reason in (NOWHERE, OWN)
-        else "sort the nodes: each comes after those whose outputs it reads",
+        remedy=remedy,
     )
 
 

@@ -74,6 +74,7 @@ def test_json_has_it_and_obeys_the_schema(command: Command) -> None:
         "source": CODES["ORT106"].source,
         "part": None,
         "codes": ["ORT106"],
+        "sometimes": False,
     }
     counts = {name: value for name, value in files["shapes.onnx"]["provider"].items() if isinstance(value, int) and value}
     assert counts == {"directml": 1, "parts": 1, "cpu": 1, "shapes": 1}

@@ -242,7 +242,7 @@ def test_nodes_that_are_not_sorted(tmp_path: Path) -> None:
     assert list(errors) == ["early", "branch.else_branch/Abs_0", "gather", "branch.then_branch/Gather_0"]
     assert {(finding.code, finding.severity) for finding in errors.values()} == {("EXP304", "error")}
     assert {node.verdict for node in found.nodes} == {Verdict.REFUSED}
-    assert errors["gather"].got == "'j', which is defined only by a later node"
+    assert errors["gather"].got == "'j', which is defined only by a later node of the main graph"
     assert "sort the nodes" in errors["gather"].remedy
 
 

@@ -16,6 +16,9 @@ DOMAINS = ("", "ai.onnx")
 NEWEST_OPSET = 28
 """The newest opset in the table."""
 
+NEWEST_IR_VERSION = 14
+"""The newest version of ONNX's intermediate representation that is known here."""
+
 
 FLOAT, INT, TEXT, TENSOR, FLOAT_LIST, INTS, TEXTS, SPARSE = 1, 2, 3, 4, 6, 7, 8, 11
 """Types of an attribute's value. Source: AttributeProto.AttributeType in onnx.proto."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlgather.files import FileError
 from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, check_by_schema, in_family
@@ -140,12 +140,39 @@ class ModelNode:
         return any(type_.name is None or (type_.dtype is not None and type_.shape is None) for type_ in types)
 
 
+UNCALLED = "nothing calls the function"
+"""The reason why no run reaches the nodes of a function."""
+
+
+class UndefinedRead(NamedTuple):
+    """A node that reads a name before it is defined. `called`: False in a function that nothing calls. `is_judged`: True for a
+    node of the family.
+    """
+
+    place: str
+    name: str
+    reason: str
+    called: bool
+    is_judged: bool
+
+
+class RepeatedNames(NamedTuple):
+    """A graph in which several nodes have one name. `names`: these names, with the number of nodes. `called`: False for a
+    function that nothing calls.
+    """
+
+    graph: str
+    names: Mapping[str, int]
+    called: bool
+
+
 @dataclass
 class ModelContents:
     """The nodes of a model.
 
     `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
-    graph. `undefined`: other nodes that read a name before it is defined: place, name and reason. `malformed`: other nodes that
+    graph. `undefined`: reads of names that are not defined before. `repeated_names`: graphs in which several nodes have one name.
+    `malformed`: other nodes that
     break their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`:
     the model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
     whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps and that differ from the inferred
@@ -153,10 +180,12 @@ class ModelContents:
     """
 
     opsets: dict[str, int]
+    ir_version: int
     nodes: list[ModelNode] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, str] = field(default_factory=dict)
-    undefined: list[tuple[str, str, str]] = field(default_factory=list)
+    undefined: list[UndefinedRead] = field(default_factory=list)
+    repeated_names: list[RepeatedNames] = field(default_factory=list)
     malformed: list[tuple[str, NodeProto, int, str]] = field(default_factory=list)
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -186,7 +215,9 @@ class _Visitor:
         self.unreached: str | None = None
         """Why no run reaches the visited graph. Its calls of a function count only if no reached graph calls the function."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
-        self.contents = ModelContents(opsets, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers)
+        self.contents = ModelContents(
+            opsets, self.model.ir_version, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers
+        )
 
     def visit_model(self) -> None:
         reader, declarations = GraphNames(self.names, ""), self.file.declarations
@@ -194,7 +225,7 @@ class _Visitor:
         self._outermost(self.model.graph, "", scope, self.model.opset_import, self.file.remark)
         self.flow.add_main(self.model.graph)
         for key, function in self.functions.items():  # callers first, so that all calls are known
-            self.unreached = None if key in self.calls else "nothing calls the function"
+            self.unreached = None if key in self.calls else UNCALLED
             call = self.calls.get(key) or self.idle_calls.get(key) or FunctionCall.unknown(function)
             graph = function_graph(function, call)
             self.functions.add_defaults(graph.node)
@@ -223,6 +254,9 @@ class _Visitor:
             self.contents.remarks[path] = remark
 
     def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
+        repeated = {name: count for name, count in Counter(node.name for node in graph.node if node.name).items() if count > 1}
+        if repeated:
+            self.contents.repeated_names.append(RepeatedNames(path, repeated, self.unreached != UNCALLED))
         learn_ranks(graph, scope)
         if scope.outer is None:
             note_input_sizes([value.name for value in graph.input], scope)
@@ -235,8 +269,6 @@ class _Visitor:
                 place, inputs = self._unique(place, index), _values(node.input, scope, node)
             else:
                 self.contents.others[printable(operator_name(node))] += 1
-                reasons = {name: reason for name in node.input if name and (reason := _undefined(name, node, scope))}
-                self.contents.undefined += [(place, *pair) for pair in reasons.items()]
                 if opset is not None:
                     try:
                         check_by_schema(node, opset)
@@ -248,6 +280,9 @@ class _Visitor:
                 inside = self._inside(node, place, scope, opsets)
                 if opset is not None and (differing := differing_branches(node, inside)) is not None:
                     self.contents.malformed.append((place, node, opset, differing))
+            reasons = {name: reason for name in node.input if name and (reason := _undefined(name, node, scope))}
+            called = self.unreached != UNCALLED
+            self.contents.undefined += [UndefinedRead(place, *pair, called, is_judged) for pair in reasons.items()]
             self.propagation.visit(node, opset, scope, inside)
             learn_runtime_types(node, opset, scope, inside, self.propagation)
             note_output_sizes(node, place, list(node.output), scope)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NOWHERE = "defined nowhere"
 """The reason why a name that no graph defines has no value."""
 
+LATER, LATER_IN_MAIN = "defined only by a later node", "defined only by a later node of the main graph"
+"""The reasons why a node cannot read a name that the graph, or a graph around it, defines later."""
+
 OWN = "an output of the same node"
 """Why a node cannot read a name that it defines itself."""
 
@@ -148,7 +151,7 @@ class Scope:
         outer = NOWHERE if self.outer is None else self.outer.undefined(name)
         if outer is None or name not in self.values:
             return outer
-        return "defined only by a later node"
+        return LATER if self.outer is not None or self.declarations.of_function else LATER_IN_MAIN
 
     def visited(self, node: NodeProto) -> None:
         """Mark the outputs of a node as defined."""

@@ -24,6 +24,7 @@ SOURCES = {
     "ORT-REG": f"the table of kernels, {_TREE}{_OPERATORS}OperatorRegistration.cpp",
     "ORT-TENSOR": f"how tensors are described, {_TREE}{_DML}DmlExecutionProvider/src/TensorDesc.cpp",
     "ORT-TESTS": f"the tests of the operators, and which the provider skips, {_TREE}test/providers/cpu/tensor/",
+    "ORT-WHEEL": "runs of the CPU provider in the wheel of the same version, https://pypi.org/project/onnxruntime/1.24.4/",
     "ORT-11107": "https://github.com/microsoft/onnxruntime/issues/11107",
     "ORT-25251": "https://github.com/microsoft/onnxruntime/issues/25251",
 }
@@ -67,6 +68,7 @@ _ROWS = (
         _WARNING,
         "[ORT-GATHER]; [ORT-TESTS] gather_elements_op_test.cc; [GE] IndicesTensor",
     ),
+    Code("ORT111", "the versions of a model should be those that the provider's last wheel loads", _WARNING, "[ORT-WHEEL]"),
     # Other results
     Code("ORT201", "indices should be in range: the provider takes the nearest element", _WARNING, "[ORT-25251]; [G]"),
     Code("ORT202", "an axis should occur once: the provider takes its last bounds", _WARNING, "[ORT-HELPER] SliceHelper"),

@@ -122,13 +122,13 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
     """Yield a fault if indices are smaller than data for some sizes."""
     if any(_has_small_indices(case)):
         return
-    unequal = [(_text(other), _text(size)) for _, size, other in _unequal_sizes(case)]
+    unequal = [(size, other) if isinstance(other, int) else (other, size) for _, size, other in _unequal_sizes(case)]
     if unequal:
         yield Fault(
             "indices.shape",
             expected=f"the sizes of data, {typed(None, case.shape('data'))[1:]}, except along the axis",
             got=f"{typed(None, case.shape('indices'))[1:]}; the run fails: {NUMBER}, unless "
-            + " and ".join(dict.fromkeys(f"{other} = {size}" for other, size in unequal)),
+            + " and ".join(dict.fromkeys(f"{_text(name)} = {_text(size)}" for name, size in unequal)),
             remedy="if these sizes are equal in every run, give them one name in the model; otherwise slice data to the sizes of "
             "indices before the node",
         )
@@ -227,21 +227,24 @@ def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iter
     data = case.named_shape("data") or ()
     for bounds in case.axes:
         size = data[bounds.axis]
-        lost = lost_elements(case.model_sizes, size, bounds)
-        conditions = [each.text for each in lost.solved().stated()]
+        has_elements = Conditions(case.model_sizes)
+        has_elements.require((size,), (), 1)
+        lost = lost_elements(has_elements, size, bounds).solved()
+        conditions = [each.text for each in lost.stated()] if lost.stated() != has_elements.stated() else []
         in_graph = case.output.shape is not None and isinstance(case.output.shape[bounds.axis], int)
         if lost.tightened() is None or in_graph is not stated or always is not (not conditions):
             continue
         nearest = "0" if isinstance(bounds.step, int) and bounds.step > 0 else f"-{_text(size)}"
-        computed = nearest != "0" and not isinstance(size, int)
+        start = f"write {nearest} for the start"
+        if nearest != "0" and not isinstance(size, int):
+            start = f"compute the start, Max({bounds.start}, {nearest})"
         failure = f"; {case.failure if always else f'the run fails: {NUMBER}'}" if stated else ""
         yield Fault(
             "starts",
             expected=f"a start of {nearest}, or behind it",
             got=f"{bounds.start} with end {bounds.end} and step {bounds.step}, from which the provider takes no element, unlike "
             f"ONNX{', for ' if conditions else ''}{' and '.join(conditions)}{failure}",
-            remedy=f"{f'compute the start, Max({bounds.start}, {nearest})' if computed else f'write {nearest} for the start'}, which "
-            "means the same in ONNX",
+            remedy=f"{start}, which means the same in ONNX",
         )
 
 

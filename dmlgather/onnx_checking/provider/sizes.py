@@ -11,7 +11,7 @@ from dmlgather.onnx.problems.operator_versions import BOUNDS
 from dmlgather.onnx.problems.partial_types import PartialType, Size
 from dmlgather.onnx_checking.following.model_nodes import ModelNode
 from dmlgather.onnx_checking.sizes.conditions import Conditions
-from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
+from dmlgather.onnx_checking.sizes.expressions import KnownSize
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -72,10 +72,11 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
     return SliceWindow(first, length, -(-length // abs(step)))
 
 
-def lost_elements(sizes: Sizes, size: KnownSize, bounds: SlicedBounds) -> Conditions:
-    """Return the conditions under which ONNX takes elements along an axis of `size` elements and the provider takes none."""
-    lost, start, end = Conditions(sizes), bounds.start, bounds.end
-    lost.require((size,), (), 1)
+def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBounds) -> Conditions:
+    """Return the conditions under which ONNX takes elements along an axis of `size` elements and the provider takes none.
+    `has_elements`: the condition that the axis has elements.
+    """
+    lost, start, end = has_elements.joined(), bounds.start, bounds.end
     if isinstance(bounds.step, int) and bounds.step < 0:  # both bounds lie before the axis
         lost.require((), (size, start), 1)
         lost.require((), (size, end), 1)

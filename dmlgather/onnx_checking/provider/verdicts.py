@@ -16,6 +16,7 @@ from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNo
 from dmlgather.onnx_checking.provider.case import NUMBER, ProviderCase
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES
+from dmlgather.onnx_checking.provider.loading import Refusal, refusal_of, wheel_findings
 from dmlgather.onnx_checking.provider.placement import Home, Key, PlacedNode, numbered, parts, place
 from dmlgather.onnx_checking.provider.rules import broken, stale
 from dmlgather.onnx_checking.reading.file import ModelFile
@@ -46,8 +47,12 @@ def provided(
     level: FeatureLevel,
 ) -> Provided:
     """Return the provider's verdicts on a model at a feature level. `judgements`: the nodes of the family with DirectML's
-    verdicts. The provider has no verdict on a node that no run reaches, or that reads an undefined name.
+    verdicts. The provider has no verdict on a node that no run reaches.
     """
+    refusal = refusal_of(contents)
+    if refusal is not None:
+        nodes = {node.place: _refused(refusal) for node, _ in judgements if node.unreached is None}
+        return Provided(nodes, [], _summary(list(nodes.values()), converted=0, unloaded=len(nodes)))
     placed = place(file)
     cases = {
         placement.key: ProviderCase(node, placement, level, judgement, contents.runtime_types, contents.sizes)
@@ -56,11 +61,10 @@ def provided(
         for placement in [placed[node.graph, node.index]]
     }
     numbers = _parts(placed, cases)
-    refused = next((each for each in contents.contradictions if each.refused), None)
-    nodes: dict[str, ProviderNode] = {}
-    findings: list[tuple[str, Finding]] = []
+    nodes = {node.place: _UNSORTED for node, _ in judgements if any(value.undefined for value in node.inputs)}
+    findings = [("", finding) for finding in wheel_findings(contents)]
     for key, case in cases.items():
-        nodes[case.node.place], node_findings = _verdict(case, numbers.get(key), refused)
+        nodes[case.node.place], node_findings = _verdict(case, numbers.get(key))
         findings += [(case.node.place, finding) for finding in node_findings]
     asking = (case for case in cases.values() if nodes[case.node.place].verdict is _V.ADAPTER)
     converted = sum(case.asks_for_indices for case in asking)
@@ -81,15 +85,13 @@ def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) 
     return numbered(parts(placed.values(), fused), [key for key, case in cases.items() if case.runs_on_device])
 
 
-def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None) -> tuple[ProviderNode, list[Finding]]:
-    """Return the verdict on a node, and the findings about it. `part`: its part on DirectML. `refused`: why onnxruntime does
-    not load the model.
-    """
-    if refused is not None:
-        text = (
-            f"the session cannot be created: of {printable(refused.tensor)!r} the model states another type than follows (EXP307)"
-        )
-        return _result(_V.FAILS, text, _INFERRED, "[ORT-GRAPH]", codes=("EXP307",)), []
+def _refused(refusal: Refusal) -> ProviderNode:
+    text = f"the session cannot be created: {refusal.reason} ({refusal.code})"
+    return _result(_V.FAILS, text, _READ, "[ORT-GRAPH]", codes=(refusal.code,))
+
+
+def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
+    """Return the verdict on a node, and the findings about it. `part`: its part on DirectML."""
     breaks_onnx = any(finding.code == "EXP101" for finding in case.judgement.findings)
     if breaks_onnx and not case.since:
         return _refused_by_onnx(), []
@@ -124,6 +126,9 @@ def _verdict(case: ProviderCase, part: int | None, refused: Contradiction | None
 
 def _result(verdict: ProviderVerdict, text: str, certainty: Certainty, source: str, **more: Any) -> ProviderNode:
     return ProviderNode(verdict=verdict, text=text, certainty=certainty, source=source, **more)
+
+
+_UNSORTED = _result(_V.UNKNOWN, "unknown: the nodes are not sorted (EXP304)", _INFERRED, "[ORT-GRAPH]", codes=("EXP304",))
 
 
 def _refused_by_onnx(*codes: str) -> ProviderNode:
@@ -180,8 +185,10 @@ def _others(
             yield contradiction.place, CODES["ORT102"].finding(**fault._asdict())
 
 
-def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
-    """Return the counts. `converted`: the number of ADAPTER nodes that need no adapter support if indices are int32."""
+def _summary(nodes: Sequence[ProviderNode], converted: int, unloaded: int = 0) -> ProviderSummary:
+    """Return the counts. `converted`: the number of ADAPTER nodes that need no adapter support if indices are int32.
+    `unloaded`: the number of nodes whose model onnxruntime refuses to load.
+    """
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {
@@ -194,6 +201,7 @@ def _summary(nodes: Sequence[ProviderNode], converted: int) -> ProviderSummary:
         "folded": count_of[_V.FOLDED],
         "fails": count_of[_V.FAILS] + count_of[_V.NO_KERNEL],
         "sometimes": sum(node.sometimes for node in nodes if node.verdict is _V.FAILS),
+        "unloaded": unloaded,
         "differs": count_of[_V.DIFFERS],
         "unclear": count_of[_V.UNCLEAR],
         "unknown": count_of[_V.UNKNOWN],

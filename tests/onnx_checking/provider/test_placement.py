@@ -124,9 +124,12 @@ def test_how_many_parts(tmp_path: Path, case: str) -> None:
 
 
 def test_nodes_without_a_verdict(tmp_path: Path) -> None:
-    model = "g (float[4] x, int32[2] i) => (float[2] z, float[2] w) { z = Gather(x, i) w = Gather(nowhere, i) }"
+    model = """g (float[4] x, int32[2] i) => (float[2] z, float[2] w) <bool c = {1}> {
+        z = Gather(x, i)
+        w = If(c) <then_branch = t () => (float[2] u) { u = Neg(z) }, else_branch = e () => (float[2] v) { v = Gather(x, i) }>
+    }"""
     found = nodes_of(asked(tmp_path, model))
-    assert found.keys() == {"Gather_0"}
+    assert found.keys() == {"Gather_0"}, "no run reaches the other one"
 
 
 FOLDED = {
