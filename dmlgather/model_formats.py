@@ -53,10 +53,21 @@ _SAVE = "write it in binary form, onnx.save(onnx.load({0}, format='%s'), 'MODEL.
 ONNX = Format(
     _message({1: _VARINT, 7: _BYTES}, dict.fromkeys((2, 3, 4, 6, 8, 14, 20, 25, 26), _BYTES) | {5: _VARINT}),
     "an ONNX model",
-    "check and explain take it, and compare FILE --against {0} compares a DxDispatch model or descriptors with it. To run it, or "
-    "to compare two ONNX models on the same inputs, use onnxruntime.InferenceSession({0}).run(None, INPUTS)",
+    "check and explain take it, and compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare "
+    "two ONNX models on the same inputs, use onnxruntime.InferenceSession({0}).run(None, INPUTS)",
 )
 """The format of files whose name ends in .onnx."""
+
+_RUN = "onnxruntime.InferenceSession({0}).run(None, INPUTS)"
+
+ONNX_REMEDIES = {
+    "run": f"onnxruntime runs it, {_RUN}; dmlgather.onnx.Backend.run_model(onnx.load({{0}}), INPUTS) does if the model has only "
+    "gathers, slices, DepthToSpace and SpaceToDepth",
+    "translate": "translate writes ONNX models, so this one needs no translation; check and explain take it",
+    "compare": "compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare two ONNX models, give "
+    f"both the same inputs in onnxruntime, {_RUN}, as docs/compare.md shows",
+}
+"""What to do with an ONNX model that a command does not take, by command; {0} as for `Format.remedy`."""
 
 FORMATS = (
     ONNX,
@@ -98,9 +109,18 @@ def recognised(path: Path, but: Format | None = None) -> str | None:
         fields = _fields(file, size)
         for candidate in FORMATS:
             if candidate is not but and candidate.test(head, fields):
-                named = candidate is not ONNX or path.suffix.lower() == ".onnx"
                 remedy = candidate.remedy.format(repr(str(path)))
-                return f"is {candidate.what}: {remedy if named else f'rename it, so that its name ends in .onnx; then {remedy}'}"
+                if candidate is ONNX and path.suffix.lower() != ".onnx":
+                    remedy = "rename it, so that its name ends in .onnx; then check and explain take it"
+                return f"is {candidate.what}: {remedy}"
+    return None
+
+
+def onnx_model(path: Path, command: str) -> str | None:
+    """Return the text of a message: the file is an ONNX model, and what to do in place of `command`. None for other files."""
+    with suppress(FileError, OSError), open_regular(path) as (file, size):
+        if ONNX.test(file.read(HEAD), _fields(file, size)):
+            return f"is {ONNX.what}: {ONNX_REMEDIES[command].format(repr(str(path)))}"
     return None
 
 

@@ -92,10 +92,11 @@ class JsonOutput:
                     file.write(piece.encode("utf-8", "backslashreplace"))
 
 
-def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> CheckedFile:
+def load(path: Path, allow_outside: bool = False, *, executes: bool = True, command: str = "") -> CheckedFile:
     """Check a file and return it. Findings go to standard error.
 
-    `allow_outside`: as in `check_file`. `executes`: refuse a model with commands that cannot be executed.
+    `allow_outside`: as in `check_file`. `executes`: refuse a model with commands that cannot be executed. `command`: as in
+    `refuse_onnx`.
 
     End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
     """
@@ -112,6 +113,7 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
     if os.path.isfile(path / NAME):  # noqa: PTH113 # unlike Path.is_file, it never raises
         say(f"{path} is a folder: name {path / NAME}")
         raise typer.Exit(2)
+    refuse_onnx(path, command)
     checked = check_file(path, allow_outside=allow_outside)
     refusals = checked.refusals if executes or checked.kind == "descriptor" else ()
     for item in (*checked.findings, *checked.problems, *refusals):
@@ -119,6 +121,17 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True) -> C
     if not checked.ok or refusals:
         raise typer.Exit(2 if checked.problems or refusals else 1)
     return checked
+
+
+def refuse_onnx(path: Path, command: str) -> None:
+    """End the command with exit code 2 if the file is an ONNX model, and say what to do instead. `command`: the subcommand that
+    does not take ONNX models; empty for one that does.
+    """
+    from dmlgather.model_formats import onnx_model
+
+    if command and (message := onnx_model(path, command)) is not None:
+        say(f"{path}: {message}")
+        raise typer.Exit(2)
 
 
 @dataclass(frozen=True)
@@ -133,15 +146,16 @@ class LeftOut:
         return f", without {counted(self.lines, 'line')} that {were} left out" if self.lines else ""
 
 
-def read_program_file(path: Path, allow_outside: bool) -> tuple[Program, LeftOut]:
+def read_program_file(path: Path, allow_outside: bool, command: str) -> tuple[Program, LeftOut]:
     """Read a DxDispatch model, a descriptor or a stream of descriptors as a program.
 
     Also return the number of lines of a stream that are left out; the reasons go to standard error. Raise FileError for another
-    kind of file. End the command as `load` does.
+    kind of file. End the command as `load` does. `command`: as in `refuse_onnx`.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
 
+    refuse_onnx(path, command)
     suffix = path.suffix.lower()
     if suffix not in FILES:
         raise FileError(unknown_file(path))

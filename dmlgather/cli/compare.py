@@ -134,7 +134,7 @@ def compare(
             return _with_model(file, against, allow_outside, seed or 0, written)
     limit = common.memory_limit(memory_limit)
     with within(stated(time_limit, memory_limit), file):
-        checked = load(file, allow_outside)
+        checked = load(file, allow_outside, command="compare")
     for option, value in (("--trials", trials), ("--seed", seed)):
         if value is not None and (input_options or checked.kind == "model"):
             reason = "--inputs names the inputs" if input_options else "a model states its inputs"
@@ -197,7 +197,7 @@ def _hints(files: Sequence[Path], inputs: Sequence[str], devices: str | None) ->
 def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written: JsonOutput) -> int:
     from dmlgather.differential import check_agreement
 
-    source, left_out = common.read_program_file(file, allow_outside)
+    source, left_out = common.read_program_file(file, allow_outside, "compare")
     if not source.graph.outputs:
         say(f"{file}: nothing is left to compare" if left_out.lines else f"{file}: there is nothing to compare")
         return left_out.code or 2

@@ -61,7 +61,7 @@ def run(
     written = JsonOutput(as_json, output, InputFiles((model,)))
     limit, (chosen, missing) = common.memory_limit(memory_limit), _device(device)
     with within(stated(time_limit, memory_limit), model):
-        checked = load(model, allow_outside)
+        checked = load(model, allow_outside, command="run")
         if checked.kind != "model":
             say(f"{model}: a single descriptor has no resources and commands to run; explain and compare take it")
             return 2

@@ -68,7 +68,7 @@ def translate(
     made_from = InputFiles((file,))
     if output is not None:
         check_spared([output], made_from)
-    source, left_out = read_program_file(file, allow_outside)
+    source, left_out = read_program_file(file, allow_outside, "translate")
     if not source.graph.outputs and left_out.code:
         if left_out.lines:
             say(f"{file}: nothing is left to translate" + (f", and '{output}' is not written" if output is not None else ""))

@@ -22,7 +22,8 @@ class Contradiction:
     """Two types of one tensor. `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the
     node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type that follows from
     the node's inputs. `runtime`: the type that onnxruntime keeps after merging both. `first_runtime`: the type that it keeps
-    before it folds constants and inlines functions. `refused`: True if onnxruntime refuses to load the model.
+    before it folds constants and inlines functions. `is_output`: True if the tensor is an output of its graph. `refused`: True
+    if onnxruntime refuses to load the model.
     """
 
     place: str
@@ -33,6 +34,7 @@ class Contradiction:
     inferred: PartialType
     runtime: PartialType
     first_runtime: PartialType
+    is_output: bool
     refused: bool = False
 
 
@@ -100,7 +102,9 @@ UNNOTICED = (
 def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
     """Return the finding about a contradiction. `sizes`: the model's."""
     declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
-    advice = f"remove the type of {name!r} from the model's value_info or outputs"
+    advice = f"remove the type of {name!r} from the model's value_info"
+    if contradiction.is_output:  # ONNX's checker requires its type
+        advice = f"state {inferred} for {name!r} in the outputs of the graph"
     if contradiction.refused:
         code, outcome, advice = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
     elif _always_wrong(declared, inferred, sizes):

@@ -61,15 +61,8 @@ GRAPH_DEF = (
 SAVED_MODEL = b"\x08\x01" + _field(2, _field(1, _field(5, b"2.16")) + _field(2, GRAPH_DEF))
 
 FILES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "model.onnx": (
-        _saved("protobuf"),
-        "is an ONNX model: check and explain take it, and compare FILE --against '{0}' compares a DxDispatch model or "
-        r"descriptors with it\. To run it, .*, use onnxruntime\.InferenceSession\('{0}'\)\.run\(None, INPUTS\)",
-    ),
-    "model.pb": (
-        _saved("protobuf"),
-        r"is an ONNX model: rename it, so that its name ends in \.onnx; then check and explain take it, ",
-    ),
+    "model.onnx": (_saved("protobuf"), "is an ONNX model: "),
+    "model.pb": (_saved("protobuf"), "is an ONNX model: "),
     "model.ort": (_ort, "is a model in onnxruntime's own format, ORT, which is not read: name the .onnx file"),
     "model.onnxtxt": (_saved("onnxtxt"), r"is an ONNX model in ONNX's text syntax: write it in binary form, onnx\.save\("),
     "model.textproto": (_saved("textproto"), r"is an ONNX model as protobuf's text: write it in binary form, onnx\.save\("),
@@ -103,6 +96,29 @@ def test_a_command_says_what_a_file_is(tmp_path: Path, command: Command, name: s
     assert (ended.code, ended.out) == (2, "")
     assert re.search(f"{re.escape(str(file))}: {words.replace('{0}', str(file))}", ended.err), ended.err
     assert len(ended.err.splitlines()) == (2 if subcommand == "check" else 1)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.pb"])
+@pytest.mark.parametrize("subcommand", COMMANDS)
+def test_what_a_command_advises_for_an_onnx_model(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, name: str, subcommand: str
+) -> None:
+    """The Python in the advice is run; the commands in it are called."""
+    monkeypatch.chdir(tmp_path)
+    _saved("protobuf")(Path(name))
+    advice = command(subcommand, name).err
+    inputs = {"x": np.zeros((4, 3), np.float32), "i": np.zeros(2, np.int64)}
+    called = re.findall(r"(?:onnxruntime|dmlgather)\.\S+\(.*?INPUTS\)", advice)
+    assert len(called) == {"run": 2, "compare": 1}.get(subcommand, 0)
+    for code, given in zip(called, (inputs, [*inputs.values()]), strict=False):
+        (result,) = eval(code, {"onnx": onnx, "onnxruntime": onnxruntime, "dmlgather": dg, "INPUTS": given})
+        assert result.shape == (2, 3)
+    if subcommand in ("check", "explain"):
+        assert "rename it, so that its name ends in .onnx; then check and explain take it" in advice or name == "model.onnx"
+    if subcommand == "compare":
+        assert "as docs/compare.md shows" in advice
+    if subcommand == "translate":
+        assert "check and explain take it" in advice
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ("model.onnx", "model.pb")])

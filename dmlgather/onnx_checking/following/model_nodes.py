@@ -301,7 +301,8 @@ class _Visitor:
                 runtime = scope.runtime_types.get(name, inferred)
                 types = declared, inferred, runtime, scope.first_runtime_types.get(name, runtime)
                 operator, refused = printable(operator_name(node)), refuses(node, name, scope)
-                self.contents.contradictions.append(Contradiction(place, path, name, operator, *types, refused=refused))
+                contradiction = Contradiction(place, path, name, operator, *types, scope.is_output(name), refused)
+                self.contents.contradictions.append(contradiction)
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
         """Raise FileError if the model has no opset for a node of the family, or too many nodes of the family."""

@@ -144,6 +144,10 @@ class Scope:
         """Return True if an output has declared sizes that may follow from others."""
         return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
+    def is_output(self, name: str) -> bool:
+        """Return True if a name is an output of the graph."""
+        return any(value.name == name for value in self._graph.output)
+
     def undefined(self, name: str) -> str | None:
         """Return the reason why the visited node cannot read a name; None if it can."""
         if name in self.values and name not in self.pending:

@@ -120,7 +120,6 @@ def test_versions_of_the_last_wheel(tmp_path: Path, newer: int) -> None:
     model = parsed(PICK % "")
     model.opset_import[0].version, model.ir_version = WHEEL_OPSET + newer, WHEEL_IR_VERSION + newer
     found = asked(tmp_path, model)
-    assert [(each.code, each.path) for each in found.findings] == [("ORT111", "opset_import"), ("ORT111", "ir_version")][
-        : 2 * newer
-    ]
+    paths = ["opset_import", "ir_version"] if newer else []
+    assert [(each.code, each.path) for each in found.findings] == [("ORT111", path) for path in paths]
     assert summary(found).unloaded == 0

@@ -35,7 +35,7 @@ def test_a_start_before_the_axis(tmp_path: Path, bounds: tuple[int, int, int]) -
 
 def test_random_slices(tmp_path: Path) -> None:
     drawing, bounds = rng(), [*range(-7, 8), *FAR]
-    for _ in range(30):
+    for _ in range(15):
         _check_conditions(tmp_path, drawing.choice(bounds), drawing.choice(bounds), drawing.choice((-3, -1, 1, 2)))
 
 
@@ -53,9 +53,8 @@ def _check_conditions(tmp_path: Path, start: int, end: int, step: int) -> None:
         count = 0 if step < 0 and end == 2**31 - 1 else len(result["z"])
         assert _holds(condition, size) is (theirs != count), (bounds, size, condition)
         assert theirs in (0, count)
-    if findings:
-        assert only(found).verdict is ProviderVerdict.DIFFERS or "ORT301" in codes(found)
-        assert only(found).sometimes is bool(condition)
+    if findings and "ORT301" not in codes(found):
+        assert (only(found).verdict, only(found).sometimes) == (ProviderVerdict.DIFFERS, bool(condition))
 
 
 def _holds(condition: str, size: int) -> bool:
@@ -79,7 +78,8 @@ def test_a_start_before_the_axis_where_the_model_states_the_size(tmp_path: Path)
 def test_the_remedy_for_a_start_before_the_axis(tmp_path: Path) -> None:
     """The computed start gives the same elements in onnxruntime, and is never before the axis."""
     computed = parsed("""g (float[N] x) => (float[A] z)
-        <int64[1] s = {-3}, int64[1] e = {-5}, int64[1] a = {0}, int64[1] t = {-1}> { n = Shape(x) m = Neg(n) f = Max(s, m) z = Slice(x, f, e, a, t) }""")
+        <int64[1] s = {-3}, int64[1] e = {-5}, int64[1] a = {0}, int64[1] t = {-1}> {
+        n = Shape(x) m = Neg(n) f = Max(s, m) z = Slice(x, f, e, a, t) }""")
     assert not codes(asked(tmp_path, computed))
     for size in SIZES:
         feeds = {"x": np.arange(size, dtype=np.float32)}
