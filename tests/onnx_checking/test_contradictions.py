@@ -439,7 +439,8 @@ FIXED = {
     "a rank of an output": "g (float[5,4] x, int64[3] i) => (float[3] y) { y = Gather(x, i) }",
     "a number inside": "g (float[N,4] x, int64[3] i) => (float[A,B] y) <float[2,4] a> { a = Relu(x) y = Gather(a, i) }",
     "an output of a branch": """g (float[N,4] x, int64[3] i, bool c) => (float[A,B] y) {
-        y = If(c) <then_branch = t () => (float[3,9] u) { u = Gather(x, i) }, else_branch = e () => (float[C,D] v) { v = Relu(x) }>
+        y = If(c) <then_branch = t () => (float[3,9] u) { u = Gather(x, i) },
+                   else_branch = e () => (float[C,D] v) { v = Relu(x) }>
     }""",
 }
 
@@ -466,5 +467,5 @@ def test_the_fix_leaves_a_model_that_the_checker_takes(tmp_path: Path, case: str
                 element = {"float": onnx.TensorProto.FLOAT}[kind]
                 value.CopyFrom(helper.make_tensor_value_info(name, element, shape))
     onnx.checker.check_model(model, full_check=True)
-    session(model)
+    session(model.SerializeToString())
     assert not checked(tmp_path, model).findings
