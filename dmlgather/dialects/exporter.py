@@ -242,7 +242,7 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
     if storage is None or storage[0].name == dtype.name.upper():
         return report
     findings = (
-        finding.model_copy(update={"got": f"{finding.got}, which holds {dtype.name}"})
+        finding.model_copy(update={"got": f"{finding.got}, which holds {dtype.name}"} | _in_parts(finding, dtype))
         if finding.path in ("InputTensor.DataType", "OutputTensor.DataType")
         else finding
         for finding in report.findings
@@ -283,6 +283,15 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
         valid = f"{-size if problem.wraps else 0} … {size - 1}" if size else "no index"
         valid += f", as data has {size_word} {size} in dimension {axis}"
     return OutOfRange(f"indices[{','.join(map(str, place))}]", int(values.reshape(-1)[first]), valid)
+
+
+def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
+    """Return the remedy for a complex type that a level does not take; empty for other types."""
+    if dtype.kind != "c":
+        return {}
+    parts = ["move the real and the imaginary parts as elements of float32"] if dtype == np.complex64 else []
+    newer = [f"use feature level {finding.level} or newer"] if finding.level else []
+    return {"remedy": ", or ".join([*parts, *newer])}
 
 
 _UNBOUNDED = 2**63 - 1

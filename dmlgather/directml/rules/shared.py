@@ -12,8 +12,8 @@ from dmlgather.directml.descriptors import (
     SliceOperatorDesc,
 )
 from dmlgather.directml.rules.rule import DescriptorCase, Fault, Rule, TensorCase
-from dmlgather.directml.support import row_at, rows_of
-from dmlgather.directml.types import FeatureLevel
+from dmlgather.directml.support import Row, row_at, rows_of
+from dmlgather.directml.types import DataType, FeatureLevel
 from dmlgather.wording import alternatives, braces, counted
 
 
@@ -52,10 +52,48 @@ def _data_type(case: TensorCase) -> Iterator[Fault]:
         f"{case.name}.DataType",
         expected=f"{alternatives(row.data_types)} ({case.operator} at level {case.level})",
         got=data_type.name,
-        remedy=f"use {alternatives(row.data_types)}{newer}",
+        remedy=f"use {_replacement(case, row)}{newer}",
         level=accepting.level if accepting else None,
         source=row.source,
     )
+
+
+_EXACT: dict[DataType, tuple[int, int]] = {
+    DataType.FLOAT16: (-(2**11), 2**11),
+    DataType.FLOAT32: (-(2**24), 2**24),
+    DataType.FLOAT64: (-(2**53), 2**53),
+    **{DataType[f"INT{bits}"]: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{DataType[f"UINT{bits}"]: (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+}
+"""The integers that a data type holds exactly: the least and the greatest, with all between them."""
+
+
+def _replacement(case: TensorCase, row: Row) -> str:
+    """Return the data types of `row` in words: all for indices, and floating-point types for such data. For integers: the types
+    that hold them exactly; if there is none, the type that holds most of them, with its limit, and the first level that has a
+    type which holds more.
+    """
+    data_type = case.tensor.data_type
+    if data_type not in _EXACT or case.name == "IndicesTensor":
+        return alternatives(row.data_types)
+    if "FLOAT" in data_type.name:
+        return alternatives([other for other in row.data_types if "FLOAT" in other.name] or row.data_types)
+    least, greatest = _EXACT[data_type]
+
+    def count(other: DataType) -> int:
+        low, high = _EXACT[other]
+        return min(high, greatest) - max(low, least)
+
+    exact = [other for other in row.data_types if count(other) == count(data_type)]
+    if exact:
+        return alternatives(exact)
+    best = max(row.data_types, key=count)
+    limit = f"for integers up to {_EXACT[best][1]}" if "FLOAT" in best.name else "if the values fit"
+    for other in case.table:
+        wider = max(other.data_types, key=count)
+        if other.tensor == case.name and other.level > case.level and count(best) < count(wider) < count(data_type):
+            return f"{best} {limit}, or {wider} from feature level {other.level} on if the values fit"
+    return f"{best} {limit}"
 
 
 def _dimension_count(case: TensorCase) -> Iterator[Fault]:
