@@ -99,9 +99,19 @@ ON_CPU = (ProviderVerdict.TYPE, ProviderVerdict.SHAPE, ProviderVerdict.FOLDED)
 """Verdicts of a provider that runs a node without DirectML and without failure."""
 
 
+ON_DIRECTML = (ProviderVerdict.FUSED, ProviderVerdict.SINGLE, ProviderVerdict.ADAPTER)
+"""Verdicts of a provider that runs a node on DirectML without failure."""
+
+
 def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
-    """Return the finding about a node. An error becomes a note if the provider runs the node without DirectML."""
+    """Return the finding about a node. An error becomes a note if the provider runs the node without DirectML; a warning about
+    an unknown bound, if the provider reads the bound when the node runs.
+    """
     node = found.nodes.get(place) if found else None
+    if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302" and finding.path in BOUNDS:
+        none = f"none is needed for {Provider.ONNXRUNTIME_DIRECTML}, which reads {finding.path} when the node runs"
+        remedy = f"{none}; for another caller of DirectML, {finding.remedy}"
+        return finding.model_copy(update={"severity": Severity.NOTE, "remedy": remedy})
     if node is None or node.verdict not in ON_CPU or finding.severity is not Severity.ERROR or finding.code in WRONG:
         return finding
     return finding.model_copy(update={"severity": Severity.NOTE})

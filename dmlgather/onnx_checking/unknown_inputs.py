@@ -69,11 +69,13 @@ def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> 
             )
         elif not is_array and name and origin:
             advice = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer that is no input"
+            if role != "axes":
+                advice += ", or replace the Slice by a Gather of the positions that Range gives, with bounds inside the axis"
             yield CODES["EXP302"].finding(
                 role,
                 expected="constants, as DirectML's slices have their bounds in the descriptor",
                 got=f"{name!r}{origin}",
-                remedy=f"{advice}, or build a descriptor for each value it takes",
+                remedy=advice,
             )
 
 

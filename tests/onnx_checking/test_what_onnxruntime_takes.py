@@ -177,3 +177,32 @@ def test_unequal_batches_of_sizes_that_depend_on_each_other(tmp_path: Path) -> N
 def test_other_rules_are_onnxs_own(tmp_path: Path) -> None:
     (finding,) = checked(tmp_path, "g (float[2,3] x, int64[2] i) => (float y) { y = GatherND<batch_dims = 5>(x, i) }").findings
     assert (finding.code, finding.remedy.split("; ")[-1]) == ("EXP101", "ONNX itself refuses it")
+
+
+SLICED = "g (float[N,4] x, int64[1] s, int64[1] e) => (float[A,4] y) <int64[1] a = {0}> { y = Slice(x, s, e, a) }"
+GATHERED = """g (float[N,4] x, int64[1] s, int64[1] e) => (float[A,4] y) <int64[1] a = {0}, int64 one = {1}> {
+    n = Shape<end = 1>(x) f = Min(s, n) t = Min(e, n) first = Squeeze(f, a) end = Squeeze(t, a) r = Range(first, end, one)
+    y = Gather(x, r) }"""
+
+
+def test_the_remedy_for_a_computed_bound(tmp_path: Path) -> None:
+    """Judge: onnxruntime without optimisations, which checks each position. EXP302 is a note where the provider reads bounds."""
+    sliced, gathered = parsed(SLICED), parsed(GATHERED)
+    assert {(each.code, str(each.severity)) for each in checked(tmp_path, sliced).findings} == {("EXP302", "warning")}
+    notes = asked(tmp_path, sliced).findings
+    assert {(each.code, str(each.severity), each.path) for each in notes} == {
+        ("EXP302", "note", "starts"),
+        ("EXP302", "note", "ends"),
+    }
+    assert all(each.remedy.startswith("none is needed for onnxruntime-directml") for each in notes)
+    for level in ("1_0", "6_4"):
+        assert only(checked(tmp_path, gathered, level)).verdict is Verdict.TAKEN
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    sessions = [onnxruntime.InferenceSession(model.SerializeToString(), options) for model in (sliced, gathered)]
+    data = np.arange(24, dtype=np.float32).reshape(6, 4)
+    for start in range(8):
+        for end in range(10):
+            feeds = {"x": data, "s": np.array([start]), "e": np.array([end])}
+            (one,), (two,) = (session.run(None, feeds) for session in sessions)
+            assert one.tolist() == two.tolist(), (start, end)
