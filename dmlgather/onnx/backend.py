@@ -21,6 +21,7 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, FAMILY, in_family, pars
 from dmlgather.onnx.problems.operator_versions import DOMAINS, own_opset
 from dmlgather.onnx.problems.partial_types import PartialType, type_of_value
 from dmlgather.onnx.problems.subgraphs import label, naming, operator_name
+from dmlgather.wording import counted
 
 
 class PreparedModel(onnx.backend.base.BackendRep):
@@ -81,7 +82,10 @@ class PreparedModel(onnx.backend.base.BackendRep):
         required = [name for name in names if name not in self._constants]
         if isinstance(inputs, list | tuple):
             matching = names if len(inputs) == len(names) else required
-            inputs = dict(zip(matching, inputs, strict=True) if len(inputs) == len(matching) else enumerate(inputs))
+            if len(inputs) != len(matching):
+                counts = f"{counted(len(inputs), 'array')}, but the model has the inputs {names} and requires {required}"
+                raise ValueError(f"inputs has {counts}")
+            inputs = dict(zip(matching, inputs, strict=True))
         elif not isinstance(inputs, Mapping):
             raise TypeError(f"inputs is of type {type(inputs).__name__}, expected a list of arrays, or a dict of arrays by name")
         if not {*required} <= {*inputs} <= {*names}:

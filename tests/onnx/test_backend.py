@@ -61,9 +61,9 @@ def test_inputs_by_position_and_by_name_with_defaults(inputs: Any, picked: list[
         (
             [TABLE],
             ValueError,
-            "the given inputs are [0], but the model has ['table', 'ids', 'weights'] and requires ['table', 'ids']",
+            "inputs has 1 array, but the model has the inputs ['table', 'ids', 'weights'] and requires ['table', 'ids']",
         ),
-        ([TABLE, IDS, WEIGHTS, IDS], ValueError, "the given inputs are [0, 1, 2, 3], but"),
+        ([TABLE, IDS, WEIGHTS, IDS], ValueError, "inputs has 4 arrays, but"),
         ({"table": TABLE, "idx": IDS}, ValueError, "the given inputs are ['table', 'idx'], but the model has "),
         (TABLE, TypeError, "inputs is of type ndarray, expected a list of arrays, or a dict of arrays by name"),
         ([TABLE, [0, 1]], TypeError, "input 'ids': expected an array (NumPy, CuPy, or any with __dlpack__"),

@@ -45,7 +45,7 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
     If `indices` is smaller than `data` along axes other than `axis`, only the part of `data` with the sizes of `indices` is
     described. If this part has too many dimensions for the level, even after merging, slices copy it first.
     """
-    require(GATHER_ELEMENTS, level)
+    require(GATHER_ELEMENTS, level, "reshape data to one dimension, and Gather by the position of each element there")
     pairs = enumerate(zip(data.dims, indices.sizes, strict=True))
     part = replace(data, dims=tuple(dim if number == axis else Dim(size, dim.stride) for number, (dim, size) in pairs))
     if fits(GATHER_ELEMENTS, level, part):
@@ -71,7 +71,7 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
     operator = GATHER_ND1 if level >= GATHER_ND1.introduced else GATHER_ND
     if operator is GATHER_ND and prod(data.sizes[:batch]) > 1:
         return _batched_elements(data, indices, output, batch, level)
-    require(GATHER_ND, level)
+    require(GATHER_ND, level, "reshape the indexed dimensions of data into one, and Gather by the position of each tuple there")
     if not fits(operator, level, data, indices, output):
         data, indices, output, batch = _merged_nd(data, indices, output, batch)
     tensors = tensor_descs(operator, level, data, output, indices)

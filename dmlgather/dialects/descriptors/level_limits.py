@@ -78,14 +78,15 @@ def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) ->
     return next(kind for kind in (data_type, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)
 
 
-def require(operator: Operator, level: FeatureLevel) -> None:
-    """Raise InexpressibleError if the level does not have the operator."""
+def require(operator: Operator, level: FeatureLevel, remedy: str = "") -> None:
+    """Raise InexpressibleError if the level does not have the operator. `remedy`: how to do without it."""
     if level < operator.introduced:
         refuse(
             "EXP106",
             "",
             expected=f"{operator.name}, which feature level {operator.introduced} introduced",
             got=f"feature level {level}",
+            remedy=remedy,
             newer=True,
         )
 
