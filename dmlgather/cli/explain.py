@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,14 +25,8 @@ if TYPE_CHECKING:
     from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, CheckedTensor
 
 
-STATED = "for example by python -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param {0} --dim_value 8 MODEL.onnx FIXED.onnx"
-"""Advice for the unknown size {0} of a model's input."""
-
-DECLARED = "in value_info, or state what they are computed from: {0} has no name in the model"
-"""Advice for the unknown size {0} of a value inside a model."""
-
-INFERRED = "unk__"
-"""Prefix of the names that ONNX's shape inference invents for sizes."""
+EXAMPLE = 8
+"""The value of unknown sizes in advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +42,15 @@ class ExplainedNode:
     refused: bool = False
 
 
-def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[ExplainedNode]]:
-    """Check a model and explain its nodes, or only the node `only`. If that fails, end the command with exit code 2."""
+def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[CheckedModel, list[ExplainedNode]]:
+    """Check a model and explain its nodes, or only the node `only`. If that fails, end the command with exit code 2.
+
+    `sizes`: values of unknown sizes, by name.
+    """
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.onnx_checking.check import check_model
 
-    model = check_model(path, FeatureLevel.LEVEL_6_4, include_host=True)
+    model = check_model(path, FeatureLevel.LEVEL_6_4, include_host=True, given=sizes)
     for problem in model.problems:
         say(problem)
     if model.problems:
@@ -60,7 +59,11 @@ def load_nodes(path: Path, only: str | None) -> tuple[CheckedModel, list[Explain
     if only is not None and len(nodes) != 1:
         got = f"{len(nodes)} nodes of that name" if nodes else repr(only)
         raise typer.BadParameter(f"expected one of {places(model.nodes)}, got {got}", param_hint="'--node'")
-    return model, [_explained(model, node) for node in nodes]
+    known = dict.fromkeys(chain.from_iterable(model.symbols.values()))
+    if foreign := [name for name in sizes if name not in known]:
+        expected = ", ".join(map(repr, known)) or "none: the model has no unknown sizes"
+        raise typer.BadParameter(f"expected a size of the model ({expected}), got {foreign[0]!r}", param_hint="'--size'")
+    return model, [_explained(model, node, sizes) for node in nodes]
 
 
 def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
@@ -85,10 +88,10 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
     return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
 
-def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
+def _explained(model: CheckedModel, node: CheckedNode, sizes: Mapping[str, int]) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
+    from dmlgather.onnx.problems.export import EXPORTER
     from dmlgather.onnx_checking.checked_model import Verdict
-    from dmlgather.onnx_checking.sizes.expressions import WORD
     from dmlgather.onnx_checking.verdicts import WRONG
     from dmlgather.wording import amount, printable
 
@@ -103,7 +106,8 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
                 node, None, f"one of its tensors has {amount(largest)}, which no memory holds: correct its sizes"
             )
         version = "" if node.version is None else f"-{node.version}"
-        level = None if node.lowest is None else str(node.lowest.level)
+        lowest = EXPORTER.lowest(call.problem)
+        level = None if lowest is None else str(lowest[0])
         return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level))
     if call is not None:
         return ExplainedNode(node, None, "its data are strings, which have no bytes that a plan could move")
@@ -117,16 +121,13 @@ def _explained(model: CheckedModel, node: CheckedNode) -> ExplainedNode:
     unknown = list(dict.fromkeys(_unknown_sizes(node.inputs))) or [*_unknown_sizes(node.outputs)]
     made = {printable(name): maker for each in node.conditions for name, maker in each.makers.items() if maker.from_data}
     counts = [f"{size} is {made[size].text}, which only a run shows" for size in unknown if size in made]
-    open_ = [size for size in unknown if size not in made]
-    named = [size for size in open_ if WORD.fullmatch(size) and not size.startswith(INFERRED) and "[" not in size]
-    way = STATED if named else DECLARED
-    others = f", then on FIXED.onnx for {' and '.join(named[1:])}" if named[1:] else ""
-    stated = (
-        [f"state {'the others' if counts else 'the sizes'} in the model, {way.format((named or open_)[0])}{others}"]
-        if open_
-        else []
-    )
-    return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {'; '.join([*counts, *stated])}")
+    symbols = model.symbols.get(node.place, ())
+    if symbols and sizes.keys() >= set(symbols):
+        reason = f"it breaks a rule of its operator with {' and '.join(f'{printable(name)} = {sizes[name]}' for name in symbols)}"
+        return ExplainedNode(node, None, reason)
+    options = " ".join(f"--size {shlex.quote(f'{printable(name)}={sizes.get(name, EXAMPLE)}')}" for name in symbols)
+    advice = [f"for example, explain it with {options}"] if options else ["state them in the model"]
+    return ExplainedNode(node, None, f"{' and '.join(unknown)} must be known: {'; '.join([*counts, *advice])}")
 
 
 def _errors(findings: Iterable[Finding]) -> str:
@@ -171,13 +172,21 @@ def explain(
         str | None,
         typer.Option("--only", "--node", metavar="NAME", help="Explain only this dispatchable or node.", show_default=False),
     ] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="Explain an ONNX model with this value of an unknown size. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     allow_outside: AllowOutside = False,
 ) -> int:
     """Show for each operator of a file: plan, canonical plan, the code that runs it on each device, bytes moved, and the lowest
     feature level.
 
     In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For the others,
-    a line tells why they are not.
+    a line tells why they are not. --size gives sizes that the model leaves open.
 
     A picture shows index values and the values of a small input. They come from the first dispatch of a DxDispatch model, or
     from the constants of an ONNX node; for a descriptor, they are examples. Of an ONNX model, a picture shows one node.
@@ -200,7 +209,9 @@ def explain(
         say(f"{file}: {NO_IR}")
         return 2
     if file.suffix.lower() == ".onnx":
-        return _explain_nodes(file, written, legend, picture, only)
+        return _explain_nodes(file, written, legend, picture, only=only, sizes=_sizes(size or []))
+    if size:
+        raise typer.BadParameter("is for ONNX models: leave it out", param_hint="'--size'")
     checked = load(file, allow_outside, executes=False)
     explanations = _of_descriptors(checked, only)
     if picture is not None:
@@ -213,11 +224,24 @@ def explain(
     return 0
 
 
-def _explain_nodes(file: Path, written: JsonOutput, legend: bool, picture: Path | None, only: str | None) -> int:
+def _sizes(options: list[str]) -> dict[str, int]:
+    """Return the values of --size, by name."""
+    sizes = {}
+    for option in options:
+        name, _, number = option.rpartition("=")
+        if not name or not number.isdecimal():
+            raise typer.BadParameter(f"expected NAME=NUMBER, such as N=8, got {option!r}", param_hint="'--size'")
+        sizes[name] = int(number)
+    return sizes
+
+
+def _explain_nodes(
+    file: Path, written: JsonOutput, legend: bool, picture: Path | None, *, only: str | None, sizes: Mapping[str, int]
+) -> int:
     from dmlgather.directml import FeatureLevel, Severity
     from dmlgather.report.text import line
 
-    model, nodes = load_nodes(file, only)
+    model, nodes = load_nodes(file, only, sizes)
     places_of_nodes = {node.place for node in model.nodes}
     errors = [each for each in model.findings if each.severity is Severity.ERROR and each.subject not in places_of_nodes]
     for error in errors:

@@ -35,7 +35,7 @@ from dmlgather.onnx_checking.provider.verdicts import Provided, provided
 from dmlgather.onnx_checking.reading.file import read_model
 from dmlgather.onnx_checking.related_operators import related_among
 from dmlgather.onnx_checking.unknown_inputs import undefined_name
-from dmlgather.onnx_checking.verdicts import WRONG, Judgement, for_shape_computation, judge
+from dmlgather.onnx_checking.verdicts import NO_SIZES, WRONG, Judgement, for_shape_computation, judge
 from dmlgather.package import missing_extra
 from dmlgather.wording import printable
 
@@ -45,11 +45,13 @@ def check_model(
     level: str | FeatureLevel = "6_4",
     include_host: bool = False,
     provider: str | Provider | None = None,
+    given: Mapping[str, int] = NO_SIZES,
 ) -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.
 
     `include_host`: also judge shape computations, as if DirectML had to run them. `provider`: a program that runs models on
-    DirectML; the result then has its treatment of each node.
+    DirectML; the result then has its treatment of each node. `given`: values of unknown sizes; nodes with these sizes are then
+    among the result's `calls`.
 
     For a file that is no valid model, the result has one problem and nothing else. Raises ValueError for an unknown level or
     provider, and for a level that is too low for the provider.
@@ -62,10 +64,10 @@ def check_model(
         file = read_model(path)
         contents = find_nodes(file)
         sizes, origins = contents.sizes, contents.origins
-        judgements = [(node, judge(node, level, sizes, origins)) for node in contents.nodes]
+        judgements = [(node, judge(node, level, sizes, origins, given=given)) for node in contents.nodes]
         if not include_host:
             judgements = [(node, for_shape_computation(own) if node.is_shape_computation else own) for node, own in judgements]
-        judgements = reconciled(judgements, sizes, lambda node: judge(node, level, sizes, origins, clamped=True))
+        judgements = reconciled(judgements, sizes, lambda node: judge(node, level, sizes, origins, clamped=True, given=given))
         from_provider = None if provider is None else provided(file, contents, judgements, level)
     except (FileError, ImportError) as error:
         message = str(missing_extra("an ONNX model", "onnx", error) if isinstance(error, ImportError) else error)
@@ -91,6 +93,7 @@ def check_model(
         relatives=related_among(contents.others),
         findings=tuple(LocatedFinding.of(finding, str(path), None, None, place) for place, finding in findings),
         calls={node.place: judgement.call for node, judgement in judgements if judgement.call is not None},
+        symbols={node.place: judgement.symbols for node, judgement in judgements if judgement.symbols},
         provider=from_provider.summary if from_provider else None,
     )
 

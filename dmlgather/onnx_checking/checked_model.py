@@ -351,7 +351,8 @@ class KnownCall:
 class CheckedModel:
     """The content of a model file, with findings. `opsets`: the imported version of each operator set, by domain ("" is ONNX's
     own). `others`: the number of nodes of each operator that is not judged. `relatives`: related operators among them. `calls`:
-    sufficiently known nodes as problems, by place. `provider`: the summary for the provider of the check.
+    sufficiently known nodes as problems, by place. `symbols`: the unknown sizes of each node, by place. `provider`: the summary
+    for the provider of the check.
     """
 
     file: str
@@ -362,4 +363,5 @@ class CheckedModel:
     problems: tuple[FileProblem, ...] = ()
     relatives: tuple[Relative, ...] = ()
     calls: dict[str, KnownCall] = field(default_factory=dict)
+    symbols: dict[str, tuple[str, ...]] = field(default_factory=dict)
     provider: ProviderSummary | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -28,7 +29,7 @@ class Judgement:
     """A verdict with its reasons. `findings`: why DirectML refuses the node, or what is missing. `taken`, `lowest`: DirectML's
     operators for the node at the level of the check, and at the lowest possible level. `within`: the conditions on sizes for
     `lowest`. `call`: the node as a problem; None if not all of it is known. `beyond`: about the first constant index that is out
-    of range even if negative indices count from the end, as in onnxruntime.
+    of range even if negative indices count from the end, as in onnxruntime. `symbols`: the unknown sizes of the node.
     """
 
     verdict: Verdict
@@ -38,6 +39,7 @@ class Judgement:
     within: Conditions | None = None
     call: KnownCall | None = None
     beyond: Finding | None = None
+    symbols: tuple[str, ...] = ()
 
     @cached_property
     def conditions(self) -> tuple[SizeCondition, ...]:
@@ -60,9 +62,20 @@ def for_shape_computation(judgement: Judgement) -> Judgement:
     return judgement if is_wrong else Judgement(Verdict.HOST, call=judgement.call)
 
 
-def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[str, str], *, clamped: bool = False) -> Judgement:
+NO_SIZES: Mapping[str, int] = {}
+
+
+def judge(
+    node: ModelNode,
+    level: FeatureLevel,
+    sizes: Sizes,
+    origins: Mapping[str, str],
+    *,
+    clamped: bool = False,
+    given: Mapping[str, int] = NO_SIZES,
+) -> Judgement:
     """Return DirectML's verdict on a node at a feature level. `sizes`: the model's. `origins`: the model input that decides
-    each symbol. `clamped`: as for `trial_sizes`.
+    each symbol. `clamped`: as for `trial_sizes`. `given`: values of symbols, for the judgement's `call` only.
     """
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in node.roles.items() if value.undefined)
     if undefined:
@@ -82,8 +95,8 @@ def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[s
         return Judgement(Verdict.UNKNOWN, tuple(missing_facts(node, sizes, origins)) or (function_attribute(error),))
     except (TypeError, ValueError) as error:
         return Judgement(Verdict.REFUSED, (broken_rule(node.proto, node.opset, printable(str(error))),))
-    judgement = _judgement(trials, trial.provided, level)
-    call = None if own_sizes.symbols else KnownCall(trials[0][1], node.numbers)
+    judgement = replace(_judgement(trials, trial.provided, level), symbols=tuple(own_sizes.symbols))
+    call = _call(node, own_sizes, given)
     values, problem = trials[0]
     wrong = beyond = _index_out_of_range(node, own_sizes, values, problem, only_separately=only_separately)
     if wrong is None:
@@ -92,6 +105,16 @@ def judge(node: ModelNode, level: FeatureLevel, sizes: Sizes, origins: Mapping[s
         counting = replace(problem, opset=COUNTING)
         beyond = _index_out_of_range(node, own_sizes, values, counting, only_separately=only_separately)
     return Judgement(Verdict.REFUSED, (wrong, *judgement.findings), call=call, beyond=beyond)
+
+
+def _call(node: ModelNode, own_sizes: NodeSizes, given: Mapping[str, int]) -> KnownCall | None:
+    """Return the node as a problem; None if a symbol has no value in `given`, or if the node breaks a rule with these values."""
+    if not given.keys() >= set(own_sizes.symbols):
+        return None
+    shapes = {role: own_sizes.concrete(shape, given) for role, shape in own_sizes.shapes.items()}
+    with suppress(TypeError, ValueError, ZeroDivisionError):
+        return KnownCall(problem_with(node, shapes, partial(own_sizes.sizes.at, values=given)), node.numbers)
+    return None
 
 
 COUNTING = 11
