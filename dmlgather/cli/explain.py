@@ -90,9 +90,8 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
 
 def _explained(model: CheckedModel, node: CheckedNode, sizes: Mapping[str, int]) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
-    from dmlgather.onnx.problems.export import EXPORTER
     from dmlgather.onnx_checking.checked_model import Verdict
-    from dmlgather.onnx_checking.verdicts import WRONG
+    from dmlgather.onnx_checking.verdicts import WRONG, lowest_level
     from dmlgather.wording import amount, printable
 
     findings = [finding for finding in model.findings if finding.subject == node.place]
@@ -106,8 +105,8 @@ def _explained(model: CheckedModel, node: CheckedNode, sizes: Mapping[str, int])
                 node, None, f"one of its tensors has {amount(largest)}, which no memory holds: correct its sizes"
             )
         version = "" if node.version is None else f"-{node.version}"
-        lowest = EXPORTER.lowest(call.problem)
-        level = None if lowest is None else str(lowest[0])
+        lowest = lowest_level(call.problem)
+        level = None if lowest is None else str(lowest)
         return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level))
     if call is not None:
         return ExplainedNode(node, None, "its data are strings, which have no bytes that a plan could move")

@@ -67,6 +67,7 @@ _ROWS = (
     Code("EXP309", "the operator set should have a version that ONNX has released", _WARNING, "[ONNX]; [IR] Operator sets"),
     Code("EXP310", "ir_version must be a version that ONNX has released", _ERROR, "[IR] Versioning"),
     Code("EXP311", "the nodes of a graph must have different names", _ERROR, "[IR] Names Within a Graph"),
+    Code("EXP312", "every name must be defined once in a graph", _ERROR, "[IR] Graphs"),
 )
 
 CODES = {row.code: row for row in _ROWS}

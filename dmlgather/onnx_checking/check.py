@@ -111,8 +111,8 @@ def _of_provider(finding: Finding, found: Provided | None, place: str) -> Findin
     an unknown bound, if the provider reads the bound when the node runs.
     """
     node = found.nodes.get(place) if found else None
-    if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302" and finding.path in BOUNDS:
-        none = f"none is needed for {Provider.ONNXRUNTIME_DIRECTML}, which reads {finding.path} when the node runs"
+    if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302":
+        none = f"none is needed for {Provider.ONNXRUNTIME_DIRECTML}, which knows {finding.path} when the node runs"
         remedy = f"{none}; for another caller of DirectML, {finding.remedy}"
         return finding.model_copy(update={"severity": Severity.NOTE, "remedy": remedy})
     if node is None or node.verdict not in ON_CPU or finding.severity is not Severity.ERROR or finding.code in WRONG:
@@ -161,24 +161,33 @@ def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
             ),
         )
     for repeated in contents.repeated_names:
-        shown = [f"{printable(name)!r} ({count} nodes)" for name, count in repeated.names.items()]
-        more = ["…"] if len(shown) > MOST_NAMES else []
-        yield (
-            repeated.graph,
-            CODES["EXP311"].finding(
-                "",
-                expected="no two nodes of a graph with one name",
-                got=f"{', '.join([*shown[:MOST_NAMES], *more])}; onnxruntime refuses to load the model",
-                remedy="rename the nodes, or remove their names",
-            ),
+        finding = CODES["EXP311"].finding(
+            "",
+            expected="no two nodes of a graph with one name",
+            got=f"{_counts(repeated.names, 'nodes')}; onnxruntime refuses to load the model",
+            remedy="rename the nodes, or remove their names",
         )
+        yield repeated.graph, finding
+    for repeated in contents.redefined:
+        finding = CODES["EXP312"].finding(
+            "",
+            expected="one input, initializer or output of a node for each name",
+            got=f"{_counts(repeated.names, 'definitions')}; ONNX's checker and onnxruntime refuse the model",
+            remedy="rename the outputs, and the inputs that read them",
+        )
+        yield repeated.graph, finding
     for read in contents.undefined:
         if not read.is_judged:
-            yield read.place, undefined_name("", read.name, read.reason)
+            yield read.place, undefined_name(read.role, read.name, read.reason)
     for place, proto, opset, reason in contents.malformed:
         yield place, broken_rule(proto, opset, printable(reason))
     for contradiction in contents.contradictions:
         yield contradiction.place, finding_of(contradiction, contents.sizes)
+
+
+def _counts(names: Mapping[str, int], what: str) -> str:
+    shown = [f"{printable(name)!r} ({count} {what})" for name, count in names.items()]
+    return ", ".join([*shown[:MOST_NAMES], *(["…"] if len(shown) > MOST_NAMES else [])])
 
 
 def _checked(

@@ -192,6 +192,12 @@ def _lowest(problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
     return EXPORTER.lowest(problem)
 
 
+def lowest_level(problem: Problem) -> FeatureLevel | None:
+    """Return the lowest feature level that takes a problem; None if no level does."""
+    lowest = _lowest(problem)
+    return None if lowest is None else lowest[0]
+
+
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:

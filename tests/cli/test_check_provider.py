@@ -42,7 +42,7 @@ def test_a_model_has_a_line_and_each_node_its_verdict(command: Command) -> None:
     text = " ".join(shown.out.split())
     assert f"{NAME}: 1 node on DirectML, in 1 part or more, 1 on the CPU (1 of shapes)" in text
     assert f"taken: GATHER from 4_1; {NAME}: CPU on purpose: Shape → Gather" in text
-    assert f"{NAME}: DirectML by itself, which cuts the graph: 'x' is float[N,3] before it runs" in text
+    assert f"{NAME}: DirectML by itself, because the sizes of 'x' are not numbers before the run: float[N,3]" in text
     assert shown.code == 0
 
 

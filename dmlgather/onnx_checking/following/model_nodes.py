@@ -145,11 +145,13 @@ UNCALLED = "nothing calls the function"
 
 
 class UndefinedRead(NamedTuple):
-    """A node that reads a name before it is defined. `called`: False in a function that nothing calls. `is_judged`: True for a
-    node of the family.
+    """A name that a node reads, or a graph gives as an output, before it is defined. `place`: of the node or graph. `role`:
+    "outputs" for an output of a graph. `called`: False in a function that nothing calls. `is_judged`: True for a node of the
+    family.
     """
 
     place: str
+    role: str
     name: str
     reason: str
     called: bool
@@ -157,8 +159,8 @@ class UndefinedRead(NamedTuple):
 
 
 class RepeatedNames(NamedTuple):
-    """A graph in which several nodes have one name. `names`: these names, with the number of nodes. `called`: False for a
-    function that nothing calls.
+    """A graph in which several nodes or values have one name. `names`: these names, with the number of nodes or values. `called`:
+    False for a function that nothing calls.
     """
 
     graph: str
@@ -171,7 +173,8 @@ class ModelContents:
     """The nodes of a model.
 
     `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
-    graph. `undefined`: reads of names that are not defined before. `repeated_names`: graphs in which several nodes have one name.
+    graph. `undefined`: reads of names that are not defined before. `repeated_names`, `redefined`: graphs in which several nodes,
+    or several values, have one name.
     `malformed`: other nodes that
     break their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`:
     the model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
@@ -186,6 +189,7 @@ class ModelContents:
     remarks: dict[str, str] = field(default_factory=dict)
     undefined: list[UndefinedRead] = field(default_factory=list)
     repeated_names: list[RepeatedNames] = field(default_factory=list)
+    redefined: list[RepeatedNames] = field(default_factory=list)
     malformed: list[tuple[str, NodeProto, int, str]] = field(default_factory=list)
     sizes: Sizes = field(default_factory=Sizes)
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -254,9 +258,12 @@ class _Visitor:
             self.contents.remarks[path] = remark
 
     def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
-        repeated = {name: count for name, count in Counter(node.name for node in graph.node if node.name).items() if count > 1}
-        if repeated:
-            self.contents.repeated_names.append(RepeatedNames(path, repeated, self.unreached != UNCALLED))
+        called = self.unreached != UNCALLED
+        if repeated := _repeated(node.name for node in graph.node):
+            self.contents.repeated_names.append(RepeatedNames(path, repeated, called))
+        given = {value.name for value in (*graph.input, *graph.initializer)}
+        if redefined := _repeated((*given, *(name for node in graph.node for name in node.output))):
+            self.contents.redefined.append(RepeatedNames(path, redefined, called))
         learn_ranks(graph, scope)
         if scope.outer is None:
             note_input_sizes([value.name for value in graph.input], scope)
@@ -281,8 +288,7 @@ class _Visitor:
                 if opset is not None and (differing := differing_branches(node, inside)) is not None:
                     self.contents.malformed.append((place, node, opset, differing))
             reasons = {name: reason for name in node.input if name and (reason := _undefined(name, node, scope))}
-            called = self.unreached != UNCALLED
-            self.contents.undefined += [UndefinedRead(place, *pair, called, is_judged) for pair in reasons.items()]
+            self.contents.undefined += [UndefinedRead(place, "", *pair, called, is_judged) for pair in reasons.items()]
             self.propagation.visit(node, opset, scope, inside)
             learn_runtime_types(node, opset, scope, inside, self.propagation)
             note_output_sizes(node, place, list(node.output), scope)
@@ -290,6 +296,9 @@ class _Visitor:
             if is_judged:
                 outputs = _values(node.output, scope)
                 self.contents.nodes.append(ModelNode(place, path, index, node, opset or 0, inputs, outputs, self.unreached))
+
+        missing = {value.name: reason for value in graph.output if value.name and (reason := scope.undefined(value.name))}
+        self.contents.undefined += [UndefinedRead(path, "outputs", *pair, called, False) for pair in missing.items()]
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
         """Record the contradicted types of `names`, which are outputs of `node` or inputs of a graph inside it."""
@@ -381,6 +390,11 @@ def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -
         NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names
     )
+
+
+def _repeated(names: Iterable[str]) -> dict[str, int]:
+    """Return the names that occur several times, with their counts. Empty names do not count."""
+    return {name: count for name, count in Counter(filter(None, names)).items() if count > 1}
 
 
 def _undefined(name: str, node: NodeProto | None, scope: Scope) -> str | None:

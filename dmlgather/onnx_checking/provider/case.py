@@ -164,7 +164,7 @@ class ProviderCase:
         for value in self._described:
             type_ = self.graph_type(value)
             if type_.numbers is None:
-                return f"{printable(value.name)!r} is {type_} before it runs"
+                return f"the sizes of {printable(value.name)!r} are not numbers before the run: {type_}"
         for value in self._described:
             if 0 in (self.graph_type(value).shape or ()):
                 return f"{printable(value.name)!r} has a size of 0"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlgather.directml import Finding
 from dmlgather.onnx.problems.operator_versions import NEWEST_IR_VERSION, NEWEST_OPSET
+from dmlgather.onnx.problems.subgraphs import subgraphs
 from dmlgather.onnx_checking.following.model_nodes import ModelContents
 from dmlgather.onnx_checking.following.scopes import LATER_IN_MAIN
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.wording import printable
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
 
 WHEEL = "onnxruntime-directml 1.24.4, the last wheel,"
 WHEEL_OPSET, WHEEL_IR_VERSION = 25, 13
@@ -24,28 +29,50 @@ class Refusal(NamedTuple):
     reason: str
 
 
-def refusal_of(contents: ModelContents) -> Refusal | None:
-    """Return the first reason why onnxruntime refuses to load a model; None if none is known."""
-    return next(_refusals(contents), None)
+def refusal_of(contents: ModelContents, graph: GraphProto) -> Refusal | None:
+    """Return the first reason why onnxruntime refuses to load a model; None if none is known. `graph`: the main graph."""
+    return next(_refusals(contents, graph), None)
 
 
-def _refusals(contents: ModelContents) -> Iterator[Refusal]:
+def _refusals(contents: ModelContents, graph: GraphProto) -> Iterator[Refusal]:
     if contents.ir_version > NEWEST_IR_VERSION:
         yield Refusal("EXP310", f"ir_version is {contents.ir_version}")
     if (opset := contents.opsets.get("", 0)) > NEWEST_OPSET:
         yield Refusal("EXP309", f"the opset is {opset}")
-    for graph in contents.repeated_names:
-        if graph.called:
-            yield Refusal("EXP311", f"several nodes have the name {printable(next(iter(graph.names)))!r}")
+    for code, repetitions, what in (
+        ("EXP311", contents.repeated_names, "several nodes have the name"),
+        ("EXP312", contents.redefined, "several values have the name"),
+    ):
+        for repeated in repetitions:
+            if repeated.called:
+                yield Refusal(code, f"{what} {printable(next(iter(repeated.names)))!r}")
     for each in contents.undefined:
         if each.called and each.reason != LATER_IN_MAIN:  # onnxruntime sorts the nodes of the main graph
             yield Refusal("EXP304", f"{printable(each.name)!r} is {each.reason}")
+    if contents.undefined and not _can_be_sorted(graph):
+        yield Refusal("EXP304", "nodes of the main graph read each other's outputs")
     for contradiction in contents.contradictions:
         if contradiction.refused:
             name = printable(contradiction.tensor)
             yield Refusal("EXP307", f"the model states a wrong type of {name!r}")
     for place, *_ in contents.malformed:
         yield Refusal("EXP101", f"ONNX refuses the node {printable(place)!r}")
+
+
+def _can_be_sorted(graph: GraphProto) -> bool:
+    """Return True if the nodes of a graph have an order in which each comes after those whose outputs it reads."""
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    earlier = {index: {makers[name] for name in _reads(node) if name in makers} for index, node in enumerate(graph.node)}
+    try:
+        TopologicalSorter(earlier).prepare()
+    except CycleError:
+        return False
+    return True
+
+
+def _reads(node: NodeProto) -> set[str]:
+    """Return the names that a node and the graphs inside it read."""
+    return {*node.input}.union(*(_reads(inner) for _, body in subgraphs(node) for inner in body.node))
 
 
 def wheel_findings(contents: ModelContents) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ def provided(
     """Return the provider's verdicts on a model at a feature level. `judgements`: the nodes of the family with DirectML's
     verdicts. The provider has no verdict on a node that no run reaches.
     """
-    refusal = refusal_of(contents)
+    refusal = refusal_of(contents, file.model.graph)
     if refusal is not None:
         nodes = {node.place: _refused(refusal) for node, _ in judgements if node.unreached is None}
         return Provided(nodes, [], _summary(list(nodes.values()), converted=0, unloaded=len(nodes)))
@@ -115,13 +115,15 @@ def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[F
         return _result(rule.verdict, text, rule.certainty, first.source, **more), findings
     if breaks_onnx:
         return _refused_by_onnx(*codes), findings
-    placement = f"DirectML by itself, which cuts the graph: {case.cut}" if case.cut else "fused with its neighbours"
+    placement = "DirectML by itself" if case.cut else "fused with its neighbours"
     if case.asked:
-        other = "CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
-        remedy = "; with int32 indices, no adapter lacks a type" if case.asks_for_indices else ""
-        text = f"the adapter decides on {alternatives(case.asked)}: {placement}; or {other}{remedy}"
+        other = "the CPU" if case.has_cpu_kernel else f"no session ({', '.join(codes)})"
+        remedy = "; with int32 indices, every adapter has its types" if case.asks_for_indices else ""
+        reason = f"; by itself because {case.cut}" if case.cut else ""
+        text = f"{placement} if the adapter has {alternatives(case.asked)}, otherwise {other}{remedy}{reason}"
         return _result(_V.ADAPTER, text, certainty, "[ORT-EP]", part=part, codes=codes), findings
-    return _result(_V.SINGLE if case.cut else _V.FUSED, placement, certainty, "[ORT-PARTITION]", part=part), findings
+    verdict, text = (_V.SINGLE, f"{placement}, because {case.cut}") if case.cut else (_V.FUSED, placement)
+    return _result(verdict, text, certainty, "[ORT-PARTITION]", part=part), findings
 
 
 def _result(verdict: ProviderVerdict, text: str, certainty: Certainty, source: str, **more: Any) -> ProviderNode:

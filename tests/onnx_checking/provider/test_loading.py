@@ -24,6 +24,19 @@ BRANCHES = """g (float[5,4] x, bool c, int64[2] i) => (float[2,4] z) {
 REFUSED = {
     "a name that is defined nowhere": (PICK % "y = Relu(nowhere)", "EXP304"),
     "a name of its own": (PICK % "y = Relu(y)", "EXP304"),
+    "nodes that read each other's outputs": (PICK % "y = Add(x, w) w = Relu(y)", "EXP304"),
+    "an output that is defined nowhere": (PICK.replace("z)", "z, float w)") % "", "EXP304"),
+    "an output of a branch that is defined nowhere": (BRANCHES % ("w = Gather(x, i)", "v = Gather(x, i)"), "EXP304"),
+    "a name that two nodes define": (PICK % "y = Relu(x) y = Neg(x)", "EXP312"),
+    "a name that a node and an input define": (PICK % "i = Identity(i)", "EXP312"),
+    "a name that a node and an initializer define": (
+        PICK.replace("{ [", "<float[2] y = {1, 2}> { [") % "y = Relu(x)",
+        "EXP312",
+    ),
+    "a name that two nodes of a function define": (
+        WITH_FUNCTION + PICK % "y = d.f(x, i)" + FUNCTION % "c = Gather(a, b) c = Gather(a, b)",
+        "EXP312",
+    ),
     "a gather of a name that is defined nowhere": (PICK % "y = Gather(x, nowhere)", "EXP304"),
     "a branch that is not sorted": (BRANCHES % ("u = Gather(x, l) l = Identity(i)", "v = Gather(x, i)"), "EXP304"),
     "a function that is not sorted": (
@@ -45,6 +58,12 @@ LOADED = {
     "a branch that reads a later node of the main graph": BRANCHES % ("u = Gather(x, k)", "v = Gather(x, i)"),
     "one name in two branches": BRANCHES % ("[a] u = Gather(x, i)", "[a] v = Gather(x, i)"),
     "one name in two graphs": BRANCHES.replace("z = If", "[a] z = If") % ("[a] u = Gather(x, i)", "v = Gather(x, i)"),
+    "one value in two branches": BRANCHES % ("w = Gather(x, i) u = Relu(w)", "w = Gather(x, i) v = Relu(w)"),
+    "a name that a function which nothing calls defines twice": (
+        WITH_FUNCTION + PICK % "" + FUNCTION % "c = Gather(a, b) c = Gather(a, b)"
+    ),
+    "an initializer that is an input": PICK.replace("int64[2] i)", "int64[2] i = {0, 1})") % "",
+    "an input that is an output": PICK.replace("z)", "z, float[5,4] x)") % "",
     "nodes without names": PICK % "y = Relu(x) w = Relu(y)",
     "one name in a function that nothing calls": (WITH_FUNCTION + PICK % "" + FUNCTION % "[a] w = Neg(a) [a] c = Gather(w, b)"),
     "an undefined name in a function that nothing calls": WITH_FUNCTION + PICK % "" + FUNCTION % "c = Gather(a, q)",
