@@ -45,7 +45,7 @@ def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]
         own, other = printable(own_range.condition(symbol)), printable(other_range.condition(symbol))
         finding = CODES["EXP305"].finding(
             "data",
-            expected="sizes for which no tensor of the model is empty and each bound that depends on sizes has one sign",
+            expected="sizes for which no tensor of the model is empty and no bound changes its sign",
             got=f"{own} for this node, but {other} for {printable(there)}",
             remedy="correct the bounds of one of them; if the model never runs both, build descriptors for the sizes that occur",
         )

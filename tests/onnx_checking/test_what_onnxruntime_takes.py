@@ -238,3 +238,34 @@ def test_the_remedy_for_a_gather_below_its_level(tmp_path: Path, operator: str) 
     indices = numpy_rng().integers(-3, 3, shapes[1])
     one, two = (_by_onnxruntime(model, {"x": data, "i": indices}) for model in (before, after))
     assert one == two is not None
+
+
+OLD = """<ir_version: 3, opset_import: ["" : {opset}]> g (float[{size},4] x) => (float[A,4] y)
+    <int64[{count}] i = {{{indices}}}> {{ y = Gather(x, i) }}"""
+
+
+@pytest.mark.parametrize("opset", [1, 7, 9, 10])
+@pytest.mark.parametrize("size", ["5", "N"])
+def test_a_negative_index_before_opset_11(tmp_path: Path, opset: int, size: str) -> None:
+    """ONNX's Gather-1 has none; onnxruntime counts it from the end. The provider does so, too, so nothing differs."""
+    model = parsed(OLD.format(opset=opset, size=size, count=3, indices="-1, 0, -5"))
+    data = np.arange(20, dtype=np.float32).reshape(5, 4)
+    assert _by_onnxruntime(model, {"x": data}) == data[[-1, 0, -5]].tolist()
+    (finding,) = asked(tmp_path, model).findings
+    assert (finding.code, str(finding.severity), finding.got) == ("EXP111", "error", "-1")
+    assert finding.remedy.endswith("and onnxruntime does so in every opset")
+    assert finding.remedy.startswith("write 4, " if size == "5" else "count it from the front, ")
+    counted = parsed(OLD.format(opset=opset, size=size, count=3, indices="4, 0, 0"))
+    assert _by_onnxruntime(counted, {"x": data}) == _by_onnxruntime(model, {"x": data})
+    assert not asked(tmp_path, counted).findings
+    newer = parsed(OLD.format(opset=11, size=size, count=3, indices="-1, 0, -5"))
+    assert not asked(tmp_path, newer).findings
+
+
+@pytest.mark.parametrize(("indices", "wrong"), [("-1, 9", "9"), ("-6, 0", "-6"), ("0, 5", "5")])
+def test_an_index_out_of_range_before_opset_11(tmp_path: Path, indices: str, wrong: str) -> None:
+    model = parsed(OLD.format(opset=9, size="5", count=2, indices=indices))
+    assert _by_onnxruntime(model, {"x": np.zeros((5, 4), np.float32)}) is None
+    (finding,) = (each for each in asked(tmp_path, model).findings if each.code == "ORT201")
+    assert finding.got.startswith(f"{wrong}, ")
+    assert finding.expected.startswith("-5 … 4")
