@@ -7,9 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dmlgather.directml import Finding
+from dmlgather.onnx.problems.node_reading import UnknownValueError, parse_node
 from dmlgather.onnx.problems.operator_versions import NEWEST_IR_VERSION, NEWEST_OPSET
 from dmlgather.onnx.problems.subgraphs import subgraphs
-from dmlgather.onnx_checking.following.model_nodes import ModelContents
+from dmlgather.onnx_checking.following.model_nodes import ModelContents, ModelNode
 from dmlgather.onnx_checking.following.scopes import LATER_IN_MAIN
 from dmlgather.onnx_checking.provider.codes import CODES
 from dmlgather.wording import printable
@@ -55,8 +56,21 @@ def _refusals(contents: ModelContents, graph: GraphProto) -> Iterator[Refusal]:
         if contradiction.refused:
             name = printable(contradiction.tensor)
             yield Refusal("EXP307", f"the model states a wrong type of {name!r}")
-    for place, *_ in contents.malformed:
+    for place in (*(place for place, *_ in contents.malformed), *(node.place for node in contents.nodes if _is_malformed(node))):
         yield Refusal("EXP101", f"ONNX refuses the node {printable(place)!r}")
+
+
+def _is_malformed(node: ModelNode) -> bool:
+    """Return True if a node has a wrong number of inputs or outputs or an unknown attribute. Also if the operator
+    set does not have the operator.
+    """
+    try:
+        parse_node(node.proto, node.opset)
+    except UnknownValueError:
+        return False
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _can_be_sorted(graph: GraphProto) -> bool:

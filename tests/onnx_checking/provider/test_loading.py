@@ -51,6 +51,12 @@ REFUSED = {
     ),
     "a data type that does not follow": (PICK.replace("(float[2,4] z)", "(int64[2,4] z)") % "", "EXP307"),
     "a node with too many inputs": (PICK % "y = Relu(x, x)", "EXP101"),
+    "a gather with too few inputs": (PICK % "y = Gather(x)", "EXP101"),
+    "an attribute that the operator lacks": (PICK % "y = Gather<batch_dims = 1>(x, i)", "EXP101"),
+    "an operator that came later": (
+        '<ir_version: 9, opset_import: ["" : 10]> ' + PICK % "y = GatherElements(x, x)",
+        "EXP101",
+    ),
 }
 
 LOADED = {
