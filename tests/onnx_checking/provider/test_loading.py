@@ -70,6 +70,8 @@ LOADED = {
     ),
     "an initializer that is an input": PICK.replace("int64[2] i)", "int64[2] i = {0, 1})") % "",
     "an input that is an output": PICK.replace("z)", "z, float[5,4] x)") % "",
+    "two constants of one name": PICK % "[a] k = Constant<value_int = 1>() [a] l = Constant<value_int = 2>()",
+    "a constant and a node of one name": PICK % "[pick] k = Constant<value_int = 1>()",
     "nodes without names": PICK % "y = Relu(x) w = Relu(y)",
     "one name in a function that nothing calls": (WITH_FUNCTION + PICK % "" + FUNCTION % "[a] w = Neg(a) [a] c = Gather(w, b)"),
     "an undefined name in a function that nothing calls": WITH_FUNCTION + PICK % "" + FUNCTION % "c = Gather(a, q)",
