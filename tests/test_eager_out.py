@@ -20,11 +20,10 @@ from tests.onnx import calling
 from tests.onnx.specification import expected as expected_of_onnx
 from tests.onnx.strategies import ROWS as VERSIONS
 from tests.onnx.strategies import good_call as good_call_of_onnx
-from tests.openvino import specification as gather_specification
-from tests.openvino.family_drafts import good_call as good_call_of_openvino
-from tests.openvino.family_specification import expected as expected_of_openvino
-from tests.openvino.strategies import any_call
-from tests.openvino.test_family_judged import FUNCTIONS
+from tests.openvino.calling import FUNCTIONS
+from tests.openvino.specification import expected as expected_of_openvino
+from tests.openvino.strategies import ROWS as OPERATIONS
+from tests.openvino.strategies import good_call as good_call_of_openvino
 from tests.test_eager_streams import CALLS, DATA, ROWS
 
 Array = np.ndarray[Any, Any]
@@ -71,20 +70,12 @@ def test_onnx_s_functions_write_what_the_specification_says(operator: str, versi
     check(random.Random(seed), calling.FUNCTIONS[operator], call.arrays, named, expected_of_onnx(call))
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@settings(max_examples=20, deadline=None)
 @given(seeds)
-def test_openvino_s_functions_write_what_the_specification_says(seed: int) -> None:
-    call = good_call_of_openvino(seed)
+def test_openvino_s_functions_write_what_the_specification_says(operation: str, seed: int) -> None:
+    call = good_call_of_openvino(seed, operation)
     check(random.Random(seed), FUNCTIONS[call.operation], call.arrays, call.named, expected_of_openvino(call))
-
-
-@settings(max_examples=40, deadline=None)
-@given(seeds)
-def test_openvino_s_gather_writes_what_its_specification_says(seed: int) -> None:
-    call = any_call(seed)
-    named = {"axis": call.axis, "batch_dims": call.batch_dims, "version": call.version}
-    right = gather_specification.expected(call)
-    check(random.Random(seed), dg.openvino.gather, (call.data, call.indices), named, right)
 
 
 @pytest.mark.parametrize("function", CALLS, ids=repr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
+from tests.dialects.refusals import begins
 
 LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "5_0", "6_4")]
 DEVICES = ("reference", "cpu")
@@ -32,6 +33,41 @@ def listed(found: Any) -> tuple[dg.OperatorDesc, ...]:
     """The descriptors that `to_directml` returned, in the order in which they run."""
     assert not isinstance(found, dg.Report), str(found)
     return found if isinstance(found, tuple) else (found,)
+
+
+def codes(found: Any) -> list[str]:
+    """The codes of the report that `to_directml` returned."""
+    assert isinstance(found, dg.Report), found
+    return [finding.code for finding in found.findings]
+
+
+def only(found: Any) -> dg.Finding:
+    """The one finding of the report that `to_directml` returned."""
+    assert isinstance(found, dg.Report), found
+    assert not found.ok
+    (finding,) = found.findings
+    return finding
+
+
+def shown(desc: Any) -> str:
+    """What a descriptor states, by DirectML's names: "GATHER Axis 1: FLOAT32 [2, 3] strides [1, 2], … -> FLOAT32 [2, 2]"."""
+    stated = desc.document()["desc"]
+    *inputs, output = (_tensor(value) for name, value in stated.items() if name.endswith("Tensor"))
+    values = ", ".join(f"{name} {value}" for name, value in stated.items() if not name.endswith("Tensor"))
+    return f"{desc.operator.name} {values}: {', '.join(inputs)} -> {output}"
+
+
+def _tensor(stated: Mapping[str, Any]) -> str:
+    assert stated["Flags"] == "NONE"
+    assert "TotalTensorSizeInBytes" not in stated
+    return f"{stated['DataType']} {stated['Sizes']}" + (f" strides {stated['Strides']}" if "Strides" in stated else "")
+
+
+def becomes(found: Any, *forms: str) -> None:
+    """What `to_directml` returned are descriptors whose texts begin with these words, in which "..." stands for any others."""
+    texts = list(map(shown, listed(found)))
+    assert len(texts) == len(forms), texts
+    assert all(map(begins, texts, forms)), texts
 
 
 def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,14 @@ def outcome(function: Any, *args: Any, **named: Any) -> Array | type[Exception]:
     return result
 
 
+def tried(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """What a function returns, or the exception that it raises for what it is given."""
+    try:
+        return function(*args, **named)
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
+        return error
+
+
 def content(found: Array | type[Exception]) -> object:
     """What two outcomes are compared by: type, shape and every bit."""
     if isinstance(found, type):
@@ -37,11 +45,16 @@ def content(found: Array | type[Exception]) -> object:
     return found.dtype, found.shape, found.tolist() if found.dtype.kind in "OT" else found.tobytes()
 
 
-def check_good(call: object, right: Array, ours: Callable[..., Array | type[Exception]]) -> None:
-    """The CPU and the reference give that result of a call, bit for bit. ours: runs the call."""
+def check_good(call: object, right: Array, arrays: Sequence[Array], run: Callable[..., Array]) -> None:
+    """The CPU and the reference give that result of a call, bit for bit, in an array of its own, and change no array."""
+    before = [content(array.copy()) for array in arrays]
     for device in ("cpu", "reference"):
-        found = ours(call, device=device)
+        found = outcome(run, call, device=device)
         assert content(found) == content(right), f"{call} on {device}: got {found!r}, right is {right!r}"
+        assert isinstance(found, np.ndarray)
+        assert found.flags.c_contiguous
+        assert not any(np.shares_memory(found, array) for array in arrays)
+    assert [content(array) for array in arrays] == before
 
 
 def check_broken(call: object, raises: type[Exception], ours: object, specified: object, verdict: object = None) -> None:

@@ -128,7 +128,7 @@ def test_values_have_the_sizes_of_tensors(tmp_path: Path) -> None:
     assert [graph.types[name].shape for name in (*graph.inputs, *graph.outputs)] == [(3, 2), (1, 4), (4, 2)]
 
 
-def test_what_was_written_is_read_whole(tmp_path: Path) -> None:
+def test_a_written_buffer_is_read_whole(tmp_path: Path) -> None:
     graph = checked(check(tmp_path, with_slice({"InputTensor": "output"})))
     assert works(graph) == ["GATHER", "reshape", "SLICE1"]
     assert graph.outputs == ("last",)

@@ -66,7 +66,7 @@ def test_descriptors(tmp_path: Path) -> None:
         (EVERY.model_copy(update={"offsets": (9,)}), dg.DescriptorError, "SLICE at feature level 6_4 has 1 error"),
     ],
 )
-def test_what_is_no_program(source: Any, kind: type[Exception], message: str) -> None:
+def test_other_things_are_no_program(source: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         read_program(source, "what")
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tests.dialects.drafting import EXTREMES, laid_out, random_bits, some_sizes
-from tests.lax.specification import FIELDS, Array, Call
+from tests.dialects.outcomes import Array
+from tests.lax.specification import FIELDS, Call
 
 MOST_ELEMENTS = 200
 
@@ -38,7 +39,7 @@ class Draft:
     slice_sizes: Any
     mode: Any
     fill_value: Any
-    x64: bool
+    x64: bool | None
 
     def finished(self, rng: random.Random, fault: str, seed: int) -> Call:
         """The call, its arrays laid out."""
@@ -61,7 +62,9 @@ class Range:
     bits: int = 65
 
 
-def good(rng: random.Random, dtypes: Sequence[Any], index_dtypes: Sequence[Any], mode: Any, *, x64: bool, values: Range) -> Draft:
+def good(
+    rng: random.Random, dtypes: Sequence[Any], index_dtypes: Sequence[Any], mode: Any, *, x64: bool | None, values: Range
+) -> Draft:
     """A draft without a fault."""
     sizes = some_sizes(rng, rng.choice((0, 1, 1, 2, 2, 3, 3, 4)), most=MOST_ELEMENTS)
     if sizes and rng.random() < 0.08:  # beyond what narrow index types reach

@@ -15,6 +15,8 @@ from tests.dialects import drafting
 from tests.dialects.drafting import setting
 from tests.lax.drafts import Draft
 
+Breaks = Callable[[random.Random, Draft], bool | None]
+
 NO_OPERANDS: tuple[Any, ...] = ("O", "U3", "S3", "datetime64[s]", "timedelta64[D]", "V4", ">f4", ">i8", "longdouble")
 NO_INTEGERS: tuple[Any, ...] = ("bool", "float16", "float32", "complex64", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn)
 NO_INDICES: tuple[Any, ...] = ("O", "U3", "S3", "datetime64[s]", ">i4", ">u2")
@@ -33,7 +35,7 @@ class Fault(drafting.Fault):
         return not self.why
 
 
-def _swapped(field: str) -> Callable[[random.Random, Draft], bool | None]:
+def _swapped(field: str) -> Breaks:
     def breaks(rng: random.Random, draft: Draft) -> bool | None:
         dims = draft.numbers[field]
         if len(dims) < 2:
@@ -46,7 +48,7 @@ def _swapped(field: str) -> Callable[[random.Random, Draft], bool | None]:
     return breaks
 
 
-def _repeated(field: str) -> Callable[[random.Random, Draft], bool | None]:
+def _repeated(field: str) -> Breaks:
     def breaks(rng: random.Random, draft: Draft) -> bool | None:
         dims = draft.numbers[field]
         if not dims:
@@ -60,7 +62,7 @@ def _repeated(field: str) -> Callable[[random.Random, Draft], bool | None]:
     return breaks
 
 
-def _outside(field: str, rank: Callable[[Draft], int]) -> Callable[[random.Random, Draft], bool | None]:
+def _outside(field: str, rank: Callable[[Draft], int]) -> Breaks:
     def breaks(rng: random.Random, draft: Draft) -> bool | None:
         dims, size = draft.numbers[field], rank(draft)
         if not dims:
@@ -95,7 +97,7 @@ def _other_count_of_components(rng: random.Random, draft: Draft) -> None:
     draft.start_indices = np.zeros((*shape[:-1], shape[-1] + rng.choice((1, 2))), draft.start_indices.dtype)
 
 
-def _in_both(field: str) -> Callable[[random.Random, Draft], bool | None]:
+def _in_both(field: str) -> Breaks:
     def breaks(rng: random.Random, draft: Draft) -> bool | None:
         dims, batching = draft.numbers[field], draft.numbers["operand_batching_dims"]
         if not batching:
@@ -115,31 +117,27 @@ def _scale_components(draft: Draft) -> None:
     draft.start_indices = np.zeros((*draft.start_indices.shape[:-1], count), draft.start_indices.dtype)
 
 
-def _batching_along_vectors(rng: random.Random, draft: Draft) -> bool | None:
-    dims = draft.numbers["start_indices_batching_dims"]
-    if not dims:
-        return False
-    dims[rng.randrange(len(dims))] = _index_rank(draft) - 1
-    return None
+def _batching(change: Callable[[random.Random, Draft, list[int], int], object]) -> Breaks:
+    """Changes start_indices_batching_dims at a place of it."""
+
+    def breaks(rng: random.Random, draft: Draft) -> bool | None:
+        dims = draft.numbers["start_indices_batching_dims"]
+        if not dims:
+            return False
+        change(rng, draft, dims, rng.randrange(len(dims)))
+        return None
+
+    return breaks
 
 
-def _fewer_batching(rng: random.Random, draft: Draft) -> bool | None:
-    dims = draft.numbers["start_indices_batching_dims"]
-    if not dims:
-        return False
-    dims.pop(rng.randrange(len(dims)))
-    return None
+def _along_vectors(rng: random.Random, draft: Draft, dims: list[int], place: int) -> None:
+    dims[place] = _index_rank(draft) - 1
 
 
-def _unequal_batches(rng: random.Random, draft: Draft) -> bool | None:
-    dims = draft.numbers["start_indices_batching_dims"]
-    if not dims:
-        return False
+def _unequal(rng: random.Random, draft: Draft, dims: list[int], place: int) -> None:
     sizes = list(draft.start_indices.shape)
-    broken = rng.choice(dims)
-    sizes[broken] = rng.choice([size for size in (1, 2, 6) if size != sizes[broken]])
+    sizes[dims[place]] = rng.choice([size for size in (1, 2, 6) if size != sizes[dims[place]]])
     draft.start_indices = np.zeros(sizes, draft.start_indices.dtype)
-    return None
 
 
 def _count_of_sizes(rng: random.Random, draft: Draft) -> None:
@@ -157,26 +155,17 @@ def _undecided_dimension(rng: random.Random, draft: Draft) -> bool | None:
     return all(dim < _result_rank(draft) for dim in draft.numbers["offset_dims"]) or False
 
 
-def _large_window(rng: random.Random, draft: Draft) -> bool | None:
-    if not draft.slice_sizes or 0 in draft.start_indices.shape:
-        return False
-    dim = rng.randrange(len(draft.slice_sizes))
-    draft.slice_sizes[dim] = draft.operand.shape[dim] + rng.choice((1, 1, 3, 2**31, 2**33))
-    return None
+def _window(more: Callable[[random.Random, int], int], *, empty: bool = False) -> Breaks:
+    """Gives a window another size, which `more` chooses for a size of operand. empty: where there are no windows."""
 
+    def breaks(rng: random.Random, draft: Draft) -> bool | None:
+        if not draft.slice_sizes or (0 in draft.start_indices.shape) is not empty:
+            return False
+        dim = rng.randrange(len(draft.slice_sizes))
+        draft.slice_sizes[dim] = more(rng, draft.operand.shape[dim])
+        return None
 
-def _negative_window(rng: random.Random, draft: Draft) -> bool | None:
-    if not draft.slice_sizes or 0 in draft.start_indices.shape:
-        return False
-    draft.slice_sizes[rng.randrange(len(draft.slice_sizes))] = -rng.choice((1, 2, 2**31))
-    return None
-
-
-def _negative_window_without_indices(rng: random.Random, draft: Draft) -> bool | None:
-    if not draft.slice_sizes or 0 not in draft.start_indices.shape:
-        return False
-    draft.slice_sizes[rng.randrange(len(draft.slice_sizes))] = -1
-    return None
+    return breaks
 
 
 def _large_window_of_no_components(rng: random.Random, draft: Draft) -> bool | None:
@@ -189,7 +178,7 @@ def _large_window_of_no_components(rng: random.Random, draft: Draft) -> bool | N
     return None
 
 
-def _size_of(field: str, sizes: tuple[int, ...]) -> Callable[[random.Random, Draft], bool | None]:
+def _size_of(field: str, sizes: tuple[int, ...]) -> Breaks:
     def breaks(rng: random.Random, draft: Draft) -> bool | None:
         dims = [dim for dim in draft.numbers[field] if draft.operand.shape[dim] >= max(sizes)]
         if not dims or 0 in draft.start_indices.shape:
@@ -245,13 +234,13 @@ FAULTS = (
     Fault("looked up and batching", TypeError, _in_both("start_index_map")),
     Fault("start_indices_batching_dims repeated", TypeError, _repeated("start_indices_batching_dims")),
     Fault("start_indices_batching_dims outside", TypeError, _outside("start_indices_batching_dims", _index_rank)),
-    Fault("batching along index vectors", TypeError, _batching_along_vectors),
-    Fault("counts of batching dimensions", TypeError, _fewer_batching),
-    Fault("sizes of batching dimensions", TypeError, _unequal_batches),
+    Fault("batching along index vectors", TypeError, _batching(_along_vectors)),
+    Fault("counts of batching dimensions", TypeError, _batching(lambda rng, draft, dims, place: dims.pop(place))),
+    Fault("sizes of batching dimensions", TypeError, _batching(_unequal)),
     Fault("count of slice sizes", TypeError, _count_of_sizes),
     Fault("dimension of no kind", TypeError, _undecided_dimension),
-    Fault("slice size above", TypeError, _large_window),
-    Fault("slice size below 0", TypeError, _negative_window),
+    Fault("slice size above", TypeError, _window(lambda rng, size: size + rng.choice((1, 1, 3, 2**31, 2**33)))),
+    Fault("slice size below 0", TypeError, _window(lambda rng, size: -rng.choice((1, 2, 2**31)))),
     Fault("slice size of a collapsed dimension", TypeError, _size_of("collapsed_slice_dims", (0, 2))),
     Fault("slice size of a batching dimension", TypeError, _size_of("operand_batching_dims", (2,))),
     Fault("slice size type", TypeError, _no_size),
@@ -266,7 +255,10 @@ FAULTS = (
     Fault("mode one_hot", ValueError, setting("mode", lambda rng, draft: "one_hot"), why="fails an assertion"),
     Fault("slice size 0 of a batching dimension", TypeError, _size_of("operand_batching_dims", (0,)), why="backend-defined"),
     Fault(
-        "slice size below 0 without indices", TypeError, _negative_window_without_indices, why="fails in its compiler, or passes"
+        "slice size below 0 without indices",
+        TypeError,
+        _window(lambda rng, size: -1, empty=True),
+        why="fails in its compiler, or passes",
     ),
     Fault("slice size above without components", TypeError, _large_window_of_no_components, why="fails in its compiler"),
 )

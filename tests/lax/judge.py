@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.dialects.outcomes import content
-from tests.lax.specification import Array, Call
+from tests.dialects.outcomes import Array, Refusal, content
+from tests.lax.specification import Call
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before JAX looks for GPUs and TPUs, and warns that there are none
 
@@ -55,15 +55,14 @@ def judge(calls: Sequence[Call]) -> list[Array]:
         return [np.asarray(result) for result in compiled(arrays)]
 
 
-def refusal(call: Call) -> Exception | None:
-    """What JAX raises, if it raises."""
+def refusal(call: Call) -> Array | Refusal:
+    """What JAX makes of a broken call; nothing is compiled where it refuses it."""
     try:
         with jax.enable_x64(call.x64), warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=np.exceptions.ComplexWarning)  # which says so before it refuses
-            _gather(call, call.operand, call.start_indices)
+            return np.asarray(_gather(call, call.operand, call.start_indices))
     except Exception as error:
-        return error
-    return None
+        return Refusal(type(error), str(error))
 
 
 def _gather(call: Call, operand: Any, start_indices: Any) -> Any:

@@ -1,24 +1,20 @@
-"""Random lax.gather calls with windows inside operand, what comes out by JAX's page, and what DirectML takes of them."""
+"""Random lax.gather calls with windows inside operand, and what DirectML takes of them."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
-from dmlgather.lax import GatherDimensionNumbers
-from tests.dialects import binding
 from tests.dialects.binding import held
 from tests.dialects.drafting import random_bits, sizes_within
 from tests.directml.pages import PAGES
+from tests.lax.specification import Call, expected
 
 INDEX_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES: tuple[Any, ...] = (
@@ -27,48 +23,13 @@ DTYPES: tuple[Any, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Windows:
-    """One call with its arrays; every window lies inside operand."""
-
-    operand: NDArray[Any]
-    starts: NDArray[Any]
-    numbers: GatherDimensionNumbers
-    sizes: tuple[int, ...]
-    mode: str
-
-    @property
-    def arguments(self) -> tuple[Any, Any, GatherDimensionNumbers, tuple[int, ...]]:
-        operand, starts = ((array.shape, array.dtype) for array in (self.operand, self.starts))
-        return operand, starts, self.numbers, self.sizes
-
-    def described(self, level: FeatureLevel | str, **changes: Any) -> Any:
-        return dg.lax.to_directml(*self.arguments, level=level, mode=self.mode, **changes)
-
-    def expected(self) -> NDArray[Any]:
-        """By the page: each result element's coordinates are those of a window's start plus an offset in it."""
-        numbers, operand = self.numbers, self.operand
-        gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-        kept = [dimension for dimension in range(operand.ndim) if dimension not in gone]
-        batch = iter(self.starts.shape[:-1])
-        offsets = iter(self.sizes[dimension] for dimension in kept)
-        rank = len(kept) + self.starts.ndim - 1
-        shape = tuple(next(offsets) if at in numbers.offset_dims else next(batch) for at in range(rank))
-        result = np.empty(shape, operand.dtype)
-        for coordinates in product(*map(range, shape)):
-            where = tuple(place for at, place in enumerate(coordinates) if at not in numbers.offset_dims)
-            source = [0] * operand.ndim
-            for dimension, at in zip(kept, numbers.offset_dims, strict=True):
-                source[dimension] = coordinates[at]
-            for component, dimension in enumerate(numbers.start_index_map):
-                source[dimension] += int(self.starts[where][component])
-            for ours, theirs in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True):
-                source[ours] = where[theirs]
-            result[coordinates] = operand[tuple(source)]
-        return result
+def described(call: Call, level: FeatureLevel | str, **more: Any) -> Any:
+    """What `to_directml` returns for a call."""
+    operand, starts = ((array.shape, array.dtype) for array in (call.operand, call.start_indices))
+    return dg.lax.to_directml(operand, starts, call.dimension_numbers, call.slice_sizes, level=level, mode=call.mode, **more)
 
 
-def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.15) -> Windows:
+def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.15) -> Call:
     """The call of a seed, mostly of a data type that DirectML has at `level`."""
     rng = random.Random(seed)
     known = PAGES["GATHER"].at(level).data
@@ -76,7 +37,7 @@ def drawn(seed: int, level: FeatureLevel, *, partial: float = 0.15) -> Windows:
     return _call(rng, np.dtype(rng.choice(kinds)), partial)
 
 
-def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
+def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Call:
     rank = rng.choice((0, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6))
     shape = sizes_within(rng, rank, 200)
     role = [rng.choice(("batch", "one", "one", "one kept", "whole", "whole", "fixed", "indexed whole")) for _ in shape]
@@ -97,12 +58,12 @@ def _call(rng: random.Random, kind: np.dtype[Any], partial: float) -> Windows:
     index_shape = [shape[batching[places.index(at)]] if at in places else next(rest) for at in range(len(order))]
     kept = rank - len(batching) - len(collapsed)
     offsets = tuple(sorted(rng.sample(range(kept + len(order)), kept)))
-    numbers = GatherDimensionNumbers(offsets, tuple(collapsed), tuple(components), tuple(batching), tuple(places))
+    numbers = (offsets, tuple(collapsed), tuple(components), tuple(batching), tuple(places))
     most = [shape[at] - sizes[at] for at in components]
     vectors = [[rng.randint(0, max(last, 0)) for last in most] for _ in range(prod(index_shape))]
     starts = np.array(vectors, rng.choice(INDEX_TYPES)).reshape((*index_shape, len(components)))
     operand = random_bits(rng, kind, shape)
-    return Windows(operand, starts, numbers, tuple(sizes), rng.choice(("clip", "fill", "promise_in_bounds")))
+    return Call(operand, starts, numbers, tuple(sizes), rng.choice(("clip", "fill", "promise_in_bounds")))
 
 
 def _window(rng: random.Random, role: str, size: int) -> int:
@@ -113,18 +74,18 @@ def _window(rng: random.Random, role: str, size: int) -> int:
     return rng.randint(2, size - 1) if role == "window" else 1
 
 
-def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
+def refusals(call: Call, level: FeatureLevel) -> tuple[set[str], set[str]]:
     """Codes that DirectML's documents call for at `level`, and codes that they may call for, as dimensions merge or do not."""
-    shapes = (case.operand.shape, case.starts.shape[:-1], case.expected().shape)
+    shapes = (call.operand.shape, call.start_indices.shape[:-1], expected(call).shape)
     if any(0 in shape for shape in shapes):
         return {"EXP102"}, set()
-    numbers, shape = case.numbers, case.operand.shape
-    free = [shape[axis] > case.sizes[axis] for axis in numbers.start_index_map]
-    partial = any(more and case.sizes[axis] > 1 for more, axis in zip(free, numbers.start_index_map, strict=True))
+    numbers, shape = call.dimension_numbers, call.operand.shape
+    free = [shape[axis] > call.slice_sizes[axis] for axis in numbers.start_index_map]
+    partial = any(more and call.slice_sizes[axis] > 1 for more, axis in zip(free, numbers.start_index_map, strict=True))
     count = max((at + 1 for at, more in enumerate(free) if more), default=0)
     batches = [shape[at] for at in numbers.operand_batching_dims]
     places = numbers.start_indices_batching_dims
-    positions = [size for at, size in enumerate(case.starts.shape[:-1]) if at not in places and size > 1]
+    positions = [size for at, size in enumerate(call.start_indices.shape[:-1]) if at not in places and size > 1]
     live = prod(batches) > 1
     if count and level < FeatureLevel.LEVEL_2_1 and (count > 1 or live):
         return {"EXP106"}, set()
@@ -133,14 +94,9 @@ def refusals(case: Windows, level: FeatureLevel) -> tuple[set[str], set[str]]:
         if count > 1:
             return {"EXP106"}, set()
         may |= {"EXP106"} if len(positions) > 1 else set()
-    windows = [size for size in case.sizes if size > 1]
-    dimensions = len(batches) + len(positions) + count + len(windows) + held(case.operand.dtype)[1]
+    windows = [size for size in call.slice_sizes if size > 1]
+    dimensions = len(batches) + len(positions) + count + len(windows) + held(call.operand.dtype)[1]
     if dimensions - 1 > (4 if level < FeatureLevel.LEVEL_3_0 else 8):
         may |= {"EXP104"}
     names = {"SLICE" if count == 0 else "GATHER" if count == 1 and not live else "GATHER_ND"} | ({"SLICE"} if partial else set())
-    return (set() if all(held(case.operand.dtype)[0] in PAGES[name].at(level).data for name in names) else {"DML201"}), may
-
-
-def check(case: Windows, found: Any, level: FeatureLevel) -> None:
-    """The descriptors validate, and give the call's bytes."""
-    binding.check(found, level, case.expected(), data=case.operand, indices=case.starts, sizes=np.array(0))
+    return (set() if all(held(call.operand.dtype)[0] in PAGES[name].at(level).data for name in names) else {"DML201"}), may

@@ -10,9 +10,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from dmlgather.lax import GatherDimensionNumbers
+from tests.dialects.outcomes import Array
 
 WIDTHS = (8, 16, 32, 64)
 INTEGERS = tuple(np.dtype(f"{kind}{width}") for kind in ("int", "uint") for width in WIDTHS)
@@ -50,8 +50,8 @@ FIELDS = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_bat
 class Call:
     """One call of lax.gather.
 
-    numbers: the five fields in order. x64: JAX's mode in which the call is judged. fault: the one thing that is wrong with it, ""
-    for nothing. seed: what it was made from.
+    numbers: the five fields in order. x64: JAX's mode in which the call is judged; None where it promises nothing of the starts.
+    fault: the one thing that is wrong with it, "" for nothing. seed: what it was made from.
     """
 
     operand: Any = field(repr=False)
@@ -60,9 +60,13 @@ class Call:
     slice_sizes: Any
     mode: Any = None
     fill_value: Any = None
-    x64: bool = True
+    x64: bool | None = True
     fault: str = ""
     seed: int | None = None
+
+    @property
+    def dimension_numbers(self) -> GatherDimensionNumbers:
+        return GatherDimensionNumbers(*self.numbers)
 
     def __str__(self) -> str:
         shown = ", ".join(

@@ -39,7 +39,7 @@ def partial(call: Any) -> bool:
     return any(1 < call["slice_sizes"][axis] < shape[axis] for axis in axes)
 
 
-def test_how_many_directml_takes_is_what_the_page_says() -> None:
+def test_directml_takes_as_many_as_the_page_says() -> None:
     counts: Counter[str] = Counter()
     for call in CALLS:
         found = described(call)

@@ -10,13 +10,13 @@ import pytest
 import dmlgather as dg
 from tests.lax.judge import jax, lax
 from tests.lax.specification import INTEGERS, TYPES
-from tests.lax.test_refusals import ALL_INTEGERS, CUBE, PAIRS, Numbers, call
+from tests.lax.test_refusals import ALL_INTEGERS, CUBE, PAIRS, Numbers, changed
 
 
 def test_messages_list_every_type() -> None:
     assert sorted(ALL_INTEGERS.split(", ")) == sorted(dtype.name for dtype in INTEGERS)
     with pytest.raises(TypeError) as found:
-        call(dg.lax.gather, {"operand": CUBE.astype("O")})
+        changed(operand=CUBE.astype("O"))(dg.lax.gather)
     assert set(str(found.value).partition("takes ")[2].split(", ")) == {dtype.name for dtype in TYPES}
 
 
@@ -45,7 +45,7 @@ def test_a_scalar_has_no_dimensions_to_name() -> None:
 @pytest.mark.parametrize("name", ["operand", "start_indices"])
 def test_python_values_are_no_arrays(name: str, given: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{name}: expected an array .* got {type(given).__name__}: wrap"):
-        call(dg.lax.gather, {name: given})
+        changed(**{name: given})(dg.lax.gather)
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
@@ -57,29 +57,29 @@ def test_a_bad_index_under_raise_is_told_by_jaxs_names(device: str) -> None:
         IndexError,
         match=r"^start_indices\[1, 4, 1\] = 3 is out of range for a window of 3 along axis 2 of size 5: valid indices are 0 … 2$",
     ):
-        call(dg.lax.gather, windows)
+        changed(**windows)(dg.lax.gather)
     starts[1, 4] = -1, 2
     with pytest.raises(
         IndexError, match=r"^start_indices\[1, 4, 0\] = -1 is out of range for axis 1 of size 4: valid indices are 0 … 3$"
     ):
-        call(dg.lax.gather, windows)
+        changed(**windows)(dg.lax.gather)
     starts[1, 4] = 3, 2
-    assert call(dg.lax.gather, windows).shape == (3, 6, 3)
+    assert changed(**windows)(dg.lax.gather).shape == (3, 6, 3)
 
 
 def test_arrays_of_jax_that_have_no_elements_here() -> None:
     def traced(operand: Any) -> Any:
-        with pytest.raises(TypeError, match=r"^operand: expected an array, got a traced array \(float32\[3,4,5\]\)"):
-            call(dg.lax.gather, {"operand": operand})
-        assert call(dg.lax.gather.plan, {"operand": operand}).shape == (3, 6, 5)
+        with pytest.raises(TypeError, match=r"^operand: expected an array, got one that is being traced \(float32\[3,4,5\]\)"):
+            changed(operand=operand)(dg.lax.gather)
+        assert changed(operand=operand)(dg.lax.gather.plan).shape == (3, 6, 5)
         return operand
 
     jax.jit(traced)(CUBE)
     with pytest.raises(
         TypeError, match=r"^operand: expected an array of numbers, got an array of type key<fry>: pass jax.random.key_data"
     ):
-        call(dg.lax.gather, {"operand": jax.random.key(0)})
+        changed(operand=jax.random.key(0))(dg.lax.gather)
     gone = jax.numpy.zeros((3, 4, 5))
     gone.delete()
-    with pytest.raises(RuntimeError, match="expected an array, got a deleted or donated array"):
-        call(dg.lax.gather, {"operand": gone})
+    with pytest.raises(RuntimeError, match="expected an array, got one that was deleted or donated"):
+        changed(operand=gone)(dg.lax.gather)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import dmlgather as dg
 from tests.openvino.runtime import openvino
 
 opset1, opset7, opset8 = openvino.opset1, openvino.opset7, openvino.opset8
@@ -89,3 +90,8 @@ def _port(number: int, text: str) -> str:
 
 
 GATHER = layer(3, "Gather", {0: "FP32 5,2", 1: "I64 3", 2: "I64 "}, {3: "FP32 3,2"}, 'batch_dims="0"')
+
+
+def ran(*arguments: Any, **named: Any) -> Any:
+    """Runs a layer, called later."""
+    return lambda: dg.openvino.run_layer(*arguments, **named)

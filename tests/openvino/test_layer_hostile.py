@@ -82,7 +82,7 @@ def test_control_characters_are_no_xml(text: str) -> None:
         dg.openvino.run_layer(text, X, I, 0)
 
 
-def test_what_a_text_says_of_its_encoding_changes_nothing() -> None:
+def test_the_stated_encoding_of_a_text_changes_nothing() -> None:
     """A document type cannot hide in an encoding that the parser knows and the look at it does not."""
     for encoding in ("utf-8", "latin-1", "utf-7", "utf-16", "ebcdic-cp-us", "nonsense"):
         text = f'<?xml version="1.0" encoding="{encoding}"?>\n' + changed('"Gather_3"', '"größe"')

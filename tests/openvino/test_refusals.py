@@ -1,4 +1,4 @@
-"""What `dg.openvino.gather` and its twin refuse: every constraint of the page, by a message that states the facts."""
+"""What OpenVINO's functions and their twins refuse: every constraint of the pages, by a message that states the facts."""
 
 from __future__ import annotations
 
@@ -9,137 +9,140 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
+from tests.dialects.refusals import Refusals, check_refused, each_of
 from tests.gpus import placed
 from tests.openvino.specification import NAMES
 
+ov = dg.openvino
+GATHER = ov.gather
 DATA = np.zeros((3, 4, 5), np.float32)
 PAIRS = np.zeros((3, 4), np.int64)
+X, IDS = np.zeros((3, 4), np.float32), np.zeros((3, 4), np.int64)
 ALL_TYPES = "boolean, bf16, f16, f32, f64, f8e4m3, f8e5m2, f8e8m0, i8, i16, i32, i64, u8, u16, u32, u64, string"
 INTEGERS = "i8, i16, i32, i64, u8, u16, u32, u64"
 ONE = "expected a scalar or one dimension of one element"
 
-CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
-    "axis above": ((DATA, PAIRS, 3), {}, ValueError, "axis is 3, but data has rank 3: expected -3 … 2"),
-    "axis below": ((DATA, PAIRS, -4), {}, ValueError, "axis is -4, but data has rank 3: expected -3 … 2"),
-    "axis that 64 signed bits do not hold": (
-        (DATA, PAIRS, np.uint64(2**63 + 2)),
-        {},
-        ValueError,
-        f"axis is {2**63 + 2}, but data has rank 3: expected -3 … 2",
-    ),
-    "float axis": ((DATA, PAIRS, 1.0), {}, TypeError, "axis is 1.0 of type float, expected an integer"),
-    "float axis array": ((DATA, PAIRS, np.array([1.0])), {}, TypeError, f"axis has type f64, but Gather takes {INTEGERS}"),
-    "bool axis": ((DATA, PAIRS, np.bool_(True)), {}, TypeError, f"axis has type boolean, but Gather takes {INTEGERS}"),
-    "axis list": ((DATA, PAIRS, [1]), {}, TypeError, r"axis is \[1\] of type list, expected an integer"),
-    "axis of two elements": ((DATA, PAIRS, np.array([0, 1])), {}, ValueError, rf"axis has shape \(2,\), {ONE}"),
-    "axis of two dimensions": ((DATA, PAIRS, np.array([[1]])), {}, ValueError, rf"axis has shape \(1, 1\), {ONE}"),
-    "axis of no element": ((DATA, PAIRS, PAIRS[0, :0]), {}, ValueError, rf"axis has shape \(0,\), {ONE}"),
-    "batch_dims below": ((DATA, PAIRS, 2, -3), {}, ValueError, "batch_dims is -3, but indices has rank 2: expected -2 … 2"),
-    "batch_dims above": ((DATA, PAIRS, 2, 3), {}, ValueError, "batch_dims is 3, but indices has rank 2: expected -2 … 2"),
-    "batch_dims of a scalar index": ((DATA, PAIRS[0, 0], 2, -1), {}, ValueError, "batch_dims is -1, but indices has rank 0"),
-    "batch_dims beyond axis": (
-        (DATA, PAIRS, 1, 2),
-        {},
-        ValueError,
-        "batch_dims is 2, but axis counted from the front is 1: expected batch_dims <= axis",
-    ),
-    "negative batch_dims beyond axis": (
-        (DATA, PAIRS, 0, -1),
-        {},
-        ValueError,
-        r"batch_dims is -1 \(counted from the rank of indices, 2: 1\), but axis counted from the front is 0: expected",
-    ),
-    "float batch_dims": ((DATA, PAIRS, 2, 1.0), {}, TypeError, "batch_dims is 1.0 of type float, expected an integer"),
-    "unequal batches": (
-        (DATA, np.zeros((3, 1, 2), np.int64), 2, 2),
-        {},
-        ValueError,
-        "batch dimension 1 has size 4 in data and 1 in indices, but batch_dims is 2: expected equal sizes",
-    ),
-    "unequal batches counted from the end": (
-        (DATA, PAIRS[:2], 2, -1),
-        {},
-        ValueError,
-        r"batch dimension 0 has size 3 in data and 2 in indices, but batch_dims is -1 \(counted .* 2: 1\): expected equal sizes",
-    ),
-    "batch_dims in version 1": (
-        (DATA, PAIRS, 2, -1),
-        {"version": 1},
-        ValueError,
-        "batch_dims is -1, but Gather-1 has no batch_dims: leave it out, or use Gather-7 or newer",
-    ),
-    "unknown version": ((DATA, PAIRS, 1), {"version": 9}, ValueError, "version is 9, expected 1, 7 or 8"),
-    "opset in the place of a version": (
-        (DATA, PAIRS, 1),
-        {"version": "opset8"},
-        ValueError,
-        "version is 'opset8', expected 1, 7 or 8",
-    ),
-    "scalar data": ((DATA[0, 0, 0], PAIRS, 0), {}, ValueError, "data is a scalar, but Gather-8 takes data of rank >= 1"),
-    "float indices": ((DATA, PAIRS.astype("f4"), 1), {}, TypeError, f"indices has type f32, but Gather-8 takes {INTEGERS}"),
-    "bool indices": (
-        (DATA, PAIRS.astype(bool), 1),
-        {"version": 1},
-        TypeError,
-        f"indices has type boolean, but Gather-1 takes {INTEGERS}",
-    ),
-    "indices of the other byte order": (
-        (DATA, PAIRS.astype(">i8"), 1),
-        {},
-        TypeError,
-        r"indices has type '>i8' with the other byte order; convert with \.astype\('int64'\)",
-    ),
-    "complex data": ((DATA.astype("c8"), PAIRS, 1), {}, TypeError, f"data has type complex64, but Gather-8 takes {ALL_TYPES}"),
-    "half bytes": (
-        (DATA.astype(ml_dtypes.int4), PAIRS, 1),
-        {"version": 7},
-        TypeError,
-        f"data has type int4, but Gather-7 takes {ALL_TYPES}",
-    ),
-    "another float8": (
-        (DATA.astype(ml_dtypes.float8_e4m3fnuz), PAIRS, 1),
-        {},
-        TypeError,
-        f"data has type float8_e4m3fnuz, but Gather-8 takes {ALL_TYPES}",
-    ),
-    "unknown policy": ((DATA, PAIRS, 1), {"out_of_bounds": "zero"}, ValueError, "out_of_bounds is 'zero', expected one of"),
-    "fill that the type cannot hold": (
-        (DATA.astype("u1"), PAIRS, 1),
-        {"out_of_bounds": dg.Fill(-1)},
-        ValueError,
-        "Fill value -1 cannot be stored as uint8",
-    ),
+
+def called(function: Any, *arguments: Any, **named: Any) -> Any:
+    """Calls a function, or its twin that plans."""
+    return lambda plan: (function.plan if plan else function)(*arguments, **named)
+
+
+REFUSED: Refusals = {
+    ValueError: {
+        "axis is 3, but data has rank 3: expected -3 … 2": called(GATHER, DATA, PAIRS, 3),
+        "axis is -4, but data has rank 3: expected -3 … 2": called(GATHER, DATA, PAIRS, -4),
+        f"axis is {2**63 + 2}, but data has rank 3: expected -3 … 2": called(GATHER, DATA, PAIRS, np.uint64(2**63 + 2)),
+        f"axis has shape (2,), {ONE}": called(GATHER, DATA, PAIRS, np.array([0, 1])),
+        f"axis has shape (1, 1), {ONE}": called(GATHER, DATA, PAIRS, np.array([[1]])),
+        f"axis has shape (0,), {ONE}": called(GATHER, DATA, PAIRS, PAIRS[0, :0]),
+        "batch_dims is -3, but indices has rank 2: expected -2 … 2": called(GATHER, DATA, PAIRS, 2, -3),
+        "batch_dims is 3, but indices has rank 2: expected -2 … 2": called(GATHER, DATA, PAIRS, 2, 3),
+        "batch_dims is -1, but indices has rank 0": called(GATHER, DATA, PAIRS[0, 0], 2, -1),
+        "batch_dims is 2, but axis counted from the front is 1: expected batch_dims <= axis": called(GATHER, DATA, PAIRS, 1, 2),
+        "batch_dims is -1 (counted from the rank of indices, 2: 1), but axis counted from the front is 0: expected": called(
+            GATHER, DATA, PAIRS, 0, -1
+        ),
+        "batch dimension 1 has size 4 in data and 1 in indices, but batch_dims is 2: expected equal sizes": called(
+            GATHER, DATA, np.zeros((3, 1, 2), np.int64), 2, 2
+        ),
+        "batch dimension 0 has size 3 in data and 2 in indices, but batch_dims is -1 (counted...expected equal sizes": called(
+            GATHER, DATA, PAIRS[:2], 2, -1
+        ),
+        "batch_dims is -1, but Gather-1 has no batch_dims: leave it out, or use Gather-7 or newer": called(
+            GATHER, DATA, PAIRS, 2, -1, version=1
+        ),
+        "version is 9, expected 1, 7 or 8": called(GATHER, DATA, PAIRS, 1, version=9),
+        "version is 'opset8', expected 1, 7 or 8": called(GATHER, DATA, PAIRS, 1, version="opset8"),
+        "data is a scalar, but Gather-8 takes data of rank >= 1": called(GATHER, DATA[0, 0, 0], PAIRS, 0),
+        "out_of_bounds is 'zero', expected one of": called(GATHER, DATA, PAIRS, 1, out_of_bounds="zero"),
+        "Fill value -1 cannot be stored as uint8": called(GATHER, DATA.astype("u1"), PAIRS, 1, out_of_bounds=dg.Fill(-1)),
+        "indices has size 2 in dimension 1, where data has 4, but GatherElements-6...except along the axis": called(
+            ov.gather_elements, X, IDS[:, :2], 0
+        ),
+        "indices has rank 1 and data rank 2, but GatherElements-6 takes equal ranks": called(ov.gather_elements, X, IDS[0], 0),
+        "axis is 2, but data has rank 2: expected -2 … 1": called(ov.gather_elements, X, IDS, 2),
+        "version is 7, expected 5 or 8": called(ov.gather_nd, X, IDS, version=7),
+        "batch_dims is 2, expected 0 … 1: less than the ranks of data (2) and indices (2)": called(ov.gather_nd, X, IDS, 2),
+        "indices has tuples of 4 components (its last dimension), but data has 2 dimensions to index": called(
+            ov.gather_nd, X, IDS, version=5
+        ),
+        "start has 2 entries and stop 1: expected equally many": called(ov.slice, X, [0, 1], [1], [1, 1]),
+        "start has 1 entry and axes 2: expected equally many": called(ov.slice, X, [0], [1], [1], [0, 1]),
+        "axes is (1, -1), which names an axis of data (rank 2) more than once": called(
+            ov.slice, X, [0, 0], [1, 1], [1, 1], [1, -1]
+        ),
+        "step is (1, 0), but a step cannot be 0: step[1] must be 1 or more, or negative": called(
+            ov.slice, X, [0, 0], [1, 1], [1, 0]
+        ),
+        "start has 2 entries, but data has rank 1": called(ov.slice, X[0], [0, 0], [1, 1], [1, 1]),
+        "data is a scalar, but Slice-8 takes data of rank >= 1": called(ov.slice, X[0, 0], [], [], []),
+        "start has shape (1, 1), but Slice-8 takes one dimension: reshape to (-1,)": called(
+            ov.slice, X, np.array([[0]]), [1], [1]
+        ),
+        "begin[1] is 4, but shrink_axis_mask takes that element of dimension 1 of data, which has size 4: valid": called(
+            ov.strided_slice, X, [0, 4], [1, 5], shrink_axis_mask=[0, 1]
+        ),
+        "begin has 3 entries for dimensions of data, but data has rank 2: at most one per dimension, besides": called(
+            ov.strided_slice, X, [0] * 4, [1] * 4, new_axis_mask=[1]
+        ),
+        "ellipsis_mask is (1, 1), but StridedSlice-1 takes at most one ellipsis": called(
+            ov.strided_slice, X, [0, 0], [1, 1], ellipsis_mask=[1, 1]
+        ),
+        "end_mask is (2,), but a mask has zeros and ones": called(ov.strided_slice, X, [0], [1], end_mask=[2]),
+        "strides is (0, 1), but a stride cannot be 0: strides[0] must be 1 or more, or negative": called(
+            ov.strided_slice, X, [0, 0], [1, 1], [0, 1]
+        ),
+        f"begin[0] is {2**64}, which is no 64-bit integer: expected {-(2**63)} … {2**64 - 1}": called(
+            ov.strided_slice, X, [2**64], [1]
+        ),
+    },
+    TypeError: {
+        "axis is 1.0 of type float, expected an integer": called(GATHER, DATA, PAIRS, 1.0),
+        f"axis has type f64, but Gather takes {INTEGERS}": called(GATHER, DATA, PAIRS, np.array([1.0])),
+        f"axis has type boolean, but Gather takes {INTEGERS}": called(GATHER, DATA, PAIRS, np.bool_(True)),
+        "axis is [1] of type list, expected an integer": called(GATHER, DATA, PAIRS, [1]),
+        "batch_dims is 1.0 of type float, expected an integer": called(GATHER, DATA, PAIRS, 2, 1.0),
+        f"indices has type f32, but Gather-8 takes {INTEGERS}": called(GATHER, DATA, PAIRS.astype("f4"), 1),
+        f"indices has type boolean, but Gather-1 takes {INTEGERS}": called(GATHER, DATA, PAIRS.astype(bool), 1, version=1),
+        "indices has type '>i8' with the other byte order; convert with .astype('int64')": called(
+            GATHER, DATA, PAIRS.astype(">i8"), 1
+        ),
+        f"data has type complex64, but Gather-8 takes {ALL_TYPES}": called(GATHER, DATA.astype("c8"), PAIRS, 1),
+        f"data has type int4, but Gather-7 takes {ALL_TYPES}": called(GATHER, DATA.astype(ml_dtypes.int4), PAIRS, 1, version=7),
+        f"data has type float8_e4m3fnuz, but Gather-8 takes {ALL_TYPES}": called(
+            GATHER, DATA.astype(ml_dtypes.float8_e4m3fnuz), PAIRS, 1
+        ),
+        "indices has type i16, but GatherElements-6 takes i32, i64": called(ov.gather_elements, X, IDS.astype("i2"), 0),
+        f"indices has type f32, but GatherND-8 takes {INTEGERS}": called(ov.gather_nd, X, X),
+        f"start has type f64, but Slice-8 takes {INTEGERS}": called(ov.slice, X, np.array([0.0]), [1], [1]),
+        "start is None, expected a list of integers or an array": called(ov.slice, X, None, [1], [1]),
+    },
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_refused_with_the_facts(case: str) -> None:
-    arguments, named, error, message = CASES[case]
-    for function in (dg.openvino.gather, dg.openvino.gather.plan):
-        with pytest.raises(error, match=f"^{message}") as found:
-            function(*arguments, **named)
-        assert type(found.value) is error
+@each_of(REFUSED)
+def test_a_broken_call_is_refused_with_the_facts(call: Any, error: type[Exception], message: str) -> None:
+    for plan in (False, True):
+        check_refused(call, error, message, plan)
+
+
+ARRAYS: Refusals = {
+    TypeError: {
+        "data: expected an array ... got list: wrap Python values with numpy.asarray": called(GATHER, [1.0], PAIRS, 0),
+        "indices: expected an array ... got int": called(GATHER, DATA, 3, 0),
+    },
+    ValueError: {"device is 'gpu', expected 'cpu', 'cuda', 'cuda:N'": called(GATHER, DATA, PAIRS, 0, device="gpu")},
+}
+
+
+@each_of(ARRAYS)
+def test_a_call_that_cannot_run_is_refused(call: Any, error: type[Exception], message: str) -> None:
+    check_refused(call, error, message, False)
 
 
 def test_the_message_lists_every_type() -> None:
     assert sorted(ALL_TYPES.split(", ")) == sorted([*NAMES.values(), "string"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1.0], PAIRS, 0), r"data: expected an array .* got list: wrap Python values with numpy\.asarray"),
-        ((DATA, 3, 0), r"indices: expected an array .* got int"),
-    ],
-)
-def test_python_values_are_no_arrays(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        dg.openvino.gather(*arguments)
-
-
-def test_an_unknown_device_is_named() -> None:
-    with pytest.raises(ValueError, match="device is 'gpu', expected 'cpu', 'cuda', 'cuda:N'"):
-        dg.openvino.gather(DATA, PAIRS, 0, device="gpu")
 
 
 @pytest.mark.gpu(devices=2)
