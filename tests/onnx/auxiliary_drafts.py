@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from dmlgather.onnx.problems.data_types import type_name
 from dmlgather.onnx.problems.operator_versions import VERSIONS, OperatorVersion
 from dmlgather.onnx_checking.following.operators import compute
+from tests.onnx.judge import session
 
 FLOATS = ("float16", "bfloat16", "float", "double")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -174,23 +174,9 @@ DRAWN: Mapping[str, Callable[[random.Random, Draft], None]] = {
 }
 
 
-def assert_same(ours: Any, theirs: Any) -> None:
-    assert isinstance(ours, np.ndarray)
-    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-    if ours.dtype == object:
-        assert ours.tolist() == theirs.tolist()
-    else:
-        assert ours.tobytes() == theirs.tobytes()
-
-
-def by_onnxruntime(model: ModelProto, inputs: Sequence[np.ndarray[Any, Any]]) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4  # it warns of opsets below 7
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    feeds = {name.name: np.array(array, order="C") for name, array in zip(model.graph.input, inputs, strict=True)}
-    outputs: Any = session.run(None, feeds)
-    return outputs[0]
+def by_onnxruntime(found: Draft) -> Any:
+    feeds = {name: np.array(array, order="C") for name, array in zip(found.node.input, found.inputs, strict=True)}
+    return session(found.model.SerializeToString()).run(None, feeds)[0]
 
 
 def onnxruntime_runs(found: Draft) -> bool:

@@ -1,10 +1,12 @@
-"""The functions under test, and how outcomes are compared."""
+"""The functions under test."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import dmlgather as dg
+from tests.dialects.contract import as_it_is
 from tests.onnx.specification import Call
 
 FUNCTIONS: dict[str, Any] = {
@@ -17,9 +19,9 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def run(call: Call, **more: Any) -> Any:
-    """What the function under test returns."""
-    return FUNCTIONS[call.operator](*call.arrays, **call.named, opset=call.opset, **more)
+def run(call: Call, move: Callable[[Any], Any] = as_it_is, **more: Any) -> Any:
+    """What the function under test returns. move: is applied to the arrays."""
+    return FUNCTIONS[call.operator](*map(move, call.arrays), **call.named, opset=call.opset, **more)
 
 
 def plan(call: Call, *arrays: Any, **more: Any) -> Any:

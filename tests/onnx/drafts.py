@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 
 from tests.dialects.drafting import laid_out, random_bits, some_shape
-from tests.onnx.specification import Array, Call, listed, type_name
+from tests.dialects.outcomes import Array
+from tests.onnx.specification import BOUNDS, Call, listed, type_name
 
 DTYPES: tuple[Any, ...] = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -23,7 +24,6 @@ DTYPES: tuple[Any, ...] = (
 
 EXTREMES = (2**31, 2**32, 2**32 + 1, -(2**32), -(2**63), 2**63 - 1, -(2**31), 2**31 - 1, -(2**31) - 1)
 WORDS = ("", "a", "bb", "Gather", "naïve", "日本語", "a longer string than small-string storage holds", " ", "0")
-BOUNDS = ("starts", "ends", "axes", "steps")
 
 
 @dataclass
@@ -33,14 +33,34 @@ class Draft:
     operator: str
     opset: int
     data: Array
-    indices: Array | None
+    indices: Any
     named: dict[str, Any]
+
+
+def _bounds(rng: random.Random, size: int) -> tuple[int, int, int]:
+    start, end = (rng.choice(EXTREMES) if rng.random() < 0.2 else rng.randint(-2 * size - 2, 2 * size + 2) for _ in range(2))
+    step = rng.choice(EXTREMES) if rng.random() < 0.1 else rng.choice((1, 1, 2, 3, 7, -1, -1, -1, -2, -3, -100))
+    return start, end, step
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How a call's sizes are drawn. data: of at least so many dimensions. around: of indices. bounds: start, end and step of an
+    axis of a size.
+    """
+
+    data: Callable[[random.Random, int], tuple[int, ...]] = lambda rng, least: some_shape(rng, least, 4)
+    around: Callable[[random.Random], tuple[int, ...]] = lambda rng: some_shape(rng, 0, 3)
+    bounds: Callable[[random.Random, int], tuple[int, int, int]] = _bounds
+
+
+SMALL = Sizes()
 
 
 def good(rng: random.Random, operator: str, opset: int) -> Draft:
     """A draft without a fault."""
     dtypes = [item for item in DTYPES if type_name(np.dtype(item)) in listed(operator, opset, "data")]
-    return MAKERS[operator](rng, opset, rng.choice(dtypes))
+    return MAKERS[operator](rng, opset, rng.choice(dtypes), SMALL)
 
 
 def elements(rng: random.Random, dtype: Any, shape: tuple[int, ...]) -> Array:
@@ -67,19 +87,19 @@ def _axis(rng: random.Random, named: dict[str, Any], rank: int) -> int:
     return axis
 
 
-def _gather(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = some_shape(rng, 1, 4)
+def _gather(rng: random.Random, opset: int, dtype: Any, sizes: Sizes) -> Draft:
+    shape = sizes.data(rng, 1)
     named: dict[str, Any] = {}
     axis = _axis(rng, named, len(shape))
-    around = some_shape(rng, 0, 3)
+    around = sizes.around(rng)
     if not shape[axis] and 0 not in around:
         around = (*around, 0)
     indices = _values(rng, around, shape[axis], rng.choice(("int32", "int64")), wraps=opset >= 11)
     return Draft("Gather", opset, elements(rng, dtype, shape), indices, named)
 
 
-def _gather_elements(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = some_shape(rng, 1, 4)
+def _gather_elements(rng: random.Random, opset: int, dtype: Any, sizes: Sizes) -> Draft:
+    shape = sizes.data(rng, 1)
     named: dict[str, Any] = {}
     axis = _axis(rng, named, len(shape))
     taken = [size if rng.random() < 0.6 else rng.randint(min(size, 1), size) for size in shape]
@@ -88,14 +108,14 @@ def _gather_elements(rng: random.Random, opset: int, dtype: Any) -> Draft:
     return Draft("GatherElements", opset, elements(rng, dtype, shape), indices, named)
 
 
-def _gather_nd(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = some_shape(rng, 1, 4)
+def _gather_nd(rng: random.Random, opset: int, dtype: Any, sizes: Sizes) -> Draft:
+    shape = sizes.data(rng, 1)
     named: dict[str, Any] = {}
     batch = rng.choice((0, 0, *range(len(shape)))) if opset >= 12 else 0
     if batch or (rng.random() < 0.3 and opset >= 12):
         named["batch_dims"] = batch
     count = rng.choice((*range(len(shape) - batch + 1), len(shape) - batch))
-    tuples = (*shape[:batch], *some_shape(rng, 0, 2))
+    tuples = (*shape[:batch], *sizes.around(rng)[:2])
     looked_up = shape[batch : batch + count]
     if 0 in looked_up and 0 not in tuples:
         tuples = (*tuples, 0)
@@ -104,8 +124,8 @@ def _gather_nd(rng: random.Random, opset: int, dtype: Any) -> Draft:
     return Draft("GatherND", opset, elements(rng, dtype, shape), indices, named)
 
 
-def _slice(rng: random.Random, opset: int, dtype: Any) -> Draft:
-    shape = some_shape(rng, 0, 4)
+def _slice(rng: random.Random, opset: int, dtype: Any, sizes: Sizes) -> Draft:
+    shape = sizes.data(rng, 0)
     count = rng.randint(0, len(shape))
     axes = rng.sample(range(len(shape)), count)
     named: dict[str, Any] = {}
@@ -113,18 +133,11 @@ def _slice(rng: random.Random, opset: int, dtype: Any) -> Draft:
         axes = list(range(count))
     else:
         named["axes"] = [axis - len(shape) if rng.random() < 0.3 else axis for axis in axes]
-    named |= {name: [_bound(rng, shape[axis]) for axis in axes] for name in ("starts", "ends")}
+    bounds = [sizes.bounds(rng, shape[axis]) for axis in axes]
+    named |= {name: [each[number] for each in bounds] for number, name in enumerate(("starts", "ends"))}
     if opset >= 10 and rng.random() < 0.8:
-        named["steps"] = [_step(rng) for _ in axes]
+        named["steps"] = [step for *_, step in bounds]
     return Draft("Slice", opset, elements(rng, dtype, shape), None, named)
-
-
-def _bound(rng: random.Random, size: int) -> int:
-    return rng.choice(EXTREMES) if rng.random() < 0.2 else rng.randint(-2 * size - 2, 2 * size + 2)
-
-
-def _step(rng: random.Random) -> int:
-    return rng.choice(EXTREMES) if rng.random() < 0.1 else rng.choice((1, 1, 2, 3, 7, -1, -1, -1, -2, -3, -100))
 
 
 def _blocks(rng: random.Random, modes: bool) -> tuple[int, dict[str, Any], list[int]]:
@@ -136,17 +149,17 @@ def _blocks(rng: random.Random, modes: bool) -> tuple[int, dict[str, Any], list[
     return block, {"blocksize": block} | ({"mode": rng.choice(("DCR", "CRD"))} if modes and rng.random() < 0.8 else {}), sizes
 
 
-def _depth_to_space(rng: random.Random, opset: int, dtype: Any) -> Draft:
+def _depth_to_space(rng: random.Random, opset: int, dtype: Any, sizes: Sizes) -> Draft:
     block, named, (n, c, h, w) = _blocks(rng, opset >= 11)
     return Draft("DepthToSpace", opset, elements(rng, dtype, (n, c * block**2, h, w)), None, named)
 
 
-def _space_to_depth(rng: random.Random, opset: int, dtype: Any) -> Draft:
+def _space_to_depth(rng: random.Random, opset: int, dtype: Any, sizes: Sizes) -> Draft:
     block, named, (n, c, h, w) = _blocks(rng, opset >= 28)
     return Draft("SpaceToDepth", opset, elements(rng, dtype, (n, c, h * block, w * block)), None, named)
 
 
-MAKERS: dict[str, Callable[[random.Random, int, Any], Draft]] = {
+MAKERS: dict[str, Callable[[random.Random, int, Any, Sizes], Draft]] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,

@@ -7,20 +7,20 @@ is ValueError.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import onnxruntime
-from onnx import AttributeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state
 
-from tests.dialects.outcomes import Refusal
-from tests.onnx.specification import Array, Call, type_name
+from tests.dialects.outcomes import Array, Refusal
+from tests.onnx.specification import Call, type_name
 
 _BAD_INDEX = ("indices element out of data bounds", "Out of range value in index tensor", "invalid index found")
 _WRONG_TYPE = ("of input parameter", "bound to different types", "not currently registered", "Could not find an implementation")
-_BOUNDS = ("starts", "ends", "axes", "steps")
 _KINDS = vars(onnxruntime_pybind11_state).values()
 REFUSALS: tuple[type[Exception], ...] = (
     RuntimeError,
@@ -34,10 +34,12 @@ NEWEST_OPSET = 28 if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= 
 
 def judge(call: Call) -> Array | Refusal:
     """What onnxruntime makes of a call, whose types must be types of ONNX. Strings come back as objects."""
-    feeds = {name: np.array(array, order="C") for name, array in _inputs(call).items()}
-    model = _model(call)
+    inputs = dict(zip(("data", "indices"), map(strings, call.arrays), strict=False))
+    inputs |= {name: np.asarray(values, getattr(values, "dtype", np.int64)) for name, values in call.bounds.items()}
+    feeds = {name: np.array(array, order="C") for name, array in inputs.items()}
+    model = one_node(call.node, call.opset, feeds)
     try:
-        return _run(_session(model), feeds)
+        return _run(session(model.SerializeToString()), feeds)
     except REFUSALS as error:
         return Refusal(kind_of(str(error)), str(error))
 
@@ -49,53 +51,37 @@ def kind_of(message: str) -> type[Exception]:
     return TypeError if any(phrase in message for phrase in _WRONG_TYPE) else ValueError
 
 
-def _inputs(call: Call) -> dict[str, Array]:
-    names = ("data", "indices")
-    found = {name: strings(array) for name, array in zip(names, call.arrays, strict=False)}
-    if call.operator == "Slice" and call.version >= 10:
-        for name in (name for name in _BOUNDS if name in call.named):
-            values = call.named[name]
-            found[name] = values if isinstance(values, np.ndarray) else np.array(values, np.int64)
-    return found
-
-
-def _model(call: Call) -> bytes:
-    inputs = _inputs(call)
-    names = list(inputs)
-    if call.operator == "Slice" and call.version >= 10:
-        names = ["data", *(name if name in inputs else "" for name in _BOUNDS)]
+def one_node(node: NodeProto, opset: int, inputs: Mapping[str, Array]) -> ModelProto:
+    """A model of a node, whose output has the type of its first input."""
     types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in inputs.items()}
     values = [helper.make_tensor_value_info(name, types[name], array.shape) for name, array in inputs.items()]
-    output = helper.make_tensor_value_info("output", types["data"], None)
-    node = helper.make_node(call.operator, names, ["output"])
-    for name in call.named.keys() - inputs.keys():
-        kind = AttributeProto.INTS if name in _BOUNDS else AttributeProto.STRING if name == "mode" else AttributeProto.INT
-        node.attribute.append(helper.make_attribute(name, call.named[name], attr_type=kind))
+    output = helper.make_tensor_value_info(node.output[0], types[node.input[0]], None)
     graph = helper.make_graph([node], "one_node", values, [output])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", call.opset)], ir_version=_IR_VERSION)
-    return bytes(model.SerializeToString())
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR_VERSION)
 
 
 @lru_cache(maxsize=256)
-def _session(model: bytes) -> Any:
+def session(model: bytes, *, optimised: bool = False) -> Any:
+    """A session of onnxruntime on the CPU, which warns of nothing."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _run(session: Any, feeds: dict[str, Array]) -> Array:
+def _run(running: Any, feeds: dict[str, Array]) -> Array:
     if type_name(feeds["data"].dtype) != "tensor(bfloat16)":
-        result: Array = session.run(None, feeds)[0]
+        result: Array = running.run(None, feeds)[0]
         return result
-    binding = session.io_binding()  # the only way to bfloat16, as words of 16 bits
+    binding = running.io_binding()  # the only way to bfloat16, as words of 16 bits
     for name, array in feeds.items():
         words = array.view(np.uint16) if name == "data" else array
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, kind))
     binding.bind_output("output")
-    session.run_with_iobinding(binding)
+    running.run_with_iobinding(binding)
     output = binding.get_outputs()[0]
     assert output.element_type() == TensorProto.BFLOAT16
     shape = output.shape()

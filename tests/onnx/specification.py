@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
+from onnx import AttributeProto, NodeProto, helper
 
-Array = NDArray[Any]
+from tests.dialects.outcomes import Array
+from tests.dialects.positions import counted, elements, position, taken, tuples, walk
 
 VERSIONS = {
     "Gather": (1, 11, 13),
@@ -29,6 +30,9 @@ VERSIONS = {
     "SpaceToDepth": (1, 13, 28),
 }
 """Every version of each operator."""
+
+BOUNDS = ("starts", "ends", "axes", "steps")
+"""Of Slice, in order: attributes before version 10, inputs since."""
 
 LOOKS_UP = ("Gather", "GatherElements", "GatherND")
 """The operators that read indices."""
@@ -60,6 +64,26 @@ class Call:
     @property
     def version(self) -> int:
         return version_of(self.operator, self.opset)
+
+    @property
+    def right(self) -> Array:
+        """What the specification says about it."""
+        return expected(self)
+
+    @property
+    def bounds(self) -> Mapping[str, Any]:
+        """The bounds that are inputs."""
+        return dict(self.named) if self.operator == "Slice" and self.version >= 10 else {}
+
+    @property
+    def node(self) -> NodeProto:
+        """The call as a node, whose inputs have the names of the arrays and bounds."""
+        bounds = [name if name in self.bounds else "" for name in BOUNDS] if self.bounds else []
+        node = helper.make_node(self.operator, [*("data", "indices")[: len(self.arrays)], *bounds], ["output"])
+        for name in self.named.keys() - self.bounds.keys():
+            kind = AttributeProto.INTS if name in BOUNDS else AttributeProto.STRING if name == "mode" else AttributeProto.INT
+            node.attribute.append(helper.make_attribute(name, self.named[name], attr_type=kind))
+        return node
 
     def __str__(self) -> str:
         shown = ", ".join(f"{array.dtype}{list(array.shape)} strides {array.strides}" for array in self.arrays)
@@ -101,28 +125,27 @@ def gather(data: Array, indices: Array, axis: int = 0, *, opset: int = 13) -> Ar
     """output[i…, q…, j…] = data[i…, indices[q…], j…], the q in the place of `axis`."""
     version = version_of("Gather", opset)
     _check_types("Gather", opset, data=data, indices=indices)
-    axis = _counted_from_the_front(axis, data.ndim)
-    positions = {q: _resolve(indices[q], data.shape[axis], wraps=version > 1) for q in np.ndindex(indices.shape)}
+    axis = counted(axis, data.ndim)
+    positions = {q: position(indices[q], data.shape[axis], wraps=version > 1) for q in np.ndindex(indices.shape)}
     sources = [
         (*i, positions[q], *j)
         for i in np.ndindex(data.shape[:axis])
         for q in np.ndindex(indices.shape)
         for j in np.ndindex(data.shape[axis + 1 :])
     ]
-    return _taken(data, sources, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+    return taken(data, sources, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
 
 
 def gather_elements(data: Array, indices: Array, axis: int = 0, *, opset: int = 13) -> Array:
     """output[o] = data[o with o[axis] replaced by indices[o]]."""
     version_of("GatherElements", opset)
     _check_types("GatherElements", opset, data=data, indices=indices)
-    axis = _counted_from_the_front(axis, data.ndim)
+    axis = counted(axis, data.ndim)
     if indices.ndim != data.ndim:
         raise ValueError(f"ranks {data.ndim} and {indices.ndim} differ")
     if any(indices.shape[dim] > data.shape[dim] for dim in range(data.ndim) if dim != axis):
         raise ValueError(f"indices {indices.shape} reach beyond data {data.shape} off axis {axis}")
-    sources = [(*o[:axis], _resolve(indices[o], data.shape[axis], wraps=True), *o[axis + 1 :]) for o in np.ndindex(indices.shape)]
-    return _taken(data, sources, indices.shape)
+    return elements(data, indices, axis)
 
 
 def gather_nd(data: Array, indices: Array, batch_dims: int = 0, *, opset: int = 13) -> Array:
@@ -139,13 +162,7 @@ def gather_nd(data: Array, indices: Array, batch_dims: int = 0, *, opset: int = 
     components = indices.shape[-1]
     if components > data.ndim - batch_dims:
         raise ValueError(f"a tuple of {components} for {data.ndim - batch_dims} dimensions")
-    looked_up, rest = data.shape[batch_dims : batch_dims + components], data.shape[batch_dims + components :]
-    tuples = {
-        p: tuple(_resolve(value, size, wraps=True) for value, size in zip(indices[p], looked_up, strict=True))
-        for p in np.ndindex(indices.shape[:-1])
-    }
-    sources = [(*p[:batch_dims], *found, *j) for p, found in tuples.items() for j in np.ndindex(rest)]
-    return _taken(data, sources, (*indices.shape[:-1], *rest))
+    return tuples(data, indices, batch_dims)
 
 
 def slice(  # noqa: A001 - the operator's name
@@ -174,13 +191,13 @@ def slice(  # noqa: A001 - the operator's name
     count = len(numbers["starts"])
     if count > data.ndim:
         raise ValueError(f"{count} bounds for {data.ndim} dimensions")
-    where = [_counted_from_the_front(axis, data.ndim) for axis in numbers.get("axes", range(count))]
+    where = [counted(axis, data.ndim) for axis in numbers.get("axes", range(count))]
     if len(set(where)) < count:
         raise ValueError(f"repeated axes {where}")
     walks: list[Sequence[int]] = [range(size) for size in data.shape]
     for axis, start, end, step in zip(where, numbers["starts"], numbers["ends"], numbers.get("steps", [1] * count), strict=True):
-        walks[axis] = _walk(data.shape[axis], start, end, step)
-    return _taken(data, list(itertools.product(*walks)), tuple(map(len, walks)))
+        walks[axis] = walk(data.shape[axis], start, end, step)
+    return taken(data, itertools.product(*walks), tuple(map(len, walks)))
 
 
 def depth_to_space(data: Array, blocksize: int, mode: str = "DCR", *, opset: int = 13) -> Array:
@@ -228,43 +245,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
 }
 
 
-def _walk(size: int, start: int, end: int, step: int) -> range:
-    if step == 0:
-        raise ValueError("a step of 0")
-    start, end = (value + size if value < 0 else value for value in (start, end))
-    if step > 0:
-        return range(min(max(start, 0), size), min(max(end, 0), size), step)
-    if size == 0:
-        return range(0)
-    return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
-
-
 def _check_types(operator: str, opset: int, **tensors: Array) -> None:
     for name, array in tensors.items():
         if type_name(array.dtype) not in listed(operator, opset, name):
             raise TypeError(f"{operator} at opset {opset}: {name} of {array.dtype}")
-
-
-def _counted_from_the_front(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} for rank {rank}")
-    return axis % rank
-
-
-def _resolve(value: Any, size: int, *, wraps: bool) -> int:
-    number = int(value)
-    if not (-size if wraps else 0) <= number < size:
-        raise IndexError(f"index {number} on an axis of size {size}")
-    return number % size
-
-
-def _taken(data: Array, sources: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Array:
-    """The elements at `sources` in row-major order; NumPy's take moves bytes, or references to objects."""
-    if not data.ndim:
-        return data.copy()
-    flat = [sum(c * step for c, step in zip(source, _steps(data.shape), strict=True)) for source in sources]
-    return data.ravel(order="C").take(np.array(flat, np.int64)).reshape(shape)
-
-
-def _steps(shape: tuple[int, ...]) -> list[int]:
-    return [int(np.prod(shape[dim + 1 :], dtype=np.int64)) for dim in range(len(shape))]

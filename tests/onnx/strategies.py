@@ -1,10 +1,10 @@
-"""hypothesis strategies for calls of the operators: good ones, and ones with exactly one fault."""
+"""Calls of the operators by seed: good ones, and ones with exactly one fault."""
 
 from __future__ import annotations
 
 import random
 
-from tests.dialects.drafting import broken, seeds
+from tests.dialects.drafting import broken
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS, Fault
 from tests.onnx.judge import NEWEST_OPSET
@@ -36,15 +36,3 @@ def broken_call(seed: int, operator: str, version: int, fault: Fault) -> Call:
     rng = random.Random(seed)
     opset = _opset(rng, operator, version)
     return finished(rng, broken(rng, fault, lambda: good(rng, operator, opset)), fault.name, seed)
-
-
-def call(seed: int) -> Call:
-    """The call of a seed: good ones and broken ones alike, over every operator and version."""
-    rng = random.Random(seed)
-    operator, version = rng.choice(ROWS)
-    if rng.random() < 0.55:
-        return good_call(rng.getrandbits(63), operator, version)
-    return broken_call(rng.getrandbits(63), operator, version, rng.choice(faults_of(operator, version)))
-
-
-calls = seeds.map(call)

@@ -1,4 +1,4 @@
-"""ONNX nodes as DirectML descriptors: what comes out validates, and gives the bits of the specification when it runs."""
+"""How a caller states an ONNX node to `to_directml`."""
 
 from __future__ import annotations
 
@@ -6,79 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import dmlgather as dg
-from dmlgather.dialects.problem import Problem, TensorType
-from dmlgather.directml import FeatureLevel
-from dmlgather.onnx.problems.export import EXPORTER, express
-from dmlgather.onnx.problems.node_reading import problem_of
-from tests.dialects.binding import LEVELS
-from tests.dialects.drafting import seeds
-from tests.onnx.described import Node, check, refusals, sliced
-from tests.onnx.wide import drawn
-
-levels = st.sampled_from(LEVELS)
-
-
-def problem(case: Node) -> Problem:
-    tensors = [TensorType(array.shape, array.dtype) for array in case.inputs.values()]
-    node = case.node
-    values = [None, *(case.constants.get(name) for name in node.input[1:])]
-    return problem_of(node, case.opset, [*tensors, *[None] * (len(node.input) - len(tensors))], values)
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(seeds, levels)
-def test_what_is_returned_validates_and_gives_the_bits_of_the_specification(seed: int, level: FeatureLevel) -> None:
-    case = drawn(seed, level)
-    expected = refusals(case, level)
-    if not expected:
-        check(case, level)
-        return
-    report = case.described(level)
-    assert isinstance(report, dg.Report), report
-    assert {finding.code for finding in report.findings} == expected, str(report)
-    assert report.level == level
-    for finding in report.findings:
-        assert finding.severity == "error"
-        assert "\n" not in str(finding)
-        assert all((finding.expected, finding.got, finding.remedy, finding.source))
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(seeds, levels)
-def test_the_lowest_level_is_the_first_that_takes_it_and_no_later_one_refuses(seed: int, level: FeatureLevel) -> None:
-    case = drawn(seed, level)
-    accepting = [each for each in LEVELS if not refusals(case, each)]
-    found = EXPORTER.lowest(problem(case))
-    if not accepting:
-        assert found is None
-        return
-    assert found is not None
-    assert (found[0], accepting) == (accepting[0], LEVELS[LEVELS.index(accepting[0]) :])
-    for each in FeatureLevel:
-        assert isinstance(express(problem(case), each), dg.Report) is (each < found[0])
-    assert express(problem(case), found[0]) == found[1]
-    for before in LEVELS[: LEVELS.index(found[0])]:
-        named = [finding.level for finding in _report(problem(case), before).findings]
-        assert all(level is not None and before < level for level in named)
-        assert max(filter(None, named)) == found[0]
-
-
-def _report(stated: Problem, level: FeatureLevel) -> dg.Report:
-    found = express(stated, level)
-    assert isinstance(found, dg.Report)
-    return found
-
+from tests.dialects.refusals import Refusals, check_refused, each_of
+from tests.onnx.described import described, sliced
 
 SLICE = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
 BOUNDS = {"s": [1], "e": np.array([3]), "a": [0], "t": (1,)}
-EXPECTED = sliced(np.zeros((5, 2), np.float32), starts=[1], ends=[3], axes=[0], steps=[1]).described("6_4")
+EXPECTED = described(sliced(np.zeros((5, 2), np.float32), starts=[1], ends=[3], axes=[0], steps=[1]), "6_4")
 
 
 @pytest.mark.parametrize(
@@ -105,23 +41,29 @@ def test_types_of_tensor_proto_are_taken_by_number() -> None:
         assert found.input_tensor.data_type.name == name
 
 
-@pytest.mark.parametrize(
-    ("change", "kind", "message"),
-    [
-        ({"level": "7_0"}, ValueError, "unknown feature level '7_0'"),
-        ({"shapes": [(5, 2)] * 6}, ValueError, r"shapes has 6 entries, but the node has 5 inputs \(x, s, e, a, t\)"),
-        ({"dtypes": ["float32"] * 6}, ValueError, "dtypes has 6 entries, but the node has 5 inputs"),
-        ({"opset": "13"}, TypeError, "opset is '13' of type str, expected an integer"),
-        ({"dtypes": ["flaot32"]}, TypeError, "flaot32"),
-        ({"dtypes": [99]}, TypeError, "'x' has type 99 in dtypes, which is no data type of ONNX"),
-        ({"shapes": {"x": (5, 2), "e": (2,)}}, ValueError, r"'e' has shape \(2,\) in shapes, but the constant has \(1,\)"),
-        ({"dtypes": ["float"]}, TypeError, "'x' has type 'float' in dtypes: float is float32 in ONNX .* 'float32' or 'float64'"),
-        ({"dtypes": {"x": "float32", "e": "int32"}}, ValueError, "'e' has type int32 in dtypes, but the constant has int64"),
-        ({"dtypes": {"x": "float32", "e": "float64"}}, ValueError, "'e' has type float64 in dtypes, but the constant has int64"),
-    ],
-    ids=str,
-)
-def test_a_caller_that_contradicts_itself_gets_an_exception(change: dict[str, Any], kind: type[Exception], message: str) -> None:
-    arguments: dict[str, Any] = {"shapes": [(5, 2)], "dtypes": ["float32"], "constants": BOUNDS} | change
-    with pytest.raises(kind, match=message):
-        dg.onnx.to_directml(SLICE, **arguments)
+def stated(**changes: Any) -> Any:
+    """Describes a good node, but for these arguments."""
+    return lambda: dg.onnx.to_directml(SLICE, **{"shapes": [(5, 2)], "dtypes": ["float32"], "constants": BOUNDS, **changes})
+
+
+CONTRADICTIONS: Refusals = {
+    ValueError: {
+        "unknown feature level '7_0'": stated(level="7_0"),
+        "shapes has 6 entries, but the node has 5 inputs (x, s, e, a, t)": stated(shapes=[(5, 2)] * 6),
+        "dtypes has 6 entries, but the node has 5 inputs": stated(dtypes=["float32"] * 6),
+        "'e' has shape (2,) in shapes, but the constant has (1,)": stated(shapes={"x": (5, 2), "e": (2,)}),
+        "'e' has type int32 in dtypes, but the constant has int64": stated(dtypes={"x": "float32", "e": "int32"}),
+        "'e' has type float64 in dtypes, but the constant has int64": stated(dtypes={"x": "float32", "e": "float64"}),
+    },
+    TypeError: {
+        "opset is '13' of type str, expected an integer": stated(opset="13"),
+        "...flaot32": stated(dtypes=["flaot32"]),
+        "'x' has type 99 in dtypes, which is no data type of ONNX": stated(dtypes=[99]),
+        "'x' has type 'float' in dtypes: float is float32 in ONNX ... 'float32' or 'float64'": stated(dtypes=["float"]),
+    },
+}
+
+
+@each_of(CONTRADICTIONS)
+def test_a_caller_that_contradicts_itself_gets_an_exception(call: Any, error: type[Exception], message: str) -> None:
+    check_refused(call, error, message)

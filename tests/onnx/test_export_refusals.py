@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,25 @@ import pytest
 from onnx import TensorProto, helper
 
 import dmlgather as dg
-from tests.dialects.binding import facts
-from tests.onnx.described import Node, array, check, gather, nd, positions, sliced, tuples
+from tests.dialects.binding import facts, only
+from tests.onnx.described import array, blocks, check, described, elementwise, gather, nd, positions, sliced, tuples
+from tests.onnx.specification import Call
 
 SLICE = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+BYTES = ("uint8", "int64")
 BOUNDS = {"s": [1], "e": np.array([3]), "a": [0], "t": (1,)}
 
 
-def refusal(case: Node, level: str) -> dg.Finding:
-    report = case.described(level)
+def refusal(call: Call, level: str) -> dg.Finding:
+    report = described(call, level)
     assert isinstance(report, dg.Report)
-    assert report.subject.startswith(f"ONNX {case.operator}-")
-    (finding,) = report.findings
-    assert not report.ok
-    return finding
+    assert report.subject.startswith(f"ONNX {call.operator}-")
+    return only(report)
+
+
+def stated(operator: str, shapes: Any, dtypes: Any, level: str = "6_4", **attributes: Any) -> Any:
+    """What `to_directml` returns for a node of two inputs, of which there need not be arrays."""
+    return dg.onnx.to_directml(helper.make_node(operator, ["x", "i"], ["y"], **attributes), shapes, dtypes, level)
 
 
 @pytest.mark.parametrize(
@@ -36,22 +40,19 @@ def refusal(case: Node, level: str) -> dg.Finding:
     ],
     ids=["data", "indices", "output", "empty tuples"],
 )
-def test_an_empty_tensor_is_refused(case: Node, path: str, got: str) -> None:
+def test_an_empty_tensor_is_refused(case: Call, path: str, got: str) -> None:
     assert facts(refusal(case, "6_4")) == ("EXP102", path, "at least 1", got, None)
     assert "leave the node out" in refusal(case, "6_4").remedy
 
 
 @pytest.mark.parametrize("kind", ["O", "U4", "S4", "T"])
 def test_strings_are_refused(kind: str) -> None:
-    node = helper.make_node("Gather", ["x", "i"], ["y"])
-    report = dg.onnx.to_directml(node, [(3,), (2,)], [np.dtype(kind), "int64"], "6_4")
-    assert isinstance(report, dg.Report)
-    assert [facts(finding) for finding in report.findings] == [("EXP103", "data", "numbers or bool", "strings", None)]
+    finding = only(stated("Gather", [(3,), (2,)], [np.dtype(kind), "int64"]))
+    assert facts(finding) == ("EXP103", "data", "numbers or bool", "strings", None)
 
 
 def test_everything_that_stands_against_a_node_is_said_at_once() -> None:
-    node = helper.make_node("Gather", ["x", "i"], ["y"])
-    report = dg.onnx.to_directml(node, [(3, 0), (0,)], [TensorProto.STRING, "int64"], "1_0")
+    report = stated("Gather", [(3, 0), (0,)], [TensorProto.STRING, "int64"], "1_0")
     assert isinstance(report, dg.Report)
     found = [(finding.code, finding.path) for finding in report.findings]
     assert found == [("EXP103", "data"), ("EXP102", "data.shape[1]"), ("EXP102", "indices.shape[0]")]
@@ -71,9 +72,7 @@ def test_tuples_of_more_components_than_dimensions_are_refused() -> None:
 @pytest.mark.parametrize(("missing", "role"), [("s", "starts"), ("e", "ends"), ("a", "axes"), ("t", "steps")])
 def test_bounds_computed_at_run_time_are_refused(missing: str, role: str) -> None:
     constants = {name: value for name, value in BOUNDS.items() if name != missing}
-    report = dg.onnx.to_directml(SLICE, [(5, 2)], ["float32"], constants=constants)
-    assert isinstance(report, dg.Report)
-    (finding,) = report.findings
+    finding = only(dg.onnx.to_directml(SLICE, [(5, 2)], ["float32"], constants=constants))
     got = f"{missing!r}, which is none of the constants"
     assert facts(finding) == ("EXP105", role, "values that are known when the node is described", got, None)
     assert f"constants={{{missing!r}: …}}" in finding.remedy
@@ -82,9 +81,7 @@ def test_bounds_computed_at_run_time_are_refused(missing: str, role: str) -> Non
 def test_a_reference_to_a_function_attribute_is_refused() -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"])
     node.attribute.add(name="axis", ref_attr_name="where", type=2)
-    report = dg.onnx.to_directml(node, [(5, 2), (3,)], ["float32", "int64"])
-    assert isinstance(report, dg.Report)
-    (finding,) = report.findings
+    finding = only(dg.onnx.to_directml(node, [(5, 2), (3,)], ["float32", "int64"]))
     assert facts(finding)[:2] == ("EXP105", "axis")
     assert finding.got == "'where', an attribute of the function around it"
 
@@ -101,12 +98,12 @@ def test_walking_backwards_needs_slice1() -> None:
 @pytest.mark.parametrize(
     ("case", "operator"),
     [
-        (Node("GatherElements", 13, array("float32", 4), positions(4, 2), {"axis": 0}), "GATHER_ELEMENTS"),
+        (elementwise(array("float32", 4), positions(4, 2)), "GATHER_ELEMENTS"),
         (nd(array("float32", 4), tuples((2,), 4)), "GATHER_ND"),
     ],
     ids=["GatherElements", "GatherND"],
 )
-def test_before_2_1_there_is_no_operator(case: Node, operator: str) -> None:
+def test_before_2_1_there_is_no_operator(case: Call, operator: str) -> None:
     for level in ("1_0", "2_0"):
         expected = f"{operator}, which feature level 2_1 introduced"
         assert facts(refusal(case, level)) == ("EXP106", "", expected, f"feature level {level}", "2_1")
@@ -116,19 +113,19 @@ def test_before_2_1_there_is_no_operator(case: Node, operator: str) -> None:
 @pytest.mark.parametrize(
     ("case", "code", "below"),
     [
-        (Node("GatherElements", 13, array("int64", 4), positions(4, 2), {"axis": 0}), "EXP106", "2_0"),
+        (elementwise(array("int64", 4), positions(4, 2)), "EXP106", "2_0"),
         (sliced(array("float64", 4, 5), starts=[-1], ends=[-9], axes=[1], steps=[-2]), "EXP106", "2_0"),
-        (Node("DepthToSpace", 13, array("uint64", 1, 4, 2, 2), None, {"blocksize": 2}), "EXP106", "2_0"),
+        (blocks("DepthToSpace", array("uint64", 1, 4, 2, 2)), "EXP106", "2_0"),
         (nd(array("int64", 2, 3, 4, 5), tuples((2, 6), 3, 4), 1), "EXP106", "2_1"),
         (nd(array("float64", *[2] * 6), tuples((3,), *[2] * 4)), "EXP104", "2_1"),
     ],
 )
-def test_the_level_named_is_the_first_that_takes_all_of_a_node(case: Node, code: str, below: str) -> None:
+def test_the_level_named_is_the_first_that_takes_all_of_a_node(case: Call, code: str, below: str) -> None:
     """The operator came before the levels that take 64 bits with it; what validates at each level is the judge."""
     finding = refusal(case, below)
     assert finding.code == code
     for level in dg.FeatureLevel:
-        assert isinstance(case.described(str(level)), dg.Report) == (level < dg.FeatureLevel.LEVEL_4_1)
+        assert isinstance(described(case, str(level)), dg.Report) == (level < dg.FeatureLevel.LEVEL_4_1)
     check(case, "4_1")
     assert str(finding.level) == "4_1"
     assert finding.remedy.startswith("use feature level 4_1 or newer")
@@ -147,7 +144,7 @@ def test_the_operator_named_is_the_one_that_the_level_named_uses() -> None:
     case = nd(array("float32", 2, 6, 16), tuples((2, 3), 6), 1)
     finding = refusal(case, "1_0")
     assert facts(finding) == ("EXP106", "", "GATHER_ELEMENTS, which feature level 2_1 introduced", "feature level 1_0", "2_1")
-    assert isinstance(case.described("2_1"), dg.GatherElementsOperatorDesc)
+    assert isinstance(described(case, "2_1"), dg.GatherElementsOperatorDesc)
 
 
 def test_batches_of_tuples_need_gather_nd1() -> None:
@@ -158,12 +155,6 @@ def test_batches_of_tuples_need_gather_nd1() -> None:
     check(case, "3_0")
 
 
-def stated(operator: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Any:
-    """A node that no machine has room to run."""
-    node = helper.make_node(operator, ["x", "i"], ["y"], **attributes)
-    return dg.onnx.to_directml(node, shapes, ["uint8", "int64"])
-
-
 def test_a_tensor_over_the_element_limit_is_refused() -> None:
     for shape, index, path, got in (
         ((2**16, 2**16), (3,), "data.shape", "4294967296 from the first to the last of {65536,65536}"),
@@ -171,13 +162,11 @@ def test_a_tensor_over_the_element_limit_is_refused() -> None:
         ((4, 2**20), (2**12,), "output.shape", "4294967296 from the first to the last of {4096,1048576}"),
         ((2,) * 33, (1,), "data.shape", "8589934592 from the first to the last of {2,4294967296}"),
     ):
-        report = stated("Gather", [shape, index])
-        assert isinstance(report, dg.Report)
-        (finding,) = report.findings
+        finding = only(stated("Gather", [shape, index], BYTES))
         assert facts(finding) == ("EXP107", path, "at most 4294967295 elements", got, None)
-    assert isinstance(stated("Gather", [(2**16, 2**16 - 1), (1,)]), dg.GatherOperatorDesc)
+    assert isinstance(stated("Gather", [(2**16, 2**16 - 1), (1,)], BYTES), dg.GatherOperatorDesc)
     # Only the part within reach is described.
-    assert isinstance(stated("GatherElements", [(2**20, 2**13), (1, 5)], axis=1), dg.GatherElementsOperatorDesc)
+    assert isinstance(stated("GatherElements", [(2**20, 2**13), (1, 5)], BYTES, axis=1), dg.GatherElementsOperatorDesc)
 
 
 def test_steps_beyond_32_bits_that_reach_two_elements() -> None:
@@ -190,87 +179,59 @@ def test_steps_beyond_32_bits_that_reach_two_elements() -> None:
     found = dg.onnx.to_directml(SLICE, [(2**32 - 1,)], ["uint8"], constants=back)
     assert isinstance(found, dg.Slice1OperatorDesc)
     assert dg.validate(found).ok
-    report = dg.onnx.to_directml(SLICE, [(2**32 - 1,)], ["uint8"], constants=back | {"t": [-(2**31) - 1]})
-    assert isinstance(report, dg.Report)
+    finding = only(dg.onnx.to_directml(SLICE, [(2**32 - 1,)], ["uint8"], constants=back | {"t": [-(2**31) - 1]}))
     expected = "steps of 32 bits, as SLICE1 takes them"
-    assert facts(report.findings[0]) == ("EXP106", "steps", expected, "{-2147483649} for the dimensions of data", None)
+    assert facts(finding) == ("EXP106", "steps", expected, "{-2147483649} for the dimensions of data", None)
 
 
 @pytest.mark.parametrize("shape", [None, (3, "N"), (3, None), (3, -1), (3, 2.0), 3], ids=str)
 def test_a_size_that_is_not_known_is_refused(shape: Any) -> None:
-    node = helper.make_node("Gather", ["x", "i"], ["y"])
-    report = dg.onnx.to_directml(node, {"x": shape, "i": (2,)}, {"x": "float32", "i": "int64"})
-    assert isinstance(report, dg.Report)
+    finding = only(stated("Gather", {"x": shape, "i": (2,)}, {"x": "float32", "i": "int64"}))
     got = f"'x' with shape {'not stated' if shape is None else shape}, type float32"
     expected = "a size of at least 0 for each dimension, and a type"
-    assert [facts(finding) for finding in report.findings] == [("EXP108", "data", expected, got, None)]
+    assert facts(finding) == ("EXP108", "data", expected, got, None)
 
 
 @pytest.mark.parametrize("dtype", [None, 0])
 def test_a_type_that_is_not_known_is_refused(dtype: Any) -> None:
-    node = helper.make_node("Gather", ["x", "i"], ["y"])
-    report = dg.onnx.to_directml(node, [(3,), (2,)], ["float32", dtype])
-    assert isinstance(report, dg.Report)
-    (finding,) = report.findings
+    finding = only(stated("Gather", [(3,), (2,)], ["float32", dtype]))
     assert (finding.code, finding.path) == ("EXP108", "indices")
     assert f"'i' with shape (2,), type {'not stated' if dtype is None else dtype}" == finding.got
 
 
-@pytest.mark.parametrize(
-    ("node", "dtypes", "opset", "subject", "got"),
-    [
-        (
-            ("Gather", ["x", "i"], {"axis": 2}),
-            ["float32", "int64"],
-            13,
-            "Gather-13",
-            "axis is 2, but data has rank 2: expected -2 … 1",
-        ),
-        (
-            ("Gather", ["x", "i"], {}),
-            ["float32", "int16"],
-            12,
-            "Gather-11",
-            "indices has type int16, but Gather-11 takes int32, int64",
-        ),
-        (
-            ("Gather", ["x", "i"], {}),
-            [TensorProto.FLOAT8E4M3FN, 7],
-            13,
-            "Gather-13",
-            "data has type float8e4m3fn, but Gather-13",
-        ),
-        (("Gather", ["x"], {}), ["float32"], 13, "Gather-13", "the node has 1 input (x), but Gather-13 takes 2: data, indices"),
-        (("GatherND", ["x", "i"], {}), ["float32", "int64"], 10, "GatherND", "opset is 10, but GatherND exists from opset 11 on"),
-    ],
-    ids=["axis", "type of indices", "type of data", "inputs", "opset"],
-)
-def test_a_node_that_breaks_a_rule_is_a_finding(
-    node: tuple[str, list[str], dict[str, Any]], dtypes: list[Any], opset: int, subject: str, got: str
-) -> None:
-    operator, inputs, attributes = node
-    made = helper.make_node(operator, inputs, ["y"], **attributes)
-    report = dg.onnx.to_directml(made, [(3, 2), (2,)][: len(inputs)], dtypes, "3_0", opset=opset)
+BROKEN: dict[str, tuple[str, Any]] = {
+    "axis is 2, but data has rank 2: expected -2 … 1": ("Gather-13", {"axis": 2}),
+    "indices has type int16, but Gather-11 takes int32, int64": ("Gather-11", {"dtypes": ["float32", "int16"], "opset": 12}),
+    "data has type float8e4m3fn, but Gather-13": ("Gather-13", {"dtypes": [TensorProto.FLOAT8E4M3FN, 7]}),
+    "the node has 1 input (x), but Gather-13 takes 2: data, indices": ("Gather-13", {"inputs": ["x"]}),
+    "opset is 10, but GatherND exists from opset 11 on": ("GatherND", {"opset": 10}),
+}
+
+
+@pytest.mark.parametrize("got", BROKEN)
+def test_a_node_that_breaks_a_rule_is_a_finding(got: str) -> None:
+    subject, changes = BROKEN[got]
+    given = {"inputs": ["x", "i"], "dtypes": ["float32", "int64"], "opset": 13} | changes
+    inputs, dtypes, opset = (given.pop(name) for name in ("inputs", "dtypes", "opset"))
+    made = helper.make_node(subject.split("-")[0], inputs, ["y"], **given)
+    report = dg.onnx.to_directml(made, [(3, 2), (2,)][: len(inputs)], dtypes[: len(inputs)], "3_0", opset=opset)
     assert isinstance(report, dg.Report)
     assert report.subject == f"ONNX {subject}"
-    (finding,) = report.findings
+    finding = only(report)
     assert facts(finding)[:3] == ("EXP101", "", f"a node that {subject} allows")
     assert finding.got.startswith(got)
 
 
 @pytest.mark.parametrize(("operator", "domain"), [("Conv", ""), ("Gather", "com.example")])
 def test_a_node_outside_the_family_is_a_finding(operator: str, domain: str) -> None:
-    node = helper.make_node(operator, ["x", "i"], ["y"], domain=domain)
-    report = dg.onnx.to_directml(node, [(3, 2), (2,)], ["float32", "int64"])
-    assert isinstance(report, dg.Report)
-    (finding,) = report.findings
+    finding = only(stated(operator, [(3, 2), (2,)], ["float32", "int64"], domain=domain))
     expected = "Gather, GatherElements, GatherND, Slice, DepthToSpace or SpaceToDepth of ONNX's own operators"
     assert facts(finding) == ("EXP109", "", expected, f"{operator} of domain {domain!r}", None)
 
 
 @pytest.mark.parametrize(("operator", "name"), [("DepthToSpace", "DEPTH_TO_SPACE1"), ("SpaceToDepth", "SPACE_TO_DEPTH1")])
 def test_blocks_need_an_operator_of_their_own(operator: str, name: str) -> None:
-    case = Node(operator, 13, array("float32", 1, 4, 2, 2), None, {"blocksize": 2})
+    case = blocks(operator, array("float32", 1, 4, 2, 2))
     for level in ("1_0", "2_0"):
         expected = ("EXP106", "", f"{name}, which feature level 2_1 introduced", f"feature level {level}", "2_1")
         assert facts(refusal(case, level)) == expected
@@ -288,7 +249,7 @@ def test_blocks_need_an_operator_of_their_own(operator: str, name: str) -> None:
 )
 def test_a_type_that_the_level_does_not_take_is_the_validators_finding(kind: str, level: str, accepting: str) -> None:
     for case in (gather(array(kind, 3, 2), positions(3, 2), 0), sliced(array(kind, 3, 2), starts=[1], ends=[3])):
-        report = case.described(level)
+        report = described(case, level)
         assert isinstance(report, dg.Report)
         assert report.subject.startswith("DML_OPERATOR_")
         found = [(finding.code, finding.path, str(finding.level)) for finding in report.findings]

@@ -83,7 +83,7 @@ def counts(schema: Any) -> range:
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-def test_what_onnx_refuses_is_a_finding(tmp_path: Path, opset: int) -> None:
+def test_a_node_that_onnx_refuses_has_a_finding(tmp_path: Path, opset: int) -> None:
     made = [node(schema, count) for schema in schemas(opset) for count in counts(schema)]
     for number, each in enumerate(made):
         each.output[:] = [f"{name}_{number}" for name in each.output]
@@ -110,7 +110,7 @@ def test_what_onnx_refuses_is_a_finding(tmp_path: Path, opset: int) -> None:
         ('Concat <axis = "0"> (x, x)', "attribute axis has type 3, but Concat-13 takes INT (2)"),
     ],
 )
-def test_findings_say_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+def test_a_finding_says_the_operator_and_its_inputs(tmp_path: Path, text: str, says: str) -> None:
     made = onnx.parser.parse_node(f"y = {text}")
     made.input[:] = ["" if name == "none" else name for name in made.input]
     assert refused_by_onnx(made, 17)

@@ -88,7 +88,7 @@ def test_blocks(opset: int) -> None:
             problem_of(node, opset, [PIXELS], [None])
 
 
-def test_what_is_not_known_is_named() -> None:
+def test_an_unknown_input_is_named() -> None:
     node = helper.make_node("Slice", ["x", "first", "last"], ["y"])
     with pytest.raises(UnknownValueError, match=r"starts \('first'\) is computed when the model runs, but a descriptor") as value:
         problem_of(node, 13, [DATA, None, None], [None, None, _int64(2)])

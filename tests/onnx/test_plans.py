@@ -18,13 +18,13 @@ from dmlgather.calls import prepared as kept
 from dmlgather.directml import OperatorDesc, lower
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from tests.dialects.drafting import seeds
-from tests.dialects.outcomes import content
+from tests.dialects.outcomes import Array, content
 from tests.directml.writing import legal
 from tests.gpus import NUMBERS
 from tests.onnx.calling import plan, run
 from tests.onnx.drafts import finished, good
 from tests.onnx.faults import FAULTS
-from tests.onnx.specification import LOOKS_UP, Array, Call, expected
+from tests.onnx.specification import LOOKS_UP, Call, expected
 from tests.onnx.strategies import ROWS, good_call
 
 ONNX: Any = dg.onnx

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,10 @@ from onnx import TensorProto, helper
 import dmlgather as dg
 from dmlgather.plan import IndexPlan
 from tests import gpus, seeds
-from tests.dialects.outcomes import content
+from tests.dialects.outcomes import Array, content
 from tests.onnx.calling import FUNCTIONS, plan, run
-from tests.onnx.drafts import DTYPES, MAKERS, WORDS, elements, finished
-from tests.onnx.judge import strings
-from tests.onnx.specification import LOOKS_UP, VERSIONS, Array, Call, expected, listed, type_name
+from tests.onnx.drafts import DTYPES, MAKERS, SMALL, finished
+from tests.onnx.specification import LOOKS_UP, VERSIONS, Call, expected, listed, type_name
 from tests.onnx.strategies import ROWS
 from tests.test_devices_agree import EXECUTIONS
 
@@ -110,7 +108,7 @@ def drawn(operator: str, dtype: Any) -> Call:
     while True:
         seed = seeds.seed()
         rng = random.Random(seed)
-        call = finished(rng, MAKERS[operator](rng, VERSIONS[operator][-1], dtype), "", seed)
+        call = finished(rng, MAKERS[operator](rng, VERSIONS[operator][-1], dtype, SMALL), "", seed)
         if expected(call).size > 1:
             return call
 
@@ -148,8 +146,7 @@ def test_every_type_of_cupy_moves_bit_for_bit_on_a_gpu(operator: str, dtype: np.
     for _ in range(5):
         call = drawn(operator, dtype)
         if dtype in gpus.NUMBERS:
-            on_gpu = replace(call, arrays=tuple(map(gpus.placed, call.arrays)))
-            for found in (run(call, device="cuda"), run(on_gpu).get()):
+            for found in (run(call, device="cuda"), run(call, gpus.placed).get()):
                 assert content(found) == content(expected(call)), str(call)
         else:
             with pytest.raises(TypeError, match=rf"^CuPy has no type for {dtype} \(.*\): pass a view of an integer type$"):
@@ -171,14 +168,6 @@ def test_strings_come_back_as_they_came(operator: str, form: str) -> None:
 def test_every_string_of_a_block_is_copied() -> None:
     words = np.array([["a", "bb"], ["ccc", "d"]], object)
     assert dg.onnx.gather(words, np.array([1, 0])).tolist() == [["ccc", "d"], ["a", "bb"]]
-
-
-def test_the_four_forms_hold_the_same_strings() -> None:
-    rng = seeds.rng()
-    for form in STRINGS:
-        array = elements(rng, form, (4, 50))
-        assert type_name(array.dtype) == "tensor(string)"
-        assert set(strings(array).reshape(-1)) <= {*WORDS, *(word.encode().decode("ascii", "ignore") for word in WORDS)}
 
 
 def test_a_string_scalar_is_sliced_to_itself() -> None:
@@ -211,6 +200,6 @@ def test_the_example_types_are_all_that_the_newest_versions_list() -> None:
         assert {type_name(np.dtype(item)) for item in DTYPES} == listed(operator, versions[-1], "data")
 
 
-def test_no_newer_version_of_an_operator_exists() -> None:
-    for operator, versions in VERSIONS.items():
-        assert onnx.defs.get_schema(operator).since_version == versions[-1]
+def test_the_versions_are_those_of_the_installed_onnx() -> None:
+    history = [schema for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == "" and schema.name in VERSIONS]
+    assert set(ROWS) == {(schema.name, schema.since_version) for schema in history}

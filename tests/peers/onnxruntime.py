@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
 
-from tests.dialects.outcomes import content, outcome
+from tests.dialects.outcomes import Array, content, outcome
 from tests.onnx import specification
-from tests.onnx.specification import Array, Call, type_name
+from tests.onnx.specification import Call, type_name
 from tests.peers.faults import Peer, PeerFault
 from tests.peers.nans import SIGNALLING
 

@@ -19,6 +19,7 @@ from dmlgather.onnx.problems.node_reading import ARRAYS, INPUTS, problem_of
 from tests.dialects import binding
 from tests.onnx import described
 from tests.onnx.calling import FUNCTIONS
+from tests.onnx.specification import Call
 from tests.real_models.stepping import Activation, SeenNode, Stepper, Value
 
 Array = NDArray[Any]
@@ -31,13 +32,13 @@ KEPT = 1024
 
 
 @dataclass(frozen=True)
-class SeenCall(described.Node):
+class SeenCall(Call):
     """A node as it ran. `described` says by DirectML's documents what takes it."""
 
     output: Array | None = None
 
     @property
-    def expected(self) -> Array:
+    def right(self) -> Array:
         assert self.output is not None
         return self.output
 
@@ -125,18 +126,18 @@ class ModelRuns:
                 faults.append(f"to_directml takes it at {level}; DirectML's documents call for {', '.join(refusals)}")
             forms[level] = tuple(desc.operator.name for desc in descs)
             self.executions += 1
-            if described.run(call, descs, level, "cpu") != call.expected.tobytes():
+            output = binding.run(descs, **described.bound(call), level=level, device="cpu")
+            if output[: call.right.nbytes].tobytes() != call.right.tobytes():
                 faults.append(f"its descriptors at {level} give other bits than onnxruntime")
         return forms, faults
 
     def _computed(self, call: SeenCall) -> list[str]:
         """The devices on which a node's plan gives other bits."""
-        arrays = [call.data] if call.indices is None else [call.data, call.indices]
         faults = []
-        for device in ("cpu", "reference")[: 2 if call.expected.size <= FEW else 1]:
+        for device in ("cpu", "reference")[: 2 if call.right.size <= FEW else 1]:
             self.executions += 1
-            found = FUNCTIONS[call.operator](*arrays, **call.named, opset=call.opset, device=device)
-            if not same_bits(found, call.expected):
+            found = FUNCTIONS[call.operator](*call.arrays, **call.named, opset=call.opset, device=device)
+            if not same_bits(found, call.right):
                 faults.append(f"its plan gives other bits than onnxruntime on {device}")
         return faults
 
@@ -160,9 +161,8 @@ def _call(seen: SeenNode) -> SeenCall:
     if seen.node.op_type == "Slice" and "axes" not in named:
         named["axes"] = np.arange(len(named["starts"]), dtype=getattr(named["starts"], "dtype", np.int64))
     assert data is not None, "only indices are never left out"
-    return SeenCall(
-        seen.node.op_type, seen.opset, _contiguous(data), None if indices is None else _contiguous(indices), named, seen.output
-    )
+    arrays = tuple(_contiguous(each) for each in (data, indices) if each is not None)
+    return SeenCall(seen.node.op_type, seen.opset, arrays, named, output=seen.output)
 
 
 def _contiguous(array: Array) -> Array:

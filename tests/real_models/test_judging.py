@@ -13,6 +13,7 @@ from onnx import ModelProto
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, DirectMLForm, Verdict
+from tests.dialects import binding
 from tests.onnx import described
 from tests.onnx.calling import FUNCTIONS
 from tests.real_models.judging import Judgement, judge
@@ -211,8 +212,8 @@ def test_a_plan_with_other_bits_is_noticed(model: tuple[Path, ModelProto], monke
 
 
 def test_descriptors_with_other_bits_are_noticed(model: tuple[Path, ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
-    run = described.run
-    monkeypatch.setattr(described, "run", lambda *given: run(*given)[::-1])
+    run = binding.run
+    monkeypatch.setattr(binding, "run", lambda *given, **bound: run(*given, **bound)[::-1])
     runs = ModelRuns(model[1], LEVELS)
     runs.run(feeds(which=True))
     assert "its descriptors at 6_4 give other bits" in wrong(check_model(model[0], LEVEL), runs)
