@@ -13,16 +13,14 @@ from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
 from tests.dialects.binding import DEVICES, LEVELS
 from tests.dialects.expressions import numpys, some_data, some_expression
+from tests.dialects.outcomes import tried
 from tests.numpy.spelling import some_spelling
 from tests.peers.numpy import NUMPY, Indexed
 
 
 def run(key: Any, data: NDArray[Any], **options: Any) -> NDArray[Any] | Exception:
     """What `dg.index` gives, or the error that it raises."""
-    try:
-        return np.asarray(dg.index[key](data, **options))
-    except (IndexError, ValueError, TypeError, OverflowError) as error:
-        return error
+    return tried(lambda: np.asarray(dg.index[key](data, **options)))  # type: ignore[no-any-return] # of any function
 
 
 def check_call(seed: int) -> bool:

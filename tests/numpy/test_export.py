@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import dmlgather as dg
+from tests.dialects.binding import codes, only
 from tests.dialects.drafting import seeds
 from tests.numpy.judged import check_descriptors
 
@@ -49,20 +50,17 @@ def test_columns_by_index_are_a_gather_of_axis_1() -> None:
         (np.s_[True], "SLICE1"),
     ],
 )
-def test_which_operators_do_it(key: Any, operators: str | None) -> None:
+def test_brackets_become_these_operators(key: Any, operators: str | None) -> None:
     found = dg.index[key].to_directml(X)
     if operators is None:
-        assert isinstance(found, dg.Report)
-        assert [finding.code for finding in found.findings] == ["EXP101"]
+        assert codes(found) == ["EXP101"]
         return
     assert not isinstance(found, dg.Report)
     assert [desc.operator.name for desc in (found if isinstance(found, tuple) else (found,))] == operators.split()
 
 
-def test_what_reports_say() -> None:
-    far = dg.index[:, [0, 10]].to_directml(X)
-    assert isinstance(far, dg.Report)
-    (finding,) = far.findings
+def test_a_report_names_the_entry_and_the_dimension() -> None:
+    finding = only(dg.index[:, [0, 10]].to_directml(X))
     assert (finding.code, finding.path, finding.got) == ("EXP111", "indices[1]", "10")
     assert finding.expected == "-10 … 9, as x has size 10 in dimension 1"
     broken = dg.index[4].to_directml(X)

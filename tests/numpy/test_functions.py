@@ -27,7 +27,7 @@ def test_calls_give_what_numpy_gives(seed: int) -> None:
 
 
 @pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: type(entry).__name__)
-def test_what_numpy_refuses_is_refused_with_the_same_type_of_error(entry: Any) -> None:
+def test_an_entry_that_numpy_refuses_is_refused_with_the_same_type_of_error(entry: Any) -> None:
     for key in (entry, (entry, 0), ([0], entry), (..., entry)):
         expected, found = numpys(CUBE, key), run(key, CUBE)
         assert isinstance(expected, Exception), key
@@ -79,7 +79,7 @@ def test_placeholders_stand_for_index_arrays(placeholder: Any) -> None:
         (((3,), "integer"), TypeError, r"entry 1 is \(\(3,\), 'integer'\): data type 'integer' not understood"),
     ],
 )
-def test_what_errors_about_placeholders_say(placeholder: Any, error: type[Exception], message: str) -> None:
+def test_a_placeholder_that_stands_for_no_index_array_is_refused(placeholder: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         dg.index[:, placeholder]
 
@@ -96,7 +96,7 @@ def test_what_errors_about_placeholders_say(placeholder: Any, error: type[Except
         (np.s_[[0, 1], :, [0, 4]], r"indices\[1, 1\] = 4 is out of range for axis 2 of size 4: valid indices are -4 … 3"),
     ],
 )
-def test_what_errors_say(key: Any, message: str) -> None:
+def test_an_error_names_the_entry_and_both_values(key: Any, message: str) -> None:
     with pytest.raises((IndexError, ValueError, OverflowError), match=message):
         dg.index[key](CUBE)
 

@@ -88,7 +88,7 @@ def test_a_call_that_is_known_makes_nothing_of_its_entries(monkeypatch: pytest.M
      slice(np.int64(0), 3), slice(True, 2), slice(0.0, 1), ((3,), "int64"), "a"],
     ids=repr,
 )  # fmt: skip
-def test_what_has_to_be_read_at_once_is_not_plain(item: Any) -> None:
+def test_an_entry_that_has_to_be_read_at_once_is_not_plain(item: Any) -> None:
     assert not is_plain((0, item))
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from tests import seeds
 from tests.dialects import drafting
+from tests.dialects.binding import only
 from tests.gpus import host, placed
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +71,7 @@ def test_indices_at_the_ends_of_their_type(dtype: np.dtype[Any], size: int) -> N
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_everything_that_numpy_takes_for_indices(mode: Any) -> None:
+def test_indices_may_be_all_that_numpy_takes(mode: Any) -> None:
     data = np.arange(12).reshape(3, 4)
     taken: list[Any] = [2, -1, [], [[1, 0]], True, [True, False], np.int8(1), np.array(2), [[], []]]
     for indices in taken:
@@ -118,7 +119,7 @@ def test_expressions_of_other_modes_are_kept_apart() -> None:
         assert dg.index.take(ids, 0)(data, out_of_bounds="clamp").tolist() == [3, 3]
 
 
-def test_what_a_mode_has_and_has_not() -> None:
+def test_a_mode_has_a_plan_or_says_why_not() -> None:
     data = ((3, 4), "float32")
     clip, wrap = (dg.index.take(((2,), "int8"), 1, mode) for mode in ("clip", "wrap"))
     assert (clip.plan(data).out_of_bounds, [each.wrap for each in clip.plan(data).lookups]) == (dg.OutOfBounds.CLAMP, [0])
@@ -129,9 +130,7 @@ def test_what_a_mode_has_and_has_not() -> None:
         ):
             ask(data)
     for expression, words in ((clip, "clip them (numpy.clip)"), (wrap, "take their remainders by the size of the axis")):
-        report = expression.to_directml(data)
-        assert isinstance(report, dg.Report)
-        (finding,) = report.findings
+        finding = only(expression.to_directml(data))
         assert finding.code == "EXP106"
         assert finding.remedy == f"{words}, and describe brackets with the result"
         assert expression.differences(data) == ()

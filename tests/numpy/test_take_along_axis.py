@@ -13,6 +13,7 @@ import dmlgather as dg
 from tests.dialects import binding
 from tests.dialects.binding import LEVELS
 from tests.dialects.drafting import seeds
+from tests.dialects.outcomes import tried
 
 X = ((4, 10, 6), "float32")
 
@@ -28,7 +29,7 @@ def test_calls_give_what_numpy_gives(seed: int) -> None:
         sizes.append(1)
     axis = rng.randint(-len(shape), len(shape) - 1 + (rng.random() < 0.05))
     ids = np.random.default_rng(seed).integers(-3, 3, sizes).astype(rng.choice(("int64", "int16", "uint64", "float32", "bool")))
-    expected, found = _called(np.take_along_axis, data, ids, axis), _called(_ours, data, ids, axis)
+    expected, found = tried(np.take_along_axis, data, ids, axis), tried(_ours, data, ids, axis)
     if isinstance(expected, Exception):
         assert isinstance(expected, type(found)), (shape, ids, axis, expected, found)
         return
@@ -47,13 +48,6 @@ def test_calls_give_what_numpy_gives(seed: int) -> None:
 
 def _ours(data: Any, ids: Any, axis: int) -> Any:
     return dg.index.take_along_axis(ids, axis)(data)
-
-
-def _called(function: Any, *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except (IndexError, ValueError, TypeError) as error:
-        return error
 
 
 def test_placeholders_policies_and_spelling() -> None:
@@ -108,7 +102,9 @@ def test_without_elements_nothing_is_filled(dtype: str, shape: tuple[int, ...], 
         ([[0]], "0", TypeError, "axis is '0' of type str, expected an integer"),
     ],
 )
-def test_what_errors_say(indices: Any, axis: Any, error: type[Exception], message: str) -> None:
+def test_indices_that_do_not_fit_are_refused_with_the_facts(
+    indices: Any, axis: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         dg.index.take_along_axis(indices, axis)(np.arange(6).reshape(2, 3))
 
