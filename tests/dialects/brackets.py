@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.dialects import drafting
+
 Array = NDArray[Any]
 
 FAR = (2**40, -(2**40), 2**31 - 1, -(2**31), 100, -100)
@@ -210,9 +212,7 @@ def some_key(rng: random.Random, shape: Sequence[int], spelling: Spelling, *, fa
 def random_bits(rng: random.Random, dtype: str) -> Array:
     """Data of 1 to 4 dimensions, whose elements have any bits."""
     shape = [0 if rng.random() < 0.02 else rng.choice((1, 2, 3, 4, 4, 5, 6)) for _ in range(rng.randint(1, 4))]
-    kind = np.dtype(dtype)
-    raw = np.frombuffer(rng.randbytes(prod(shape) * kind.itemsize), np.uint8)
-    return (raw % 2).astype(bool).reshape(shape) if kind.kind == "b" else raw.view(kind).reshape(shape)
+    return drafting.random_bits(rng, np.dtype(dtype), shape)
 
 
 def is_array(entry: Any) -> bool:

@@ -44,9 +44,3 @@ def test_a_row_does_the_same_as_numpy(row: tuple[str, ...]) -> None:
         for desc in (descs if isinstance(descs, tuple) else (descs,))
     ]
     assert ", ".join(named) == operators
-
-
-def test_columns_by_index_come_back_as_a_gather_of_axis_1() -> None:
-    desc = dg.index[:, ((3,), "int64")].to_directml(((4, 10), "float32"))
-    assert isinstance(desc, dg.GatherOperatorDesc)
-    assert desc.axis == 1

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dmlgather as dg
-from dmlgather.calls.arguments import Fill, resolve_policy
-from dmlgather.calls.eager import execute
+from dmlgather.calls.arguments import Fill
 from dmlgather.dialects.graph_building import GraphBuilder
-from dmlgather.dialects.planned import under
-from dmlgather.dialects.problem import Problem, TensorType
+from dmlgather.dialects.problem import TensorType
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy import IndexExpression
 from tests.dialects.brackets import Key, Spelling, is_array, random_bits, some_key
 from tests.dialects.expressions import numpys
+from tests.numpy.random_chains import stepped, steps
 from tests.peers.numpy import NUMPY, Indexed
 
 TYPES = ("int64", "float32", "uint8", "float16", "bool", "complex128")
@@ -43,7 +42,7 @@ def check_brackets(seed: int, kind: str = "") -> bool:
     runs: dict[str, Callable[[], Any]] = {
         "at once": lambda: chain(data, out_of_bounds=choice, device=device),
         "a second time": lambda: [chain(data, out_of_bounds=choice) for _ in range(2)][1],
-        "step by step": lambda: _stepped(chain, data, choice),
+        "step by step": lambda: stepped(chain, data, choice),
         "with known indices": lambda: _known(chain, data, choice)(data, device=device),
     }
     for how, run in runs.items():
@@ -102,33 +101,13 @@ def _is_mask(entry: Any) -> bool:
     return isinstance(entry, np.ndarray) and entry.dtype == bool
 
 
-def _stepped(chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None) -> NDArray[Any]:
-    found = np.array(data, order="C")
-    for problem, indices in _steps(chain, data, choice):
-        found = np.array(execute(problem, [found, *indices], device="reference"), order="C")
-    return found
-
-
 def _known(chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None) -> Fused:
     """The brackets fused, with indices that are constants of the graph."""
     graph = GraphBuilder()
     value = graph.input("x", TensorType(data.shape, data.dtype))
-    for problem, indices in _steps(chain, data, choice):
+    for problem, indices in steps(chain, data, choice):
         value = graph.problem("brackets", problem, value, *map(graph.constant, indices))
     return fuse(graph.build([value]))
-
-
-def _steps(
-    chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None
-) -> Sequence[tuple[Problem, Sequence[NDArray[Any]]]]:
-    """Each step's problem with its indices."""
-    found, indices = list[tuple[Problem, Sequence[NDArray[Any]]]](), iter(chain.indices)
-    for problem in chain.problems(data):
-        policy = resolve_policy(choice, problem.out_of_bounds, data.dtype)
-        looked_up = [] if len(problem.inputs) == 1 else [np.array(next(indices), order="C")]
-        found.append((under(problem, *policy), looked_up))
-    assert next(indices, None) is None
-    return found
 
 
 def _content(outcome: Any) -> object:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dmlgather as dg
+from dmlgather.calls.arguments import Fill, resolve_policy
 from dmlgather.calls.eager import execute
+from dmlgather.dialects.planned import under
+from dmlgather.dialects.problem import Problem
 from dmlgather.numpy import IndexExpression
 from tests.dialects.expressions import numpys, some_data, some_expression
 from tests.dialects.outcomes import tried
@@ -77,18 +81,30 @@ def check_chain(seed: int) -> bool:
     assert not isinstance(expected, Exception), case
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype), case
     assert found.tobytes() == expected.tobytes(), case
-    return _check_steps(chain, data, found, device)
+    assert stepped(chain, data, device=device).tobytes() == found.tobytes()
+    launches, problems = chain.fused(data).launches, chain.problems(data)
+    assert len(launches) <= len(problems)
+    return len(launches) < len(problems)
 
 
-def _check_steps(chain: IndexExpression, data: NDArray[Any], found: NDArray[Any], device: str) -> bool:
-    """Step by step there are the same bits, in as many launches or more. Returns whether there are more."""
-    indices = iter(chain.indices)
-    made, steps = data, chain.problems(data)
-    for problem in steps:
-        arrays = (made,) if len(problem.inputs) == 1 else (made, next(indices))
-        made = execute(problem, [np.array(array, order="C") for array in arrays], device=device)
+def steps(
+    chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None
+) -> Sequence[tuple[Problem, Sequence[NDArray[Any]]]]:
+    """Each step's problem with its indices."""
+    found, indices = list[tuple[Problem, Sequence[NDArray[Any]]]](), iter(chain.indices)
+    for problem in chain.problems(data):
+        policy = resolve_policy(choice, problem.out_of_bounds, data.dtype)
+        looked_up = [] if len(problem.inputs) == 1 else [np.array(next(indices), order="C")]
+        found.append((under(problem, *policy), looked_up))
     assert next(indices, None) is None
-    assert made.tobytes() == found.tobytes()
-    launches = chain.fused(data).launches
-    assert len(launches) <= len(steps)
-    return len(launches) < len(steps)
+    return found
+
+
+def stepped(
+    chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None = None, device: str = "reference"
+) -> NDArray[Any]:
+    """What the steps of a chain give, one after the other."""
+    found = np.array(data, order="C")
+    for problem, indices in steps(chain, data, choice):
+        found = np.array(execute(problem, [found, *indices], device=device), order="C")
+    return found

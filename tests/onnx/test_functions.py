@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,19 @@ from tests.dialects.contract import as_it_is
 from tests.dialects.drafting import seeds
 from tests.gpus import NUMBERS, host, placed
 from tests.onnx.calling import run
-from tests.onnx.drafts import finished, good
-from tests.onnx.faults import FAULTS
-from tests.onnx.specification import LOOKS_UP, Call
-from tests.onnx.strategies import ROWS
+from tests.onnx.specification import Call
+from tests.onnx.strategies import axis_of, bad_indices_call
 from tests.seeds import numpy_rng
 from tests.tensorlib import Tensor
 
 DEVICES = ("cpu", "reference", pytest.param("cuda", marks=pytest.mark.gpu))
-INDEX_FAULTS = [fault for fault in FAULTS if fault.raises is IndexError and fault.name != "index on an axis of size 0"]
 
 
 def bad_indices(call: Call) -> list[tuple[int, tuple[int, ...], int, int, int]]:
     """Address, position, value, axis and axis size of every index that the page calls an error, lowest address first."""
     found = []
     for position in np.ndindex(call.indices.shape):
-        axis = int(call.named.get("axis", 0)) % call.data.ndim
-        if call.operator == "GatherND":
-            axis = int(call.named.get("batch_dims", 0)) + position[-1]
+        axis = axis_of(call, position)
         size, value = call.data.shape[axis], int(call.indices[position])
         if not (0 if (call.operator, call.version) == ("Gather", 1) else -size) <= value < size:
             address = sum(at * step for at, step in zip(position, call.indices.strides, strict=True))
@@ -43,29 +37,18 @@ def bad_indices(call: Call) -> list[tuple[int, tuple[int, ...], int, int, int]]:
     return sorted(found)
 
 
-def several_bad_indices(seed: int) -> Call:
-    """A call with a few bad indices, however its indices lie."""
-    rng = random.Random(seed)
-    while True:
-        operator, version = rng.choice([row for row in ROWS if row[0] in LOOKS_UP])
-        draft = good(rng, operator, version)
-        broken = [rng.choice(INDEX_FAULTS).breaks(rng, draft) for _ in range(rng.randint(1, 4))]
-        if True in broken and draft.data.dtype.kind not in "OUST":
-            return finished(rng, draft, "", seed)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_first_bad_index_in_memory_is_named_on_every_device(device: str) -> None:
     @settings(max_examples=200, deadline=None)
     @given(seeds)
     def check(seed: int) -> None:
-        call = several_bad_indices(seed)
+        call = bad_indices_call(seed)
         bad = bad_indices(call)
         if not bad:  # a later change of the same position undid the fault
             return
         _, position, value, axis, size = bad[0]
         lowest = 0 if (call.operator, call.version) == ("Gather", 1) else -size
-        valid = f"{lowest} … {size - 1}" if size else "none"
+        valid = f"{lowest} … {size - 1}"
         message = (
             f"indices[{', '.join(map(str, position))}] = {value} is out of range for axis {axis} of size {size}: valid indices"
         )

@@ -15,6 +15,7 @@ from dmlgather.onnx.problems.depth_space import DepthToSpace, SpaceToDepth
 from dmlgather.onnx.problems.gather import Gather, GatherElements, GatherND
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError, in_family, problem_of
 from dmlgather.onnx.problems.slice import Slice
+from tests.dialects.refusals import Refusals, check_refused, each_of
 
 DATA = TensorType((4, 5), np.dtype(np.float32))
 INDICES = TensorType((2,), np.dtype(np.int64))
@@ -106,41 +107,35 @@ def test_a_function_s_attribute_is_not_known() -> None:
         problem_of(node, 13, [DATA, INDICES], [None, None])
 
 
-@pytest.mark.parametrize(
-    ("node", "opset", "error", "words"),
-    [
-        (helper.make_node("Gather", ["x"], ["y"]), 13, ValueError, r"1 input \(x\), but Gather-13 takes 2: data, indices"),
-        (helper.make_node("Gather", ["x", ""], ["y"]), 13, ValueError, r"1 input \(x, \), but Gather-13 takes 2"),
-        (helper.make_node("Slice", ["x", "s"], ["y"]), 13, ValueError, "Slice-13 takes 3, 4 or 5: data, starts, ends, axes"),
-        (helper.make_node("Slice", ["x", "s"], ["y"], starts=[0], ends=[1]), 1, ValueError, "Slice-1 takes 1: data"),
-        (helper.make_node("Gather", ["x", "i"], ["y"], axis=1.5), 13, TypeError, "attribute axis has type 1, but Gather-13"),
-        (
-            helper.make_node("Gather", ["x", "i"], ["y"], batch_dims=1),
-            13,
-            ValueError,
-            "not one of Gather-13, which",
-        ),
-        (helper.make_node("GatherND", ["x", "i"], ["y"]), 10, ValueError, "opset is 10, but GatherND exists from opset 11 on"),
-        (helper.make_node("Gather", ["x", "i"], ["y"], axis=2), 13, ValueError, "axis is 2, but data has rank 2"),
-        (helper.make_node("SpaceToDepth", ["x"], ["y"]), 13, ValueError, "blocksize is missing: SpaceToDepth-13 requires it"),
-        (
-            helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=1, mode=1),
-            13,
-            TypeError,
-            "mode has type 2, but DepthToSpace-13",
-        ),
-        (
-            helper.make_node("DepthToSpace", ["x"], ["y"], blocksize="1"),
-            13,
-            TypeError,
-            "blocksize has type 3, but DepthToSpace-13",
-        ),
-        (helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=1), 13, ValueError, "data has rank 2, but DepthToSpace-13"),
-    ],
-)
-def test_ill_formed_nodes(node: onnx.NodeProto, opset: int, error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        problem_of(node, opset, [DATA, INDICES][: len(node.input)], [None] * len(node.input))
+def read(operator: str, *inputs: str, opset: int = 13, **attributes: Any) -> Any:
+    """Reads the problem of a node on these inputs, called later."""
+    node = helper.make_node(operator, inputs, ["y"], **attributes)
+    return lambda: problem_of(node, opset, [DATA, INDICES][: len(inputs)], [None] * len(inputs))
+
+
+ILL_FORMED: Refusals = {
+    ValueError: {
+        "the node has 1 input (x), but Gather-13 takes 2: data, indices": read("Gather", "x"),
+        "the node has 1 input (x, ), but Gather-13 takes 2": read("Gather", "x", ""),
+        "the node has 2 inputs (x, s), but Slice-13 takes 3, 4 or 5: data, starts, ends, axes": read("Slice", "x", "s"),
+        "the node has 2 inputs (x, s), but Slice-1 takes 1: data": read("Slice", "x", "s", opset=1, starts=[0], ends=[1]),
+        "attribute 'batch_dims' is not one of Gather-13, which": read("Gather", "x", "i", batch_dims=1),
+        "opset is 10, but GatherND exists from opset 11 on": read("GatherND", "x", "i", opset=10),
+        "axis is 2, but data has rank 2": read("Gather", "x", "i", axis=2),
+        "attribute blocksize is missing: SpaceToDepth-13 requires it": read("SpaceToDepth", "x"),
+        "data has rank 2, but DepthToSpace-13": read("DepthToSpace", "x", blocksize=1),
+    },
+    TypeError: {
+        "attribute axis has type 1, but Gather-13": read("Gather", "x", "i", axis=1.5),
+        "attribute mode has type 2, but DepthToSpace-13": read("DepthToSpace", "x", blocksize=1, mode=1),
+        "attribute blocksize has type 3, but DepthToSpace-13": read("DepthToSpace", "x", blocksize="1"),
+    },
+}
+
+
+@each_of(ILL_FORMED)
+def test_an_ill_formed_node_is_refused_with_the_facts(call: Any, error: type[Exception], message: str) -> None:
+    check_refused(call, error, message)
 
 
 def test_others_are_not_of_the_family() -> None:

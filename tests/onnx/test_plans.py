@@ -22,14 +22,11 @@ from tests.dialects.outcomes import Array, content
 from tests.directml.writing import legal
 from tests.gpus import NUMBERS
 from tests.onnx.calling import plan, run
-from tests.onnx.drafts import finished, good
-from tests.onnx.faults import FAULTS
-from tests.onnx.specification import LOOKS_UP, Call, expected
-from tests.onnx.strategies import ROWS, good_call
+from tests.onnx.specification import Call, expected
+from tests.onnx.strategies import ROWS, axis_of, bad_indices_call, good_call
 
 ONNX: Any = dg.onnx
 F, I64 = "float32", "int64"
-BROKEN_INDICES = {fault.name: fault for fault in FAULTS if fault.name in ("index below", "index above", "index far outside")}
 
 
 def packed(call: Call) -> Call:
@@ -172,27 +169,11 @@ def test_gather_on_the_first_axis_is_gather_nd_of_single_components(seed: int) -
     assert canonicalise(gather) == canonicalise(nd)
 
 
-def with_bad_indices(seed: int) -> Call:
-    """A call with a few bad indices on axes that have elements."""
-    rng = random.Random(seed)
-    while True:
-        operator, version = rng.choice([row for row in ROWS if row[0] in LOOKS_UP])
-        draft = good(rng, operator, version)
-        if draft.data.dtype.kind in "OUST" or 0 in draft.data.shape:
-            continue
-        for _ in range(rng.randint(1, 4)):
-            rng.choice(list(BROKEN_INDICES.values())).breaks(rng, draft)
-        return finished(rng, draft, "", seed)
-
-
 def resolved(call: Call) -> tuple[Array, Array]:
     """The indices with each bad one replaced by the nearest good one, and where they were bad: [the indices' shape]."""
     near, bad = np.array(call.indices), np.zeros(call.indices.shape, bool)
     for position in np.ndindex(near.shape):
-        axis = int(call.named.get("axis", 0))
-        if call.operator == "GatherND":
-            axis = int(call.named.get("batch_dims", 0)) + position[-1]
-        size, value = call.data.shape[axis], int(near[position])
+        size, value = call.data.shape[axis_of(call, position)], int(near[position])
         if value < 0 and (call.operator, call.version) != ("Gather", 1):
             value += size
         bad[position] = not 0 <= value < size
@@ -217,7 +198,7 @@ def test_overridden_policies_on_every_device(device: str) -> None:
     @settings(max_examples=200, deadline=None)
     @given(seeds, st.sampled_from((0, 1)))
     def check(seed: int, value: int) -> None:
-        call = with_bad_indices(seed)
+        call = bad_indices_call(seed)
         assume(device != "cuda" or call.data.dtype in NUMBERS)
         near, bad = resolved(call)
         clamped = expected(replace(call, arrays=(call.data, near)))
