@@ -54,34 +54,34 @@ REFUSED: Refusals = {
         "operand_batching_dims is (0, 0); expected each dimension once": changed(operand_batching_dims=(0, 0)),
         "operand_batching_dims is (1, 0); expected ascending order": changed(operand_batching_dims=(1, 0)),
         "operand_batching_dims is (-1,); ... rank 3 (0 … 2), and -1 is not one": changed(operand_batching_dims=(-1,)),
-        "collapsed_slice_dims is (0, 1) and operand_batching_dims (0,); expected no dimension in both": changed(
+        "collapsed_slice_dims is (0, 1) and operand_batching_dims is (0,); expected no dimension in both": changed(
             collapsed_slice_dims=(0, 1)
         ),
-        "start_index_map is (1, 0) and operand_batching_dims (0,); expected no dimension in both": changed(
+        "start_index_map is (1, 0) and operand_batching_dims is (0,); expected no dimension in both": changed(
             start_index_map=(1, 0)
         ),
         "start_indices_batching_dims is (1, 1); expected each dimension once": changed(start_indices_batching_dims=(1, 1)),
         "start_indices_batching_dims is (5,); ... of start_indices, which has rank 3 (0 … 2), and 5 is not one": changed(
             start_indices_batching_dims=(5,)
         ),
-        "start_indices_batching_dims is (2,); expected none to be 2, which holds the index vectors": changed(
+        "start_indices_batching_dims is (2,); expected other dimensions than 2, which holds the index vectors": changed(
             start_indices_batching_dims=(2,)
         ),
-        "operand_batching_dims is (0,) and start_indices_batching_dims (); expected equally many": changed(
+        "operand_batching_dims is (0,) and start_indices_batching_dims is (); expected equal lengths": changed(
             start_indices_batching_dims=()
         ),
-        "batching dimension 0 of operand has size 3 and 1 of start_indices 6; expected equal sizes": changed(
+        "batching dimension 0 of operand has size 3, and dimension 1 of start_indices has size 6; expected equal": changed(
             start_indices_batching_dims=(1,)
         ),
         "slice_sizes is (1, 1); expected 3 entries, one per dimension of operand": changed(slice_sizes=(1, 1)),
-        "slice_sizes is (1, 1, 5), offset_dims (2,), collapsed_slice_dims (), operand_batching_dims (0,)...3 entries": changed(
+        "slice_sizes is (1, 1, 5), offset_dims (2,), collapsed_slice_dims ()...expected each of operand's 3 dimensions": changed(
             collapsed_slice_dims=()
         ),
-        "slice_sizes[2] is 6; expected 0 … 5, operand's size there": changed(slice_sizes=(1, 1, 6)),
-        "slice_sizes[1] is -1; expected 0 … 4, operand's size there": changed(slice_sizes=(1, -1, 5)),
-        "slice_sizes[1] is 2; expected 1, since collapsed_slice_dims names that dimension": changed(slice_sizes=(1, 2, 5)),
-        "slice_sizes[0] is 3; expected 1, since operand_batching_dims names that dimension": changed(slice_sizes=(3, 1, 5)),
-        "slice_sizes[0] is 0; expected 1, since operand_batching": changed(slice_sizes=(0, 1, 5)),
+        "slice_sizes[2] is 6; expected 0 … 5, because operand has size 5 there": changed(slice_sizes=(1, 1, 6)),
+        "slice_sizes[1] is -1; expected 0 … 4, because operand has size 4": changed(slice_sizes=(1, -1, 5)),
+        "slice_sizes[1] is 2; expected 1, because collapsed_slice_dims contains 1": changed(slice_sizes=(1, 2, 5)),
+        "slice_sizes[0] is 3; expected 1, because operand_batching_dims contains 0": changed(slice_sizes=(3, 1, 5)),
+        "slice_sizes[0] is 0; expected 1, because operand_batching": changed(slice_sizes=(0, 1, 5)),
         "slice_sizes[2] is 5.0 of type float, expected an integer": changed(slice_sizes=(1, 1, 5.0)),
         "slice_sizes is None of type NoneType, expected a sequence of integers": changed(slice_sizes=None),
         "offset_dims[0] is 2.0 of type float, expected an integer": changed(offset_dims=(2.0,)),
@@ -90,7 +90,7 @@ REFUSED: Refusals = {
         "dimension_numbers is of type tuple, expected GatherDimensionNumbers, JAX's or dmlgather's": changed(
             dimension_numbers=((2,), (1,), (1, 2))
         ),
-        "offset_dims is [2] of type list, expected a tuple: JAX's own object allows nothing else": changed(
+        "offset_dims is [2] of type list, but JAX's GatherDimensionNumbers takes only a tuple": changed(
             dimension_numbers=lax.GatherDimensionNumbers([2], (1,), (1, 2), (0,), (0,))
         ),
         "start_indices has type object, but lax.gather takes int8": changed(start_indices=PAIRS.astype("U1")),

@@ -24,15 +24,15 @@ PHRASES = {
     r"Gather op has \d+ elements in start_index_map": r"start_index_map is .*; expected \d+ entr",
     r"Invalid start_index_map": r"start_index_map is .*; expected dimensions of operand",
     r"Invalid (\w+) set in gather op": r"{} is .*; expected dimensions of \w+",
-    r"(\w+) and \w+ in gather op must be disjoint": r"{} is .* and operand_batching_dims .*; .* no dimension in both",
-    r"cannot have the index vector dimension": r"start_indices_batching_dims is .*; expected none to be \d+",
-    r"requires equal numbers of": r"operand_batching_dims is .* and start_indices_batching_dims .*; expected equally many",
+    r"(\w+) and \w+ in gather op must be disjoint": r"{} is .* and operand_batching_dims is .*; .* no dimension in both",
+    r"cannot have the index vector dimension": r"start_indices_batching_dims is .*; expected other dimensions than \d+",
+    r"requires equal numbers of": r"operand_batching_dims is .* and start_indices_batching_dims is .*; expected equal lengths",
     r"dimensions to have the same shape": r"batching dimension \d+ of operand has size",
     r"must have one slice size for every": r"slice_sizes is .*; expected \d+ entr.* one per dimension",
     r"All components of the offset index": r"slice_sizes is .*, offset_dims .*, collapsed_slice_dims .*, operand_batching_dims",
     r"Slice size at index (\d+)": r"slice_sizes\[{}\] is .*; expected 0 … ",
-    r"can only collapse slice dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, since collapsed",
-    r"can only have operand batching dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, since operand_batching",
+    r"can only collapse slice dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, because collapsed",
+    r"can only have operand batching dims .* index (\d+) at": r"slice_sizes\[{}\] is .*; expected 1, because operand_batching",
 }
 """What JAX's check says -> what ours says, with the name or number that JAX gave."""
 

@@ -34,7 +34,7 @@ SPARSE = helper.make_sparse_tensor(
 )
 REFUSED: Refusals = {
     ValueError: {
-        "axes names dimension 0 of data, shape [2, 1, 3]: its size is 2, not 1": computed("Squeeze", 13, DATA, axes(0)),
+        "axes has 0, but dimension 0 of data has size 2, not 1": computed("Squeeze", 13, DATA, axes(0)),
         "axes is (1, -2), which names an axis of data (rank 3)": computed("Squeeze", 13, DATA, axes(1, -2)),
         "axes[0] is 3, but data has rank 3: expected -3 … 2": computed("Squeeze", 13, DATA, axes(3)),
         "axes[0] is -2, but Squeeze-1 ...opset 11": computed("Squeeze", 1, DATA, axes=[-2]),
@@ -73,8 +73,8 @@ REFUSED: Refusals = {
         ),
         "perm is [1, 0], but data has rank 3: expected a permutation of [0, 1, 2]": computed("Transpose", 13, DATA, perm=[1, 0]),
         "attribute 'start' is not one of Shape-13, which has none": computed("Shape", 13, DATA, start=1),
-        "attribute to is 99, which is no data type of TensorProto": computed("Cast", 13, DATA, to=99),
-        "attribute to is 'REAL', which is no data type of TensorProto": computed("Cast", 1, DATA, to="REAL"),
+        "attribute 'to' is 99, which is no data type of TensorProto": computed("Cast", 13, DATA, to=99),
+        "attribute 'to' is 'REAL', which is no data type of TensorProto": computed("Cast", 1, DATA, to="REAL"),
         "opset is 0, but Cast exists from opset 1 on": computed("Cast", 0, DATA, to=1),
         "attribute to is missing: Cast-13 requires it": computed("Cast", 13, DATA),
         "Constant-13 takes exactly one of value, sparse_value, value_float, ...; the node has none": computed("Constant", 13),
@@ -88,12 +88,12 @@ REFUSED: Refusals = {
         "data has type bfloat16, but Transpose-1 takes bool, double, float, float16, int16": computed("Transpose", 12, BFLOAT16),
         "data has type int4, but Identity-19 takes": computed("Identity", 20, INT4),
         "data has type bfloat16, but Cast-9 takes bool, double": computed("Cast", 12, BFLOAT16, to=TensorProto.FLOAT),
-        "attribute to is bfloat16, but Cast-9 takes bool, double": computed("Cast", 12, DATA, to=TensorProto.BFLOAT16),
+        "attribute 'to' is bfloat16, but Cast-9 takes bool, double": computed("Cast", 12, DATA, to=TensorProto.BFLOAT16),
         "Cast to string is not supported; it converts between bool, int8": computed("Cast", 13, DATA, to=TensorProto.STRING),
         "Cast from string is not supported": computed("Cast", 13, np.array(["1"], object), to=TensorProto.FLOAT),
         "Cast to float8e5m2 is not supported": computed("Cast", 19, DATA, to=TensorProto.FLOAT8E5M2),
         "Cast from int4 is not supported": computed("Cast", 21, INT4, to=TensorProto.FLOAT),
-        "attribute to is complex64, but Cast-13 takes": computed("Cast", 13, DATA, to=TensorProto.COMPLEX64),
+        "attribute 'to' is complex64, but Cast-13 takes": computed("Cast", 13, DATA, to=TensorProto.COMPLEX64),
         "data has type complex128, but Cast-13 takes": computed("Cast", 13, DATA.astype(complex), to=TensorProto.FLOAT),
         "sparse_value holds a sparse tensor, which is not supported": computed("Constant", 13, sparse_value=SPARSE),
         "value has type int64, but Constant-1 takes double, float, float16": computed(

@@ -57,18 +57,20 @@ REFUSED: Refusals = {
         "data is a scalar, but Gather-8 takes data of rank >= 1": called(GATHER, DATA[0, 0, 0], PAIRS, 0),
         "out_of_bounds is 'zero', expected one of": called(GATHER, DATA, PAIRS, 1, out_of_bounds="zero"),
         "Fill value -1 cannot be stored as uint8": called(GATHER, DATA.astype("u1"), PAIRS, 1, out_of_bounds=dg.Fill(-1)),
-        "indices has size 2 in dimension 1, where data has 4, but GatherElements-6...except along the axis": called(
+        "indices has size 2 and data has size 4 in dimension 1, but GatherElements-6...except along the axis": called(
             ov.gather_elements, X, IDS[:, :2], 0
         ),
         "indices has rank 1 and data rank 2, but GatherElements-6 takes equal ranks": called(ov.gather_elements, X, IDS[0], 0),
         "axis is 2, but data has rank 2: expected -2 … 1": called(ov.gather_elements, X, IDS, 2),
         "version is 7, expected 5 or 8": called(ov.gather_nd, X, IDS, version=7),
-        "batch_dims is 2, expected 0 … 1: less than the ranks of data (2) and indices (2)": called(ov.gather_nd, X, IDS, 2),
+        "batch_dims is 2, expected 0 … 1, because it must be less than the ranks of data (2) and indices (2)": called(
+            ov.gather_nd, X, IDS, 2
+        ),
         "indices has tuples of 4 components (its last dimension), but data has 2 dimensions to index": called(
             ov.gather_nd, X, IDS, version=5
         ),
-        "start has 2 entries and stop 1: expected equally many": called(ov.slice, X, [0, 1], [1], [1, 1]),
-        "start has 1 entry and axes 2: expected equally many": called(ov.slice, X, [0], [1], [1], [0, 1]),
+        "start has 2 entries and stop has 1: expected equal lengths": called(ov.slice, X, [0, 1], [1], [1, 1]),
+        "start has 1 entry and axes has 2: expected equal": called(ov.slice, X, [0], [1], [1], [0, 1]),
         "axes is (1, -1), which names an axis of data (rank 2) more than once": called(
             ov.slice, X, [0, 0], [1, 1], [1, 1], [1, -1]
         ),
