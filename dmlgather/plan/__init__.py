@@ -1,4 +1,5 @@
-"""The plan: one strided copy with looked-up indices. This room knows no operator, dialect or array library."""
+"""The plan: a strided copy of elements. Source addresses may depend on indices. A plan knows no operator and no array library.
+"""
 
 from dmlgather.plan.canonical import canonicalise, narrow, simplify
 from dmlgather.plan.index_plan import (

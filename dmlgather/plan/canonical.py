@@ -1,4 +1,4 @@
-"""The canonical form of a plan: equivalent plans become equal.
+"""The canonical form of a plan. Plans that copy the same elements in the same way have the same canonical form.
 
 - Output strides are positive, and dimensions are sorted by output stride, largest first.
 - Dimensions of size 1 are dropped, and adjacent dimensions are merged.
@@ -18,14 +18,15 @@ from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import reach
 
 WIDEST = 16
-"""Bytes of the widest element that a backend moves at once."""
+"""Size of the largest element that a backend copies at once, in bytes."""
 
 
 def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """Return the canonical form of `plan`, with elements of at most `widest` bytes.
 
-    `widest`: 16, or the alignment of the arrays if that is smaller. The result writes the same bits as `plan`. Under RAISE, it
-    reports the same bad index. Raises ValueError if the elements are wider than `widest` and the fill value cannot be split.
+    The result writes the same bytes as `plan`. Under RAISE, it reports the same bad index. `widest`: the alignment of the
+    arrays in bytes if it is less than 16, else 16. Raises ValueError if the elements are wider than `widest` and the fill value
+    cannot be split.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
     >>> print(dg.canonicalise(rows))
@@ -40,12 +41,12 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
 
 
 def simplify(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form with the element size of `plan`."""
+    """Return the canonical form of `plan` without joining its elements into wider ones."""
     return _simplified(plan, plan.element_bytes)
 
 
 def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
-    """Return the canonical form with elements of at most `widest` bytes. `widest` is at least `plan.element_bytes`."""
+    """Return the canonical form of `plan`. Elements may be joined into wider ones, up to `widest` bytes."""
     if plan.empty:
         return _canonical_empty(plan)
     if plan.constant:
@@ -90,9 +91,10 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
 
 
 def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
-    """Return the plan with elements of `element_bytes`, which must divide the plan's element size.
+    """Return an equal plan that copies each element in pieces of `element_bytes` bytes.
 
-    Raises ValueError if the fill value does not repeat its first `element_bytes` bytes.
+    `element_bytes` must divide the plan's element size. Raises ValueError if the pieces of the fill value are not all equal,
+    because a plan has one fill value only.
     """
     factor = plan.element_bytes // element_bytes
     if factor == 1:
@@ -143,14 +145,15 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
 
 
 def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
-    """Return the dimensions after contiguous elements are joined into wide ones, and the number of elements in a wide one.
+    """Join contiguous elements into wider ones. Return the new dimensions, and the number of old elements in a wide element.
 
-    This number, the factor, divides the size of the contiguous dimension, the strides of the other dimensions, and `steps`. The
-    returned sizes count wide elements; the returned strides still count narrow ones. `steps`: offsets, and the input strides of
-    lookups. `most`: the largest factor. `reads`: False if no input element is read.
+    This number, the factor, must divide the size of the contiguous dimension, the strides of all other dimensions, and the
+    numbers in `steps`, so that every address is a multiple of it. The returned sizes count wide elements, but the returned
+    strides still count old elements. `steps`: the plan's offsets, and the input strides of its lookups. `most`: the largest
+    allowed factor. `reads`: False for a plan that only writes a fill value.
 
-    Example: sizes {5,12}, strides {12,1} in the input and the output, `most` 16. The factor is gcd(16, 12, 12) = 4, and the sizes
-    become {5,3}.
+    Example: a plan of shape {5,12} has the strides {12,1} in its input and its output, and `most` is 16. The inner dimension
+    has size 12, and the outer one has stride 12, so the factor is gcd(16, 12, 12) = 4. The sizes become {5,3}.
     """
     factor = 1
     while (
@@ -168,9 +171,10 @@ def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tu
 
 
 def _canonical_empty(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan without output.
+    """Return the canonical form of a plan that writes no element.
 
-    If the plan has RAISE, its indices are still checked. Then the form has the index dimensions behind a leading size of 0.
+    Under RAISE, such a plan still checks its indices. Then the shape of the result is 0, followed by the dimensions of the
+    indices. Otherwise its shape is (0,).
     """
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
@@ -205,7 +209,11 @@ def _canonical_empty(plan: IndexPlan) -> IndexPlan:
 
 
 def _without_idle_lookups(plan: IndexPlan) -> IndexPlan:
-    """Return a CLAMP or PROMISE plan without the lookups whose index has no effect. If no lookup is left, the policy is CLAMP."""
+    """Drop those lookups of a CLAMP or PROMISE plan that do not affect the copy.
+
+    A lookup in an axis of size 1, or with an input stride of 0, selects the same element for every index. If no lookup is left,
+    the policy of the result is CLAMP.
+    """
     lookups = tuple([lookup for lookup in plan.lookups if lookup.limit != 1 and lookup.in_stride])
     if lookups:
         return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
@@ -215,10 +223,10 @@ def _without_idle_lookups(plan: IndexPlan) -> IndexPlan:
 
 
 def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
-    """Return the plan with 0 for input strides that have no effect.
+    """Set input strides and offsets that do not affect the copy to 0. Plans that differ only in them become equal.
 
-    The input stride of a lookup has no effect if 0 is its only valid index. If a lookup has no valid index, no input element is
-    read, so no input stride or offset has an effect.
+    The input stride of a lookup does not matter if 0 is the only valid index. If a lookup has no valid index, the plan reads no
+    input element, so no input stride or offset matters.
     """
     if not plan.lookups:
         return plan
@@ -230,7 +238,11 @@ def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
 
 
 def _canonical_lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], factor: int) -> tuple[Lookup, ...]:
-    """Return the plan's lookups over the dimensions `dims`, in canonical order. `factor`: old elements in a new element."""
+    """Return the plan's lookups in canonical order, restated for the new dimensions `dims`.
+
+    `index_offsets`: the new offset of each lookup in the index tensor. `factor`: the number of old elements that form a new
+    element.
+    """
     if not plan.lookups:
         return ()
     lookups = [

@@ -1,4 +1,4 @@
-"""Composition of two plans to one: the outer plan reads the output of the inner plan."""
+"""Composition: one plan that does the work of two. The second ("outer") plan reads what the first ("inner") plan writes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _CLAMPING = (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
 
 
 def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -> IndexPlan:
-    """Return one plan that has the effect of `inner` followed by `outer`. The input of `outer` is the output buffer of `inner`.
+    """Return one plan for two plans that run one after the other: `outer` reads the buffer that `inner` writes.
 
-    The result reads the input of `inner` and writes the output of `outer`. `same_indices`: True if both plans look up the same
-    index tensor.
+    The new plan reads the input of `inner` and writes the output of `outer`, without the buffer between them. `same_indices`:
+    True if both plans read their indices from the same tensor.
 
     Raises CompositionError in these cases:
 
-    - The two plans have different index tensors or different policies.
-    - An index of `outer` would select an index of `inner`.
-    - `outer` reads addresses that `inner` does not write, or that strides cannot describe.
-    - The result would check fewer indices under RAISE than the two plans.
+    - The two plans read different index tensors or have different policies.
+    - An index of `outer` would decide which index `inner` reads: indices of indices.
+    - `outer` reads elements that `inner` does not write, or no strides describe the addresses of these elements in the input.
+    - Under RAISE, the new plan would check fewer indices than the two plans.
 
     >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))
     >>> half = dg.onnx.slice.plan(((128, 384), "float32"), [0], [192], [1])
@@ -62,9 +62,10 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
 
 def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
-    """Return `outer` with its indices read from the input of `view`. The index tensor of `outer` is the output of `view`.
+    """Return a plan like `outer` for the case that another plan, `view`, only copies its indices: the copy need not run.
 
-    Raises CompositionError if `view` has lookups, or if strides cannot describe the addresses of the indices.
+    `view` writes the index tensor of `outer`. The new plan reads the indices from the input of `view` instead. Raises
+    CompositionError if `view` has lookups itself, or if no strides describe the addresses of the indices in its input.
     """
     if view.lookups:
         raise CompositionError(
@@ -78,9 +79,9 @@ def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
 
 
 def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
-    """Return `plan` with lookup `number` moved from the output buffer of `view` to its input buffer.
+    """Return `plan` with one lookup, `number`, that reads its index from the input of `view` instead of from its output.
 
-    Other lookups may still read the output buffer, so the index extent covers both buffers.
+    The other lookups may still read the output of `view`. So `index_extent` of the result is the larger one of the two sizes.
     """
     leading = (0,) if plan.empty else ()  # an empty plan under RAISE has its index dimensions behind a leading size of 0
     lookup = plan.lookups[number]
@@ -123,7 +124,7 @@ def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> 
 
 
 def _check_values(walk: Walk, inner: IndexPlan) -> None:
-    """Raise CompositionError if an index of the outer plan selects the index that the inner plan looks up."""
+    """Raise CompositionError if an index of the outer plan decides which index the inner plan reads."""
     for axis, size in enumerate(inner.index_shape):
         if size > 1 and any(step[axis] for step in walk.value_steps):
             raise CompositionError(
@@ -134,7 +135,9 @@ def _check_values(walk: Walk, inner: IndexPlan) -> None:
 
 
 def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
-    """Raise CompositionError unless every index that the inner plan checks is still looked up.
+    """Raise CompositionError if the outer plan leaves out output elements with indices that the inner plan checks.
+
+    Under RAISE, the composed plan must still check all these indices.
 
     Example: two outer dimensions move along an inner axis of size 6. One has 3 steps of 1: it reads positions 0 … 2. The other
     has 2 steps of 3. As 3 <= 2 + 1, there is no gap, and both together read positions 0 … 2 + 3 = 5, which is the whole axis.

@@ -20,11 +20,11 @@ from math import prod
 from dmlgather.plan.layout import Layout, reach
 
 ELEMENT_BYTES = (1, 2, 4, 8, 16)
-"""Sizes of an element, in bytes. A plan moves bits and knows no data type."""
+"""The allowed sizes of an element, in bytes. A plan copies bytes and knows no data type."""
 
 
 class IndexType(enum.Enum):
-    """The integer type of the index tensor."""
+    """The integer type of a plan's index tensor."""
 
     INT8 = "INT8"
     INT16 = "INT16"
@@ -47,25 +47,31 @@ class IndexType(enum.Enum):
 
 
 class OutOfBounds(enum.Enum):
-    """Policy for an index that is still outside 0 … limit-1 after the wrap. No policy reads outside the input."""
+    """The policy: what a plan does with an index out of range. No policy reads outside the input.
+
+    Negative indices are first wrapped (`Lookup.wrap`). An index is out of range if it is not in 0 … `Lookup.limit` - 1 after
+    this.
+    """
 
     CLAMP = "clamp"
-    """Read the nearest valid position of the axis, like DirectML and JAX's mode "clip"."""
+    """Replace the index by the nearest valid one, like DirectML and JAX's mode "clip"."""
     FILL = "fill"
-    """Write the fill value instead of an element, like OpenVINO (with 0) and JAX's mode "fill"."""
+    """Write the plan's fill value instead of an input element, like OpenVINO (which fills with 0) and JAX's mode "fill"."""
     RAISE = "raise"
-    """Raise IndexError for the bad index with the smallest offset in the index tensor, like ONNX."""
+    """Raise IndexError, like ONNX. The message names one bad index: the first one in the index tensor's memory."""
     PROMISE = "promise"
     """The caller promises that no index is out of bounds. The plan runs as CLAMP, like JAX's mode "promise_in_bounds"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """One index that is looked up for each output element.
+    """One index that a plan reads for each output element, and how the index changes the source address.
 
-    `index_strides`: elements of the index tensor per step along each output dimension. `index_offset`: in elements. `limit`:
-    valid values are 0 … limit-1. `wrap`: added once to a negative value; if it is 0, negative values are out of bounds.
-    `in_stride`: the input address changes by this many elements if the index grows by 1.
+    A gather of rows has one lookup; a gather by index tuples has one for each number of a tuple. `index_strides`: strides of
+    the index tensor along each dimension of the plan, in elements. `index_offset`: address of the first index, in elements.
+    `limit`: size of the indexed axis; indices 0 … limit - 1 are valid. `wrap`: number that is added to a negative index. It is
+    the size of the axis, or 0 if negative indices are out of range. `in_stride`: input stride of the indexed axis, in elements;
+    the index is multiplied by it.
     """
 
     index_strides: tuple[int, ...]
@@ -77,12 +83,13 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """One strided copy whose source address may also depend on looked-up indices.
+    """A strided copy of elements. The source address of an element may also depend on indices (`lookups`).
 
-    `shape`: the iteration space; the plan writes one element at each point. `out_strides`, `in_strides`: elements per step along
-    each dimension. `in_offset`, `out_offset`: in elements. `in_extent`, `index_extent`, `out_extent`: sizes of the input, index
-    and output buffers, in elements. `index_type`: None if there are no lookups. `fill`: the bytes of one element under FILL,
-    otherwise empty.
+    `shape`: the iteration space. The plan writes one element at each of its points. `out_strides`, `in_strides`: strides of the
+    output and the input along each dimension of `shape`, in elements. `in_offset`, `out_offset`: addresses of the first
+    element, in elements. `in_extent`, `index_extent`, `out_extent`: sizes of the input, index and output buffers, in elements.
+    `index_type`: type of the indices, or None if there are no lookups. `out_of_bounds`: the policy for indices out of range.
+    `fill`: bytes of the element that FILL writes; empty under any other policy.
 
     Raises ValueError if two fields contradict each other or an address is outside its extent.
 
@@ -130,19 +137,25 @@ class IndexPlan:
 
     @property
     def constant(self) -> bool:
-        """Return True if every output element is the fill value: FILL over an axis of size 0."""
+        """Return True if the plan only writes its fill value: under FILL, no index of an axis of size 0 is valid."""
         return self.out_of_bounds is OutOfBounds.FILL and any(lookup.limit == 0 for lookup in self.lookups)
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """Return the shape of the looked-up indices: `shape` with 1 in dimensions where all index strides are 0."""
+        """Return the shape of the indices that the plan reads.
+
+        It is `shape`, with 1 in place of each dimension along which all index strides are 0.
+        """
         return tuple(
             size if any(lookup.index_strides[axis] for lookup in self.lookups) else 1 for axis, size in enumerate(self.shape)
         )
 
     @property
     def in_reach(self) -> tuple[int, int] | None:
-        """Return the first and last input address (elements) over all index values; None if the plan reads nothing."""
+        """Return the lowest and the highest input address that any indices can select, in elements.
+
+        Return None if the plan reads no input element.
+        """
         if self.empty:
             return None
         if not self.lookups:
@@ -155,12 +168,12 @@ class IndexPlan:
 
     @property
     def out_reach(self) -> tuple[int, int] | None:
-        """Return the first and last output address (elements); None if the plan writes nothing."""
+        """Return the lowest and the highest address that the plan writes, in elements. Return None if it writes nothing."""
         return None if self.empty else reach(self.shape, self.out_strides, self.out_offset)
 
     @property
     def index_reach(self) -> tuple[int, int] | None:
-        """Return the first and last address (elements) in the index tensor; None if the plan looks up no index."""
+        """Return the lowest and the highest address of the indices, in elements. Return None if the plan reads no index."""
         if not self.lookups or self.constant:
             return None
         if self.empty and (self.out_of_bounds is not OutOfBounds.RAISE or 0 in self.index_shape):
@@ -169,7 +182,7 @@ class IndexPlan:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def check_limits(self) -> None:
-        """Raise ValueError if a plan under CLAMP or PROMISE writes elements but indexes an axis of size 0."""
+        """Raise ValueError if a plan under CLAMP or PROMISE indexes an axis of size 0, where no nearest element exists."""
         if self.empty or self.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE):
             return
         for number, lookup in enumerate(self.lookups):
@@ -230,7 +243,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """The bytes that one run moves. Each read of an index or an element counts."""
+    """The bytes that one run of a plan reads and writes. An index or an element that is read several times counts each time."""
 
     index: int
     read: int
@@ -238,7 +251,7 @@ class BytesMoved:
 
     @property
     def total(self) -> int:
-        """Return the sum of all bytes."""
+        """Return the number of bytes read and written together."""
         return self.index + self.read + self.written
 
     def __str__(self) -> str:
@@ -246,7 +259,7 @@ class BytesMoved:
 
 
 def bytes_moved(plan: IndexPlan) -> BytesMoved:
-    """Return the bytes that one run of `plan` moves."""
+    """Return the number of bytes that one run of `plan` reads and writes."""
     moved = plan.elements * plan.element_bytes
     index = len(plan.lookups) * prod(plan.index_shape) * plan.index_type.bytes if plan.index_type else 0
     return BytesMoved(index=index, read=moved, written=moved)
@@ -262,9 +275,10 @@ def lookup(
     component: int = 0,
     wraps: bool = True,
 ) -> Lookup:
-    """Return the lookup of a position along `axis` of `data`.
+    """Return a lookup: the indices in `indices` select positions along `axis` of `data`.
 
-    `component`: offset in the index tensor, in elements. `wraps`: True if negative indices count from the end.
+    `index_strides`: strides of `indices` along each dimension of the plan, in elements. `component`: distance of the first
+    index that is read from the first element of `indices`, in elements. `wraps`: True if negative indices count from the end.
     """
     size = data.sizes[axis]
     return Lookup(
@@ -287,10 +301,11 @@ def build(
     indices: Layout | None = None,
     index_type: IndexType | None = None,
 ) -> IndexPlan:
-    """Return the plan that writes every element of `output` from `data`, with the policy CLAMP.
+    """Return the plan that writes every element of `output` once, with elements of `data`. Its policy is CLAMP.
 
-    `in_strides`: elements of `data` per step along each output dimension. `in_offset`: number of elements after the first
-    element of `data`. `indices`, `index_type`: layout and type of the index tensor, for plans with lookups.
+    `in_strides`: strides of `data` along each dimension of `output`, in elements. `in_offset`: distance of the first element
+    that is read from the first element of `data`, in elements. `indices`, `index_type`: layout and type of the index tensor.
+    They are needed only if there are `lookups`.
     """
     return IndexPlan(
         shape=output.sizes,

@@ -1,4 +1,4 @@
-"""Evaluation of a plan for single output elements: the indices that it looks up and the input element that it reads.
+"""Interpreter of a plan for single output elements: which indices it reads and which input element it copies.
 
 Diagrams and messages use this module. The reference backend does not, because it is the standard for the other backends.
 """
@@ -14,7 +14,7 @@ from dmlgather.plan.layout import coordinates, dot
 
 
 class IndexOutcome(enum.Enum):
-    """The effect of one index on the output element that looks it up."""
+    """The effect of one index on the output element: the index is valid, is clamped, causes a fill, or is refused."""
 
     VALID = "valid"
     CLAMPED = "clamped"
@@ -28,15 +28,15 @@ OUT_OF_RANGE = {
     OutOfBounds.FILL: IndexOutcome.FILLED,
     OutOfBounds.RAISE: IndexOutcome.REFUSED,
 }
-"""The outcome of an index out of range, by policy."""
+"""What each policy does to an index out of range. Under RAISE, no element is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedIndex:
-    """One index that was looked up.
+    """An index that a plan has read, and its effect.
 
-    `address`: address in the index tensor, in elements. `position`: position along the indexed axis, after wrapping and clamping;
-    None if no element is read.
+    `address`: address of the index in the index tensor, in elements. `value`: the index itself. `position`: position along the
+    indexed axis, after wrapping and clamping. It is None if the index is out of range and not clamped.
     """
 
     address: int
@@ -47,19 +47,25 @@ class ResolvedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of one output element. `source`: address in the input, in elements; None if no element is read."""
+    """The input element that an output element is a copy of, and the indices that select it.
+
+    `source`: address in the input, in elements. It is None if no input element is read, because an index is out of range.
+    """
 
     source: int | None
     indices: tuple[ResolvedIndex, ...]
 
     @property
     def outcome(self) -> IndexOutcome:
-        """Return the outcome of the first index that is out of range, else VALID."""
+        """Return the outcome of the first index that is out of range, or VALID if all are in range."""
         return next((index.outcome for index in self.indices if index.outcome is not IndexOutcome.VALID), IndexOutcome.VALID)
 
 
 def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
-    """Return the point of `plan.shape` that writes an output address (elements). Raises ValueError if no point writes it."""
+    """Return the point of `plan.shape` at which the plan writes `output_address`, an address in elements.
+
+    Raises ValueError if the plan never writes there.
+    """
     step = coordinates(output_address - plan.out_offset, plan.shape, plan.out_strides)
     if step is None:
         raise ValueError(f"the plan writes nothing to output element {output_address}")
@@ -67,14 +73,14 @@ def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
 
 
 def index_addresses(plan: IndexPlan, step: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the index address (elements) of each lookup at the point `step` of `plan.shape`."""
+    """Return the address, in elements, of each lookup's index for the point `step` of `plan.shape`."""
     return tuple(lookup.index_offset + dot(step, lookup.index_strides) for lookup in plan.lookups)
 
 
 def origin_of(plan: IndexPlan, step: tuple[int, ...], value_at: Callable[[int], int]) -> Origin:
-    """Return the source of the output element at the point `step` of `plan.shape`.
+    """Return the source of one output element: the one that the plan writes at the point `step` of `plan.shape`.
 
-    `value_at`: a function from an address in the index tensor (elements) to the index there.
+    `value_at`: a function that returns the index at an address of the index tensor. The address is in elements.
     """
     indices = []
     source = plan.in_offset + dot(step, plan.in_strides)

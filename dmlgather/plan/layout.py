@@ -1,4 +1,4 @@
-"""Strided layouts: addresses of a tensor's elements in its buffer, in elements."""
+"""Strided layouts: where the elements of a tensor are in its buffer. All strides, offsets and addresses are in elements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXACT_OVERLAP_ELEMENTS = 2**20
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return row-major strides in elements. No stride is 0, because a size of 0 counts as 1."""
+    """Return the strides of a row-major array without gaps, in elements. A size of 0 counts as 1, so no stride is 0."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
@@ -30,12 +30,12 @@ def unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def dot(steps: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the dot product of steps and strides: a distance in elements."""
+    """Return the dot product of steps and strides: the distance in elements after `steps[i]` steps along each dimension i."""
     return sum(step * stride for step, stride in zip(steps, strides, strict=True))
 
 
 def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tuple[int, int]:
-    """Return the first and last address (elements) of a non-empty strided tensor."""
+    """Return the lowest and the highest address of a strided tensor's elements. No size may be 0."""
     low = high = offset
     for size, stride in zip(sizes, strides, strict=True):
         if stride < 0:
@@ -46,10 +46,11 @@ def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tupl
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
-    """Return True if two elements share an address, False if no two elements do, None if this is unknown.
+    """Return True if two elements of a strided tensor share an address, and False if none do. Return None if this is unknown.
 
-    For more than `EXACT_OVERLAP_ELEMENTS` elements, only strides are compared. The answer is True if a stride is 0, and False if
-    each stride is larger than the span of the dimensions with smaller strides. Otherwise it is None.
+    For more than `EXACT_OVERLAP_ELEMENTS` elements, the function looks only at strides. It returns True if a stride is 0. It
+    returns False if each dimension steps over all elements that the dimensions with smaller strides reach. Otherwise it returns
+    None.
     """
     if 0 in sizes:
         return False
@@ -77,10 +78,10 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
 
 
 def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the coordinates of the element at `address`; None if there is no element. Strides may be negative.
+    """Return the coordinates of the element at `address`. Return None if no element has this address.
 
-    If several elements have this address, the function returns the coordinates of one of them. Dimensions of stride 0 get
-    coordinate 0.
+    Strides may be negative. If several elements have this address, the function returns the coordinates of one of them. The
+    coordinate is 0 in dimensions of stride 0.
     """
     if 0 in sizes:
         return None
@@ -114,10 +115,10 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Sizes and strides of a tensor in a buffer.
+    """The position of a tensor's elements in a buffer: sizes, strides and the address of the first element.
 
-    `strides`: elements per step along each dimension; they may be 0 or negative. `offset`: address of element (0, …, 0), in
-    elements from the start of the buffer. `extent`: elements of the buffer.
+    `strides`: distance between neighbouring elements along each dimension, in elements. Strides may be 0 or negative. `offset`:
+    address of element (0, …, 0), in elements from the start of the buffer. `extent`: size of the buffer, in elements.
     """
 
     sizes: tuple[int, ...]
@@ -127,12 +128,15 @@ class Layout:
 
     @classmethod
     def packed(cls, sizes: Sequence[int]) -> Layout:
-        """Return the row-major layout of `sizes`, in a buffer without padding."""
+        """Return the layout of a row-major tensor without gaps, which fills its buffer."""
         return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
 
     @property
     def is_packed(self) -> bool:
-        """Return True if the elements are in row-major order from the start of the buffer on, without gaps; also if empty."""
+        """Return True if the elements are in row-major order, without gaps, from the start of the buffer on.
+
+        Return True for a tensor without elements, too.
+        """
         if 0 in self.sizes:
             return True
         steps = zip(self.sizes, self.strides, packed_strides(self.sizes), strict=True)
@@ -143,27 +147,34 @@ class Layout:
         return self.offset + dot(position, self.strides)
 
     def split(self, axis: int, parts: Sequence[int]) -> Layout:
-        """Return the layout with dimension `axis` split into the sizes `parts`, outermost first. Their product is its size."""
+        """Return the layout after dimension `axis` is split into several dimensions, like a reshape.
+
+        `parts`: the sizes of the new dimensions, outermost first. Their product must be the size of `axis`.
+        """
         steps = [step * self.strides[axis] for step in packed_strides(parts)]
         sizes, strides = list(self.sizes), list(self.strides)
         sizes[axis : axis + 1], strides[axis : axis + 1] = parts, steps
         return replace(self, sizes=tuple(sizes), strides=tuple(strides))
 
     def permuted(self, order: Sequence[int]) -> Layout:
-        """Return the layout with its dimensions transposed to `order`."""
+        """Return the layout of the transposed tensor. Its dimension i is dimension `order[i]` of this layout."""
         sizes, strides = (tuple(each[axis] for axis in order) for each in (self.sizes, self.strides))
         return replace(self, sizes=sizes, strides=strides)
 
     def position(self, address: int) -> tuple[int, ...] | None:
-        """Return the coordinates of the element at `address` (elements from the start of the buffer); None if there is none."""
+        """Return the coordinates of the element at `address`. Return None if no element has this address.
+
+        `address`: number of elements from the start of the buffer.
+        """
         return coordinates(address - self.offset, self.sizes, self.strides)
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """Return `layout` reshaped to the fewest dimensions that both layouts can have; None if no shape fits both.
+    """Return `layout` reshaped, without a copy, to the smallest number of dimensions that `other` can be reshaped to, too.
 
-    Both layouts have equally many elements, in row-major order. Example: `layout` is packed {4,6}, and `other` is {2,12} with
-    strides {20,1}. `layout` can also have sizes {24} or {2,12}, but `other` only {2,12}: the result has sizes {2,12}.
+    Both layouts have the same number of elements and are read in row-major order. Return None if no shape is possible for both.
+    Example: `layout` has sizes {4,6} and no gaps; `other` has sizes {2,12} and strides {20,1}. `layout` can be reshaped to {24}
+    and to {2,12}. `other` has a gap after 12 elements, so {24} is impossible. The result has sizes {2,12}.
     """
     if 0 in layout.sizes:
         return replace(layout, sizes=(0,), strides=(1,))
@@ -184,7 +195,10 @@ def common_split(layout: Layout, other: Layout) -> Layout | None:
 
 
 def _merged(layout: Layout) -> list[tuple[int, int]]:
-    """Return the dimensions as pairs (size, stride), adjacent ones merged if their strides allow it. Sizes of 1 are dropped."""
+    """Return the layout's dimensions as pairs (size, stride), merged into as few dimensions as its strides allow.
+
+    Dimensions of size 1 are dropped.
+    """
     dims: list[tuple[int, int]] = []
     for size, step in zip(layout.sizes, layout.strides, strict=True):
         if size > 1 and dims and dims[-1][1] == size * step:
@@ -195,11 +209,12 @@ def _merged(layout: Layout) -> list[tuple[int, int]]:
 
 
 def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
-    """Return the layouts `depth` and `space` of a depth-to-space operator, reshaped to equal dimensions.
+    """Return the two tensors of a depth-to-space operator, reshaped so that a plain copy of one to the other does its work.
 
-    These are batch, channel, block row, row in the block, block column, column in the block, then the further dimensions.
-    `depth`: shape [n, c · size², h, w, …]. Its channels hold (row in the block, column in the block, channel) if
-    `channels_last` is True, else (channel, row, column). `space`: shape [n, c, h · size, w · size, …].
+    Both results have these dimensions: batch, channel, row of the block, row in the block, column of the block, column in the
+    block, then the further dimensions. `depth`: shape [n, c · size², h, w, …]. `space`: shape [n, c, h · size, w · size, …].
+    `size`: height and width of a block. `channels_last`: the order in the second dimension of `depth`. It is (row in the block,
+    column in the block, channel) if True, else (channel, row in the block, column in the block).
     """
     channels, height, width = space.sizes[1:4]
     parts, order = ((size, size, channels), (0, 3, 4, 1, 5, 2)) if channels_last else ((channels, size, size), (0, 1, 4, 2, 5, 3))

@@ -1,4 +1,4 @@
-"""The input addresses of an outer plan as coordinates in the output of an inner plan."""
+"""The elements that an outer plan reads, as coordinates in the output of the inner plan that wrote them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dmlgather.plan.index_plan import IndexPlan
 
 
 class CompositionError(ValueError):
-    """Two plans cannot be composed; the message says why. Run them one after the other.
+    """No single plan does the work of two plans; the message says why. Run them one after the other.
 
-    `code`: the reason as a fixed text, such as "two index tensors".
+    `code`: a short name of the reason, such as "two index tensors", for code that distinguishes reasons.
     """
 
     def __init__(self, message: str, code: str = "not one walk") -> None:
@@ -21,11 +21,14 @@ class CompositionError(ValueError):
 
 @dataclass(slots=True)
 class Walk:
-    """The input addresses of an outer plan, as coordinates in the output of an inner plan. The inner plan is canonical.
+    """The elements that an outer plan reads, as coordinates in the output of the inner plan.
 
-    `start`: coordinates of the first element. `sizes`, `out_strides`, `index_strides`: the dimensions of the outer plan; a
-    dimension that crosses the end of an inner dimension is split. `steps[i]`: change of the coordinates by one step along outer
-    dimension i. `value_steps[k]`: change of the coordinates if the index of lookup k grows by 1.
+    `compose` builds the new plan from it. Example: the inner plan writes shape {2,3}. The element that the outer plan reads at
+    address 4 has the coordinates (1, 1). The inner plan must be canonical. `start`: coordinates of the first element that is
+    read. `sizes`, `out_strides`, `index_strides`: dimensions of the outer plan, with their strides in its output and, for each
+    lookup, in its index tensor. A dimension that runs over the end of an inner dimension is split first. `steps[i]`: difference
+    of the coordinates between neighbours along outer dimension i. `value_steps[k]`: difference of the coordinates if the index
+    of lookup k grows by 1.
     """
 
     start: tuple[int, ...]
@@ -37,9 +40,9 @@ class Walk:
 
     @classmethod
     def over(cls, inner: IndexPlan, outer: IndexPlan) -> Walk:
-        """Return the addresses that `outer` reads in the output of `inner`.
+        """Return the elements that `outer` reads, as coordinates in the output of `inner`.
 
-        Raises CompositionError if coordinates and steps cannot describe them.
+        Raises CompositionError if `outer` reads elements that `inner` does not write, or if constant steps do not lead to them.
         """
         strides = zip(outer.out_strides, *(lookup.index_strides for lookup in outer.lookups), strict=True)
         dims = walked(inner, zip(outer.shape, outer.in_strides, strides, strict=True))
@@ -58,9 +61,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class WalkedDim:
-    """A dimension of the outer plan, or a part of it after a split.
+    """A dimension of the outer plan, or one of the dimensions that it was split into.
 
-    `step`: change of the inner coordinates by one step. `carried`: the dimension's strides in other tensors.
+    `step`: difference of the coordinates in the inner output between neighbours along the dimension. `carried`: strides of the
+    dimension in other tensors, such as the outer output; a split keeps them correct.
     """
 
     size: int
@@ -69,10 +73,10 @@ class WalkedDim:
 
 
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
-    """Return the outer dimensions `dims`, split where they cross the end of a dimension of `inner`. Sizes of 1 are dropped.
+    """Return the outer dimensions `dims`, split where they would run over the end of a dimension of `inner`.
 
-    `dims`: for each dimension, its size, its stride in the output of `inner`, and its strides in other tensors. Raises
-    CompositionError if a stride leads to an address that `inner` does not write.
+    Dimensions of size 1 are dropped. `dims`: for each dimension, its size, its stride in the output of `inner`, and a tuple of
+    its strides in other tensors. Raises CompositionError if a stride leads to an address that `inner` does not write.
 
     Example: `inner` has shape {2,3} and output strides {3,1}. A dimension of size 6 and stride 1 is split into one of size 2
     and stride 3, and one of size 3 and stride 1.
@@ -90,9 +94,9 @@ def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -
 
 
 def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], steps: Sequence[Sequence[int]]) -> None:
-    """Raise CompositionError if some coordinates lie outside the output of `inner`.
+    """Raise CompositionError if a strided set of coordinates leaves the output of `inner`.
 
-    The first coordinates are `start`. Dimension i has `sizes[i]` positions, which are `steps[i]` apart.
+    The set is `start` + n_0 · `steps[0]` + n_1 · `steps[1]` + …, for all n_i from 0 to `sizes[i]` - 1.
     """
     for axis, size in enumerate(inner.shape):
         moves = [(count - 1) * step[axis] for count, step in zip(sizes, steps, strict=True)]
@@ -106,10 +110,10 @@ def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], s
 
 
 def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
-    """Return a distance in the output of `inner`, in elements, as numbers of steps along the dimensions of `inner`.
+    """Split a distance between two output elements of `inner`, in elements, into steps along each dimension of `inner`.
 
-    The output strides of `inner` must be sorted, largest first. Example: with strides {8,1}, a distance of 19 is (2, 3). Raises
-    CompositionError if `inner` writes no element at this distance.
+    The output strides of `inner` must be sorted, largest first. Example: with strides {8,1}, the distance 19 is (2, 3), because
+    2 · 8 + 3 · 1 = 19. Raises CompositionError if `inner` writes no element at this distance.
     """
     sign, rest = (-1, -distance) if distance < 0 else (1, distance)
     steps = []
@@ -125,10 +129,11 @@ def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
 
 
 def _fitting(size: int, step: Sequence[int], inner: IndexPlan) -> int:
-    """Return the number of steps after which an outer dimension crosses an inner dimension's end; `size` for no split.
+    """Return after how many steps an outer dimension runs over the end of an inner dimension, so that it must be split there.
 
-    Example: a dimension of size 12 moves by 2 along an inner dimension of size 8. It crosses the end after 8 / 2 = 4 steps. As 4
-    divides 12, the dimension can be split into sizes 3 and 4.
+    Return `size`, the size of the outer dimension, if it need not or cannot be split. Example: a dimension of size 12 moves by
+    2 along an inner dimension of size 8. It runs over the end after 8 / 2 = 4 steps. As 4 divides 12, the dimension can be
+    split into sizes 3 and 4.
     """
     fit = size
     for move, limit in zip(step, inner.shape, strict=True):
