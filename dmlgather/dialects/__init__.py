@@ -1,1 +1,1 @@
-"""Gather and slice as other libraries define them: problems, shape rules, lowering to plans, export to descriptors."""
+"""Gather and slice as other libraries define them: operator calls, their shape rules, and their translation to DirectML."""

@@ -1,4 +1,4 @@
-"""Index expressions like x[0, :, ids, None, ::-1] as problems, with the rules of NumPy and PyTorch."""
+"""Index expressions like x[0, :, ids, None, ::-1], checked by the rules of NumPy and PyTorch and turned into problems."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, dot
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A boolean index array, described by its shape and by `count`, the number of its true elements.
+    """A boolean index array without its elements. `count`: the number of elements that are True.
 
-    It has the effect of the arrays in `mask.nonzero()`: one index array per dimension of the mask, each with `count` elements.
+    A mask selects the same elements as the index arrays that `mask.nonzero()` returns: one array per dimension of the mask,
+    each with `count` elements.
     """
 
     shape: tuple[int, ...]
@@ -28,7 +29,7 @@ class Mask:
 
     @classmethod
     def of(cls, values: NDArray[np.bool_]) -> Mask:
-        """Return the mask of a boolean array."""
+        """Return the description of a boolean array."""
         return cls(values.shape, int(np.count_nonzero(values)))
 
 
@@ -36,16 +37,16 @@ Entry = int | slice | None | EllipsisType | TensorType | Mask
 """One entry of an index expression. A TensorType describes an integer index array; a Mask of shape () describes a bool."""
 
 POSITIONS = np.dtype(np.int64)
-"""Type of the index arrays made from masks."""
+"""The data type of the index arrays that replace a mask."""
 
 
 @dataclass(frozen=True)
 class BasicIndexing(SliceView):
-    """Basic indexing: integers, slices and new dimensions, without index arrays.
+    """An index expression without index arrays: integers, slices, and None for a new dimension.
 
-    `taken`: one window per dimension of data. An integer is a window of one element. `kept`: one entry per dimension of the
-    output: a dimension of data, or None for a new dimension of size 1. Dimensions of data are in rising order. A dimension that
-    is not in `kept` has a window of one element.
+    `taken`: the slice of each dimension of data. An integer is a slice of one element. `kept`: for each dimension of the
+    output, the number of the dimension of data that it comes from, in ascending order, or None for a new dimension of size 1. A
+    dimension of data that is missing in `kept` was indexed by an integer. Example: x[0, None, 2:5] has `kept` (None, 1).
     """
 
     kept: tuple[int | None, ...]
@@ -63,15 +64,16 @@ class BasicIndexing(SliceView):
 
 @dataclass(frozen=True)
 class AdvancedIndexing(Problem):
-    """output[…, i…, …] = data[…, indices[i…], …]: a gather along `axes`, with slices of the other dimensions.
+    """An index expression with index arrays: output[…, i…, …] = data[…, indices[i…], …], with slices of the other dimensions.
 
-    `taken`: one window per dimension of data; the windows of `axes` are whole dimensions. `axes`: the indexed dimensions, in the
-    order of the index arrays. `indices`: a single index array has shape [i…]; several are broadcast to one shape and stacked in a
-    last dimension, so that `indices` has shape [i…, number of arrays]. `kept`: as in BasicIndexing, without the dimensions i….
-    `place`: the dimensions i… are inserted before this entry of `kept`.
+    `axes`: the dimensions of data that index arrays index, in the order of these arrays. `indices`: type of the array that
+    holds all indices. A single index array has shape [i…]. Several arrays are broadcast to one shape and stacked in a new last
+    dimension: [i…, number of arrays]. `taken`: the slice of each dimension of data; dimensions in `axes` are not sliced.
+    `kept`: the output dimensions other than i…, as in BasicIndexing. `place`: the position in `kept` at which the dimensions i…
+    are inserted.
 
-    Negative indices count from the end of their dimension. If `axes` is empty, one of the sizes i… is 0. For example, x[False]
-    adds a dimension of size 0 and reads no data.
+    Negative indices count from the end of their dimension. `axes` is empty only for x[False] and similar expressions: they add
+    a dimension of size 0 and read no data.
     """
 
     data: TensorType
@@ -102,7 +104,7 @@ class AdvancedIndexing(Problem):
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Return the sizes of i…: the common shape of the index arrays."""
+        """Return the shape to which the index arrays are broadcast."""
         return self.indices.shape[:-1] if self._stacked else self.indices.shape
 
     @property
@@ -127,14 +129,14 @@ class AdvancedIndexing(Problem):
 
 
 def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bool = True) -> BasicIndexing | AdvancedIndexing:
-    """Return the problem of data[entries]: an AdvancedIndexing if there are index arrays, otherwise a BasicIndexing.
+    """Return the expression data[entries] as an AdvancedIndexing if it has index arrays or masks, else as a BasicIndexing.
 
-    The output has a dimension for each slice, for each new dimension, and for each dimension of data without an entry, in order.
-    If all index arrays are adjacent entries, their dimensions replace them in the output; otherwise their dimensions come first.
-    An ellipsis separates index arrays even if it covers no dimension. `integers_advance`: True if integers count as
-    index arrays for this rule, as in NumPy; False for PyTorch.
+    The output has a dimension for each slice, for each None, and for each dimension of data without an entry, in this order. If
+    all index arrays are adjacent entries, their dimensions replace them in the output. Otherwise their dimensions come first.
+    An ellipsis between two index arrays separates them, even if it stands for no dimension. `integers_advance`: True if
+    integers count as index arrays for this rule, as in NumPy; False for PyTorch.
 
-    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask whose sizes are not data's, and
+    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask with other sizes than data, and
     index arrays that cannot be broadcast. Raises ValueError for a step of 0, TypeError for bounds that are not integers.
     """
     parsed = _Parsed(data, integers_advance and any(isinstance(entry, TensorType | Mask) for entry in entries))
@@ -150,7 +152,10 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
 
 
 def stacked_type(entries: Sequence[Entry]) -> TensorType:
-    """Return the type of `AdvancedIndexing.indices`. Raises IndexError if the index arrays cannot be broadcast."""
+    """Return the shape and data type of the array that holds all indices, `AdvancedIndexing.indices`.
+
+    Raises IndexError if the index arrays cannot be broadcast.
+    """
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
@@ -168,9 +173,10 @@ def stacked_type(entries: Sequence[Entry]) -> TensorType:
 
 
 def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Return the array for `AdvancedIndexing.indices`. A single index array is not copied.
+    """Return one array with all indices, as `AdvancedIndexing.indices` describes it. A single index array is not copied.
 
-    `arrays`: the index arrays, of NumPy or CuPy. For a mask, they are the arrays in its `nonzero()`: none for shape ().
+    `arrays`: the index arrays, from NumPy or CuPy. A mask contributes the arrays that its `nonzero()` returns; a mask of shape
+    () contributes none.
     """
     indices = stacked_type(entries)
     if not arrays:
@@ -182,7 +188,11 @@ def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
 
 @dataclass(slots=True)
 class _Parsed:
-    """State of `indexing`. `advancing`: True if integers count as index arrays. `place`: None before the first index array."""
+    """The entries of an index expression that `indexing` has read so far.
+
+    `advancing`: True if integers count as index arrays. `place`: position of the index arrays in the output, or None before the
+    first one.
+    """
 
     data: TensorType
     advancing: bool
@@ -193,7 +203,7 @@ class _Parsed:
     beside: bool = False  # the previous entry is an index array
 
     def add(self, number: int, entry: Entry, sizes: Sequence[int]) -> None:
-        """Add entry `number`. `sizes`: the sizes of the dimensions of data that the entry indexes."""
+        """Read entry `number` of the expression. `sizes`: the sizes of the dimensions of data that it indexes."""
         axis = len(self.taken)
         axes = range(axis, axis + len(sizes))
         if isinstance(entry, int):
@@ -210,14 +220,20 @@ class _Parsed:
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
-        """Set the place of the index arrays, of which this entry is one. It is the front if they are not all adjacent."""
+        """Choose where the output has the dimensions of the index arrays. The entry being read is one of these arrays.
+
+        The place is the front if the index arrays are not all adjacent.
+        """
         if not self.beside:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True
 
 
 def _with_sizes(data: TensorType, entries: Sequence[Entry]) -> list[tuple[Entry, tuple[int, ...]]]:
-    """Return each entry with the sizes of the dimensions that it indexes. An ellipsis covers all dimensions without an entry."""
+    """Return each entry with the sizes of the dimensions of data that it indexes.
+
+    An ellipsis stands for all dimensions that no other entry indexes.
+    """
     ellipses = [number for number, entry in enumerate(entries) if entry is ...]
     if len(ellipses) > 1:
         raise IndexError(f"entries {ellipses[0]} and {ellipses[1]} are ellipses (...), but at most one is allowed")
@@ -267,7 +283,10 @@ def _window(number: int, entry: slice, size: int) -> Window:
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:
-    """Raise ValueError unless each dimension of data is in `kept`, in `looked_up` and whole, or has a window of one element."""
+    """Raise ValueError for a dimension of data that would get lost.
+
+    Each dimension must be in `kept`, or in `looked_up` without a slice, or be sliced to one element.
+    """
     copied = [axis for axis in kept if axis is not None]
     if copied != sorted(copied) or sorted({*copied, *looked_up}) != sorted((*copied, *looked_up)):
         raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: no dimension of data may occur twice")

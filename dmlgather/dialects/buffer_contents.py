@@ -1,4 +1,8 @@
-"""The contents of a buffer as values of an `IndexGraph`. Several dispatches may write parts of the buffer."""
+"""The contents of a buffer, tracked while a DxDispatch model is turned into an `IndexGraph`.
+
+A graph has values, but no buffers. Several dispatches of a model may write parts of one buffer. A later dispatch may read a
+mixture of these parts.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +23,17 @@ from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
 MOST_WITH_GAPS = 2**20
-"""A write with gaps may span at most this many elements, because the graph holds an index for each of them."""
+"""Limit, in elements, of a range of the buffer that a dispatch writes with gaps and a later command reads. The graph needs an
+index for each element of this range. Longer ranges raise ValueError."""
 
 BYTE = np.dtype(np.uint8)
 
 
 class BufferPart(NamedTuple):
-    """The bytes start … stop - 1 of a buffer. They are bytes of a value in row-major order, from its byte `first_byte` on.
+    """The bytes start … stop - 1 of a buffer, and the value of the graph that they come from.
 
-    `value`: a function that returns the value's name; None for zeros.
+    `value`: a function that returns the name of the value, or None if the bytes are zeros. `first_byte`: position of the part's
+    first byte in the value, in row-major order.
     """
 
     start: int
@@ -38,7 +44,10 @@ class BufferPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Write:
-    """A value that a dispatch wrote to a buffer. `layout`: the layout of its elements in the buffer."""
+    """One dispatch's output in a buffer.
+
+    `value`: name of the output in the graph. `layout`: position of the output's elements in the buffer.
+    """
 
     value: str
     layout: Layout
@@ -46,7 +55,7 @@ class Write:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the range of written bytes: the first byte, and the byte after the last one."""
+        """Return the first byte that was written, and the byte after the last one."""
         return _byte_span(self.layout, self.itemsize)
 
 
@@ -56,10 +65,11 @@ def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
 
 
 class BufferContents:
-    """The contents of one buffer: its initial parts, and the later writes.
+    """The contents of one buffer: what it holds initially, and what dispatches wrote to it later.
 
-    `graph`: the builder of the graph; `read` adds steps to it. `name`: the buffer's name, for names of steps. `initial`: parts
-    ordered by `start`, without overlaps. Bytes outside all parts and writes must not be read.
+    `graph`: builder of the graph. `read` adds the steps to it that assemble a tensor from the contents. `name`: name of the
+    buffer, used in step names. `initial`: initial contents, ordered by `start` and without overlaps. Bytes that are neither
+    initial contents nor written later cannot be read.
     """
 
     def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[BufferPart]) -> None:
@@ -69,13 +79,14 @@ class BufferContents:
         self._flattened: dict[int, str] = {}
 
     def write(self, value: str, layout: Layout) -> None:
-        """Add a write of `value`. `layout`: the layout of its elements in the buffer."""
+        """Record that a dispatch wrote `value` to the buffer. `layout`: position of its elements in the buffer."""
         self._writes.append(Write(value, layout, self.graph.types[value].dtype.itemsize))
 
     def read(self, layout: Layout, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value with the elements of a tensor in the buffer. `layout`: the tensor's layout in the buffer.
+        """Return the name of a value that equals a tensor in the buffer.
 
-        `name`: for the added steps. Raises ValueError for bytes that were never written.
+        Steps that assemble the value are added to the graph if necessary. `layout`: position of the tensor's elements in the
+        buffer. `name`: name of the added steps. Raises ValueError if the tensor contains bytes that were never written.
         """
         source = self._from_last_write(layout, dtype, name)
         if source is None:
@@ -86,16 +97,20 @@ class BufferContents:
         return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value with the buffer's first `count` elements, in any shape. `name`: for the added steps."""
+        """Return the name of a value with the first `count` elements of the buffer. The value may have any shape.
+
+        `name`: name of the steps that are added to the graph.
+        """
         value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
         if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
-        """Return the value of the last write that overlaps the tensor, and the tensor's layout in this value.
+        """Look for a tensor in the last write that overlaps it.
 
-        Returns None if no write overlaps the tensor, or if the last write does not contain all of it.
+        Return the name of the written value, and the tensor's layout in it. Return None if no write overlaps the tensor, or if
+        the last such write does not contain all of it.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
         overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
@@ -106,7 +121,7 @@ class BufferContents:
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
     def _parts(self, writes: int | None = None) -> list[BufferPart]:
-        """Return the parts of the buffer after its first `writes` writes; None for all writes."""
+        """Return the contents of the buffer after its first `writes` writes, or after all writes for None."""
         parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span
@@ -116,7 +131,10 @@ class BufferContents:
         return parts
 
     def _flat_write(self, number: int) -> str:
-        """Return a value with the elements of the buffer between the first and the last element of a write, in order."""
+        """Return the name of a value with all elements of the buffer between the first and the last address of a write.
+
+        The value has one dimension or the shape of the write, with the elements in the order of their addresses.
+        """
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides
@@ -132,9 +150,10 @@ class BufferContents:
         return self._flattened[number]
 
     def _with_gaps_filled(self, name: str, write: Write, before: Sequence[BufferPart]) -> str:
-        """Return a value with the elements of a write, and with the earlier contents of the buffer in the gaps between them.
+        """Return the name of a value that merges a write with the earlier contents of the gaps between its elements.
 
-        The graph concatenates the written elements and the earlier contents, then gathers elements at constant positions.
+        The graph concatenates the written elements and the earlier contents, and then gathers elements at constant positions.
+        `before`: contents of the buffer before the write.
         """
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
@@ -154,7 +173,10 @@ class BufferContents:
         return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
     def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
-        """Return a value of `dtype` that contains the bytes start … stop - 1, and the position of their first element."""
+        """Return the name of a value of type `dtype` that contains the bytes start … stop - 1, and where they start in it.
+
+        The start is counted in elements of the value. `held`: contents of the buffer.
+        """
         parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
@@ -167,7 +189,10 @@ class BufferContents:
         return self._as_type(name, self.graph.concatenated(name, values, 0), dtype), 0
 
     def _is_aligned(self, part: BufferPart, dtype: np.dtype[Any]) -> bool:
-        """Return True if the part starts at an element of `dtype`, and its value has a whole number of such elements."""
+        """Return True if a part can be read as elements of `dtype`.
+
+        It must start at an element boundary, and its value must consist of whole elements of this type.
+        """
         if part.value is None:
             return True
         tensor = self.graph.types[part.value()]
@@ -181,7 +206,10 @@ class BufferContents:
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _as_type(self, name: str, value: str, dtype: np.dtype[Any]) -> str:
-        """Return the value's bytes as elements of `dtype`. The shape stays if the item sizes are equal, else it is flat."""
+        """Return the name of a value that has the bytes of `value` as elements of `dtype`.
+
+        If both types have the same size, the shape stays. Otherwise the new value has one dimension.
+        """
         tensor = self.graph.types[value]
         if tensor.dtype == dtype:
             return value
@@ -197,10 +225,10 @@ class BufferContents:
 
 
 def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | None:
-    """Return the layout of a tensor in the packed value that a write put into the buffer.
+    """Return where the elements of a tensor in the buffer are in the row-major value that a dispatch wrote there.
 
-    `written`: the layout of the write in the buffer. `read`: the layout of the tensor in the buffer. Returns None if the value
-    does not contain all elements of the tensor, or if strides cannot describe their positions.
+    `written`: position of the value's elements in the buffer. `read`: position of the tensor's elements in the buffer. Return
+    None if the value does not contain the whole tensor, or if no strides describe the positions.
     """
     last = max(reach(layout.sizes, layout.strides, layout.offset)[1] for layout in (written, read))
     count, extent = prod(written.sizes), last + 1

@@ -1,4 +1,4 @@
-"""Graphs of DirectML descriptors, of DxDispatch models, and of streams (files with one descriptor per line)."""
+"""Conversion of DirectML descriptors, DxDispatch models and streams (files with one descriptor per line) to an `IndexGraph`."""
 
 from __future__ import annotations
 
@@ -84,12 +84,13 @@ def model_graph(model: CheckedFile) -> IndexGraph:
     Every dispatch becomes a problem (one operator call) on arrays with the Sizes of its tensors. Views read these arrays from the
     contents of the resources.
 
-    - The inputs are the resources whose initial values reach an output, in the model's order. If the first tensor that reads an
-      input is packed and covers all values, the input has the Sizes of this tensor. Otherwise it has one dimension.
-    - The outputs are values of resources that a dispatch wrote. First come the values that print and writeFile commands show, in
-      order. Then come the final contents of the resources that no later command reads or shows.
-    - The names of inputs and outputs, and their labels, are those of their resources. If a resource has several outputs, all but
-      the first get a number. If a resource is both an input and an output, the input is called "name (before)".
+    - The inputs are those resources that an output depends on by their initial values, in the model's order. If the first
+      tensor that reads such a resource is packed and covers all its values, the input has the Sizes of this tensor. Otherwise
+      it has one dimension.
+    - The outputs are values of resources that a dispatch wrote. First come the values that print and writeFile commands show,
+      in order. Then come the final contents of the resources that no later command reads or shows.
+    - The names of inputs and outputs, and their labels, are those of their resources. If a resource has several outputs, all
+      but the first get a number. If a resource is both an input and an output, the input is called "name (before)".
 
     Raises ValueError for a model with errors or refusals.
     """
@@ -99,7 +100,7 @@ def model_graph(model: CheckedFile) -> IndexGraph:
 
 
 def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
-    """Return the contents of a buffer that holds exactly one value."""
+    """Return the contents of a buffer that consists of one value, row-major and without gaps."""
     tensor = graph.types[value]
     return BufferContents(graph, name, [BufferPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
 
@@ -165,7 +166,7 @@ class _ModelGraph:
         return value
 
     def _initial_parts(self, resource: Resource) -> list[BufferPart]:
-        """Return a resource's initial contents: zeros, its values, zeros."""
+        """Return the initial contents of a resource: its values, and zeros before and after them."""
         end = resource.offset + resource.values.bytes
         parts = [
             BufferPart(0, resource.offset, None),
@@ -196,7 +197,7 @@ class _ModelGraph:
 
 
 def _with_names_of_resources(graph: IndexGraph) -> IndexGraph:
-    """Return the graph with inputs and outputs named after their resources; see `model_graph`."""
+    """Rename the inputs and outputs of a model's graph after their resources, by the rules of `model_graph`."""
     outputs = {graph.label(value) for value in graph.outputs}
     preferred = {value: graph.label(value) for value in graph.outputs}
     for value in graph.inputs:
@@ -219,7 +220,7 @@ def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
 
 
 def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
-    """Return the first tensor that reads each resource, with the tensor's byte offset in the resource."""
+    """Return, for each resource by name, the first tensor that reads it, and the tensor's byte offset in it."""
     readers: dict[str, tuple[BufferTensorDesc, int]] = {}
     for command in model.commands:
         if isinstance(command, Dispatch):
@@ -237,7 +238,10 @@ LEVEL = FeatureLevel.LEVEL_6_4
 
 
 def stream_graph(path: Path) -> IndexGraph:
-    """Return the graph of a stream. Raises FileError, with the line, if a line is not in the graph of `checked_stream`."""
+    """Return the graph of a stream; see `checked_stream`.
+
+    Raises FileError, with the line, if a line has no valid descriptor.
+    """
     checked, graph = checked_stream(path)
     for item in sorted(left_out(checked), key=lambda item: item.line or 0):
         if isinstance(item, LocatedFinding) and item.code == OTHER:
@@ -247,9 +251,10 @@ def stream_graph(path: Path) -> IndexGraph:
 
 
 def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
-    """Return the result of checking a stream, and the graph of all descriptors in it that feature level 6_4 takes.
+    """Check a stream. Return the result, and a graph with one step for each descriptor that feature level 6_4 takes.
 
-    The descriptors are not connected. The graph contains equal lines only once. Names end with the line number: "InputTensor 3".
+    The steps are independent: no descriptor reads the output of another. Of equal lines, only the first one is in the graph.
+    Names of inputs and outputs end with the line number, as in "InputTensor 3".
     """
     legal: dict[int, OperatorDesc] = {}
     checked = check_lines_file(path, LEVEL, legal)
@@ -264,7 +269,7 @@ def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
 
 
 def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
-    """Return the reasons why lines of a stream are not in its graph."""
+    """Return the problems and errors due to which lines of a stream are missing in its graph."""
     return [*checked.problems, *checked.errors, *(finding for finding in checked.findings if finding.code == OTHER)]
 
 

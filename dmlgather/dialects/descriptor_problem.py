@@ -1,4 +1,4 @@
-"""DirectML descriptors as problems."""
+"""DirectML descriptors as problems: calls of an operator on row-major arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True)
 class DescriptorProblem(Problem):
-    """The operation of a valid descriptor, on arrays with the Sizes of its tensors. Strides of the descriptor are ignored."""
+    """The operator call that a valid descriptor describes, on arrays with the Sizes of its tensors. Its Strides are ignored."""
 
     desc: OperatorDesc
 
@@ -28,7 +28,7 @@ class DescriptorProblem(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # likewise
-        """The names of the inputs: "data", then "indices" if the operator takes indices."""
+        """The names of the array inputs: "data", and "indices" if the operator takes indices."""
         return ("data", "indices")[: len(self.desc.operator.inputs)]
 
     @property
@@ -58,5 +58,5 @@ class DescriptorProblem(Problem):
 
 
 def tensor_type(tensor: BufferTensorDesc) -> TensorType:
-    """Return the Sizes and the data type of a tensor descriptor."""
+    """Return the Sizes and the data type of a tensor descriptor as a TensorType."""
     return TensorType(tensor.sizes, np.dtype(tensor.data_type.name.lower()))

@@ -1,4 +1,4 @@
-"""Names of data types in the dialects, and their NumPy types."""
+"""The names of data types in ONNX, OpenVINO and other dialects, and the NumPy types that they stand for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 STRING_KINDS = "OSTU"
-"""Kinds of NumPy types that can hold strings. Problems use NumPy's object type for strings."""
+"""Kinds of NumPy types (`dtype.kind`) that can hold strings. Problems use NumPy's object type for strings."""
 
 BELOW_A_BYTE = ("float6_", "float4_", "int4", "uint4", "int2", "uint2")
 """Prefixes of the names of types that are smaller than a byte. In a NumPy array, such an element takes one byte."""
@@ -18,9 +18,9 @@ OF_ML_DTYPES = ("bfloat16", "float8_", *BELOW_A_BYTE)
 
 
 def numpy_type(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy type for a type, or for a type's name, of NumPy, ml_dtypes or PyTorch. Strings have the object type.
+    """Return the NumPy type for a data type of NumPy, ml_dtypes or PyTorch, or for its name. Strings get the object type.
 
-    Raises TypeError for anything else, like NumPy.
+    Raises TypeError for anything else, as `np.dtype` does.
     """
     if type(data_type).__module__ == "torch":  # torch.bfloat16
         data_type = str(data_type).removeprefix("torch.")
@@ -46,7 +46,7 @@ def is_type(value: Any) -> bool:
 
 
 class ElementTypes:
-    """A dialect's names for data types. `names`: NumPy's or ml_dtypes' name of each type, by the dialect's name."""
+    """A dialect's names of data types. `names`: a dictionary from the dialect's name to the name in NumPy or ml_dtypes."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
@@ -54,17 +54,20 @@ class ElementTypes:
         self._by_type: dict[np.dtype[Any], str] = {}
 
     def dtype_of(self, name: str) -> np.dtype[Any]:
-        """Return the NumPy type of a name of the dialect."""
+        """Return the NumPy type that a name in the dialect stands for."""
         return numpy_type(self.names[name])
 
     def name_of(self, dtype: np.dtype[Any]) -> str:
-        """Return the dialect's name for a NumPy type; NumPy's name if the dialect has none."""
+        """Return the dialect's name for a NumPy type, or NumPy's name if the dialect has none."""
         if dtype not in self._by_type:
             self._by_type[dtype] = self._by_numpy_name.get(dtype.name, str(dtype))
         return self._by_type[dtype]
 
     def check(self, operation: object, name: str, dtype: np.dtype[Any], allowed: Sequence[str]) -> None:
-        """Raise TypeError unless `dtype` is one of the `allowed` types. `operation`, `name`: for the message."""
+        """Raise TypeError unless `dtype` is one of the `allowed` types, which are names in the dialect.
+
+        `operation`, `name`: the operator and its input, as the message shows them.
+        """
         if self.name_of(dtype) not in allowed:
             raise TypeError(f"{name} has type {self.name_of(dtype)}, but {operation} takes {', '.join(allowed)}")
         if name != "data" and not dtype.isnative:
@@ -72,9 +75,9 @@ class ElementTypes:
 
 
 def conversion(actual: np.dtype[Any], expected: np.dtype[Any], *, indices: bool = False) -> str:
-    """Return advice for a message: how to convert an input from type `actual` to type `expected`.
+    """Return the advice in a message about a wrong type: how to convert an input from type `actual` to type `expected`.
 
-    `indices`: True for indices, whose numbers must stay equal. For data, only the bits must stay equal.
+    `indices`: True if the input holds indices, which must keep their values. Data need only keep their bits.
     """
     if not actual.isnative and actual.newbyteorder("=") == expected:
         return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'

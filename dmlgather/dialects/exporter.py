@@ -1,6 +1,7 @@
 """Export of problems to DirectML, for all dialects.
 
-A dialect has one `Exporter`. It has one form, a function that builds descriptors, for each class of problems.
+A problem is an operator call in a dialect. Each dialect has one `Exporter`. It has a *form*, a function that builds
+descriptors, for each class of problems.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ LEVELS = tuple(sorted({row.level for row in TABLE}))
 
 
 def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
-    """Return the types of the array inputs and of the output, by name."""
+    """Return the types of the array inputs and of the output, by name ("data", "indices", "output")."""
     return dict(zip((*problem.inputs, "output"), problem.tensors, strict=True))
 
 
 class IndexDifferences(NamedTuple):
-    """Texts for findings about indices for which a dialect and DirectML give different results.
+    """Texts that explain which indices give another result in DirectML than in the dialect.
 
-    `path`: the dialect's name for the indices. `outside`: the dialect's result for an index out of `bounds`; DirectML reads the
-    nearest element. `negative`: the dialect's result for a negative index; DirectML counts it from the end. Each result is None
-    if DirectML gives the same one. `remedy`, `negative_remedy`: advice on `outside` and on `negative`. `noun`: the word for the
-    indices, in the plural.
+    `path`: the dialect's name of the indices input. `bounds`: the valid indices. `outside`: what the dialect does with an index
+    outside `bounds`, or None if it reads the nearest element like DirectML. `remedy`: advice on such indices. `negative`: what
+    the dialect does with a negative index, or None if it counts from the end like DirectML. `negative_remedy`: advice on such
+    indices. `noun`: the word for the indices, in the plural.
     """
 
     path: str
@@ -53,15 +54,17 @@ class IndexDifferences(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Exporter:
-    """Export of a dialect's problems to descriptors. Exporters are hashable and equal only to themselves.
+    """Conversion of a dialect's problems (operator calls) to DirectML descriptors. An exporter is equal only to itself.
 
-    `forms`: by class of problems, a function that returns the descriptors of a problem at a level, or raises InexpressibleError.
-    It is called only if the data are numeric and the `required` tensors have elements. `title`: a function that returns the
-    problem's name in reports, such as "ONNX Gather-13". `required`: a function that returns the tensors that must have elements,
-    by name. `names`: the dialect's names of inputs and attributes that have other names in the problem: {"data": "operand"}.
+    `forms`: for each class of problems, a function that returns the descriptors of a problem at a level, or raises
+    InexpressibleError. It is called only if the data are numeric and the `required` tensors have elements. `title`: a function
+    that returns the name of a problem in reports, such as "ONNX Gather-13". `required`: a function that returns the tensors
+    that must have elements, by name. `names`: a dictionary from the problem's name of an input or attribute to the dialect's
+    name, if they differ: {"data": "operand"}.
 
-    `index_differences`: a function from a problem and the values of its indices (None if unknown) to IndexDifferences, or to
-    None. `empty_output_remedy`: a function from a problem and an output axis of size 0 to advice, or None for the usual advice.
+    `index_differences`: a function that takes a problem and the values of its indices (None if unknown). It returns the
+    differences to DirectML, or None if there are none. `empty_output_remedy`: a function that takes a problem and an output
+    axis of size 0. It returns advice for this case, or None for the usual advice.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -74,9 +77,10 @@ class Exporter:
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
     ) -> OperatorDesc | Descriptors | Report:
-        """Return the result of a public `to_directml`: a descriptor, a chain of descriptors, or a report.
+        """Return the result of a dialect's public function `to_directml`: a descriptor, a chain of descriptors, or a report.
 
-        `call`: a function that returns the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
+        `call`: a function that returns the problem. If it raises TypeError, ValueError or IndexError, the result is a report
+        with a finding EXP101.
         """
         try:
             problem = call()
@@ -92,10 +96,10 @@ class Exporter:
         return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
 
     def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-        """Return the problem's descriptors at `level`, in the order of execution. Return a report if there are none.
+        """Return the descriptors of a problem at a feature level, in the order of execution. Return a report if there are none.
 
-        The report has codes EXP1xx and the dialect's names. But if the level has the operator without this data type, the report
-        is that of `validate`.
+        The report gives the reasons, with codes EXP1xx and the dialect's names. But if the level has the operator without this
+        data type, it is the report of `validate`.
         """
         try:
             return self._at(level, problem)
@@ -104,7 +108,10 @@ class Exporter:
             return self._report(problem, level, finding)
 
     def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
-        """Return the lowest feature level that takes a problem, and its descriptors at this level; None if no level takes it."""
+        """Return the lowest feature level that takes a problem, and the descriptors at this level.
+
+        Return None if no level takes it.
+        """
         for level in LEVELS:
             with suppress(InexpressibleError):
                 descriptors = self._at(level, problem)
@@ -113,9 +120,9 @@ class Exporter:
         return None
 
     def differences(self, problem: Problem, indices: Any = None) -> tuple[Finding, ...]:
-        """Return warnings EXP201 and EXP202 about indices for which DirectML gives another result than the dialect.
+        """Return warnings (EXP201, EXP202) about those indices that give another result in DirectML than in the dialect.
 
-        `indices`: the values of the indices, if known.
+        `indices`: the values of the indices, or None if they are unknown.
         """
         unlike = None if self.index_differences is None else self.index_differences(problem, indices)
         if unlike is None:
@@ -132,7 +139,7 @@ class Exporter:
         return tuple(findings)
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
-        """Return the result of `express`, or raise a form's InexpressibleError."""
+        """Do the work of `express`, but let a form's InexpressibleError pass."""
         findings = tuple(self._findings_at_every_level(problem))
         if findings:
             return self._report(problem, level, *findings)
@@ -145,7 +152,10 @@ class Exporter:
         return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
 
     def _with_level(self, finding: Finding, problem: Problem) -> Finding:
-        """Add the lowest level that takes the problem to the finding's remedy. If there is none, add that of the newest level."""
+        """Add the lowest level that takes the problem to the remedy of a finding.
+
+        If no level takes it, add the remedy that the report of the newest level gives.
+        """
         lowest = self.lowest(problem)
         if lowest is not None:
             level, remedy, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
@@ -157,12 +167,15 @@ class Exporter:
         return finding.model_copy(update={"level": level, "remedy": ", or ".join(remedies) + remark})
 
     def _renamed(self, finding: Finding) -> Finding:
-        """Replace the name at the start of the finding's path by the dialect's name."""
+        """Replace the name at the start of a finding's path by the dialect's name.
+
+        For example, "data.shape" becomes "operand.shape" for JAX.
+        """
         path = re.sub(r"^\w+", lambda first: self.names.get(first[0], first[0]), finding.path)
         return finding.model_copy(update={"path": path})
 
     def _findings_at_every_level(self, problem: Problem) -> Iterator[Finding]:
-        """Yield the findings that do not depend on the level: about the data type, and about tensors without elements."""
+        """Yield the findings that hold at every feature level: about the data type, and about tensors without elements."""
         dtype = problem.data.dtype
         if storage_type(dtype) is None:
             expected, got = "elements of whole bytes", dtype.name
@@ -186,13 +199,16 @@ class Exporter:
 
 
 def index_bounds(sizes: Iterable[int], wraps: bool) -> str:
-    """Return the valid indices for dimensions of these sizes, in words."""
+    """Return the valid indices of dimensions with these sizes as a text, such as "-5 to 4".
+
+    `wraps`: True if negative indices are valid.
+    """
     ranges = dict.fromkeys(f"{-size if wraps else 0} to {size - 1}" for size in sizes)
     return alternatives(ranges) + (", by the dimension that they index" if len(ranges) > 1 else "")
 
 
 def views(problem: Problem) -> list[View]:
-    """Return packed views of data, indices (if any) and output. `storage_type` may add a dimension to data and output."""
+    """Return data, indices (if any) and output as packed Views. `storage_type` may add a dimension to data and output."""
     storage = storage_type(problem.data.dtype)
     assert storage is not None, "EXP103 refuses such types"
     data_type, parts = storage
@@ -205,7 +221,7 @@ def views(problem: Problem) -> list[View]:
 
 
 def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a slice. Their output has the dimensions of `data`."""
+    """Return the descriptors of a slice. Their output keeps all dimensions of `data`, even if the dialect drops some."""
     data, output = views(problem)
     windows = [*problem.windows, *(Window.whole(dim.size) for dim in data.dims[problem.data.rank :])]
     output = View.packed(output.name, output.data_type, [window.count for window in windows])
@@ -220,7 +236,10 @@ def gather_elements_form(problem: GatherElementsProblem, level: FeatureLevel) ->
 
 
 def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a gather by index tuples. Their output has all batch dimensions."""
+    """Return the descriptors of a gather by index tuples.
+
+    Their output keeps all batch dimensions, even if the dialect drops some.
+    """
     data, indices, output = views(problem)
     trail = data.sizes[problem.batch_dims + problem.tuple_size :]
     output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *trail))
@@ -228,7 +247,10 @@ def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """Return `tensors_by_name`. The shape of indices lacks its last dimension, because the tuples may be empty."""
+    """Return the tensors that must have elements, for `Exporter.required`. Index tuples may be empty.
+
+    So the last dimension of the indices, which holds the tuples, is left out.
+    """
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -236,7 +258,7 @@ def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
 
 
 def _with_own_type(report: Report, problem: Problem) -> Report:
-    """Add the problem's data type to findings about a descriptor with another type: "UINT64, which holds complex64"."""
+    """Add the dialect's data type to findings about the DirectML type that stores it: "UINT64, which holds complex64"."""
     dtype = problem.data.dtype
     storage = storage_type(dtype)
     if storage is None or storage[0].name == dtype.name.upper():
@@ -251,7 +273,11 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
 
 
 class OutOfRange(NamedTuple):
-    """An index out of range. `place`: its position, "indices[0,2]". `valid`: valid indices, "-5 … 4, as data has size 5 …"."""
+    """An index out of range.
+
+    `place`: position of the index, as a text: "indices[0,2]". `valid`: the valid indices and the reason, as a text: "-5 … 4, as
+    data has size 5 in dimension 0".
+    """
 
     place: str
     value: int
@@ -259,10 +285,10 @@ class OutOfRange(NamedTuple):
 
 
 def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> OutOfRange | None:
-    """Return the first index out of range, in row-major order; None if all indices are in range.
+    """Return the first index out of range, in row-major order. Return None if all indices are in range.
 
-    `indices`: an array on the host. `most`: for each dimension of data with an unknown size, the largest possible size; None if
-    there is no limit.
+    `indices`: an array in host memory. `most`: the largest possible size of each dimension of data with an unknown size, by
+    dimension. None means that the size has no limit.
     """
     if 0 in problem.output.shape or not problem.lookup_axes:
         return None
@@ -295,4 +321,4 @@ def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 _UNBOUNDED = 2**63 - 1
-"""The assumed size of a dimension without a limit."""
+"""The size that `first_out_of_range` assumes for a dimension of unknown size without a limit."""

@@ -10,17 +10,23 @@ from dmlgather.plan import IndexPlan, Layout
 
 
 class GatherElementsProblem(Problem):
-    """output[c] = data[c with c[axis] replaced by indices[c]]. The output has the shape of indices."""
+    """A gather of one element per index: output[c] = data[c with c[axis] replaced by indices[c]].
+
+    The output has the shape of the indices.
+    """
 
     indices: TensorType
     axis: int
 
     inputs = ("data", "indices")
     smaller_indices: ClassVar[bool]
-    """True if indices may be smaller than data along the axes that are not indexed."""
+    """True if indices may be smaller than data along other axes than `axis`."""
 
     def _check_elements(self, operator: object) -> None:
-        """Raise ValueError unless ranks, axis and sizes fit. Change `axis` to count from the front."""
+        """Raise ValueError unless ranks, axis and sizes fit together.
+
+        Replace a negative `axis` by the axis counted from the front.
+        """
         if self.indices.rank != self.data.rank:
             raise ValueError(
                 f"indices has rank {self.indices.rank} and data rank {self.data.rank}, but {operator} takes equal ranks: "
@@ -51,7 +57,10 @@ class GatherElementsProblem(Problem):
 
 
 class GatherNDProblem(Problem):
-    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]."""
+    """A gather by index tuples: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
+
+    `batch_dims`: the number of batch dimensions b….
+    """
 
     indices: TensorType
     batch_dims: int
@@ -59,7 +68,7 @@ class GatherNDProblem(Problem):
     inputs = ("data", "indices")
 
     def _check_tuples(self, operator: object) -> None:
-        """Raise ValueError unless ranks, batch dimensions and tuples fit. Change `batch_dims` to an int."""
+        """Raise ValueError unless ranks, batch dimensions and index tuples fit together. Convert `batch_dims` to int."""
         if not self.indices.rank:
             raise ValueError(f"indices is a scalar, but {operator} takes rank >= 1: the last dimension holds the index tuples")
         batch = whole("batch_dims", self.batch_dims)

@@ -17,8 +17,9 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 class GraphBuilder:
     """Builder of an `IndexGraph`. It collects inputs, constants and steps.
 
-    A method that adds a step returns the name of the step's output. This is the argument `output`, or else the name of the step.
-    A name that is in use gets a number. A view that changes nothing adds no step, and the method returns its input.
+    A method that adds a step returns the name of the step's output. This is the argument `output` if it is given, else the name
+    of the step. A name that is already used gets a number. A view that changes nothing adds no step: the method returns the
+    name of the input.
     """
 
     def __init__(self) -> None:
@@ -45,15 +46,15 @@ class GraphBuilder:
         return self._same[key]
 
     def known(self, value: str) -> NDArray[Any] | None:
-        """Return the array of a constant; None for other values."""
+        """Return the array of the constant called `value`. Return None if the value is not a constant."""
         return self._constants.get(value)
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
-        """Add a problem. `inputs`: the values for its data, and for its indices if it has any."""
+        """Add a gather or slice as a step. `inputs`: names of the values for its data, and for its indices if it has any."""
         return self._step(name, problem, inputs, problem.output, output)
 
     def reshaped(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """Add a reshape. For a constant, this adds another constant instead."""
+        """Add a reshape as a step. A constant is reshaped at once: the result is a new constant."""
         tensor = self.types[value]
         if tensor.shape == tuple(shape):
             return value
@@ -89,12 +90,15 @@ class GraphBuilder:
         return self._step(name, work, inputs, TensorType(shape, work.dtype))
 
     def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
-        """Add a reinterpretation of a value's bytes. `dtype` and `shape` must have the same number of bytes."""
+        """Add a step that reinterprets the bytes of a value as an array of `dtype` and `shape`.
+
+        The new array must have the same number of bytes.
+        """
         tensor = TensorType(tuple(shape), dtype)
         return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor)
 
     def build(self, outputs: Sequence[str]) -> IndexGraph:
-        """Return the graph. `outputs`: names of values, in order."""
+        """Return the finished graph. `outputs`: names of the values that the graph returns, in order."""
         return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants)
 
     def _step(self, name: str, work: Work, inputs: Sequence[str], tensor: TensorType, output: str = "") -> str:

@@ -1,4 +1,7 @@
-"""Graphs of index operations: the common form of chains of problems, chains of descriptors, and DxDispatch models."""
+"""Graphs of gathers, slices and index arithmetic.
+
+Chains of operator calls, chains of descriptors, and DxDispatch models are all converted to such a graph.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ ELEMENTWISE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """Elementwise arithmetic on indices, with NumPy's broadcasting. Overflow wraps around.
+    """Elementwise arithmetic on indices, with NumPy's broadcasting. Integers wrap around on overflow.
 
     `operator`: a key of ELEMENTWISE, or "cast". `dtype`: the output's type, integer or bool; any type for "where".
     """
@@ -38,7 +41,7 @@ class Elementwise:
     dtype: np.dtype[Any]
 
     def compute(self, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the result for these arrays."""
+        """Return the result of the arithmetic on these arrays."""
         if self.operator == "cast":
             return inputs[0].astype(self.dtype)
         with np.errstate(all="ignore"):
@@ -57,7 +60,10 @@ class Concatenation:
 
 @dataclass(frozen=True, slots=True)
 class Bitcast:
-    """Reinterpretation of a value's bytes, in row-major order, with another type and shape. The number of bytes stays equal."""
+    """Reinterpretation of a value's bytes, in row-major order, as an array of another type and shape.
+
+    Both arrays have the same number of bytes.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -70,8 +76,9 @@ Work = Problem | Elementwise | Concatenation | Bitcast
 class Step:
     """One operation of a graph.
 
-    `name`: for messages, unique in the graph, such as "Gather node 'rows'". `inputs`, `outputs`: names of values. The inputs of a
-    problem are its data, and its indices if it has any. A problem has one output.
+    `name`: the step's name in messages, unique in the graph, such as "Gather node 'rows'". `work`: the operation: a problem (a
+    gather or slice), arithmetic, a concatenation or a bitcast. `inputs`, `outputs`: names of the values that it reads and
+    writes. A problem reads its data, and its indices if it has any, and writes one value.
     """
 
     name: str
@@ -82,14 +89,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class IndexGraph:
-    """A graph of steps between named values with static shapes.
+    """A graph of operations (steps) on named arrays (values) with static shapes.
 
-    `inputs`, `outputs`: names of values, in order. An output may be an input or a constant, and may be listed twice. `steps`:
-    in topological order. `types`: the type of every value. `constants`: the arrays of constant values. `labels`: names of values
-    for messages, if these are not the values' own names.
+    `inputs`, `outputs`: names of the values that the graph takes and returns, in order. An output may be an input or a
+    constant, and may be listed twice. `steps`: the operations in topological order. `types`: shape and data type of every
+    value, by name. `constants`: arrays of the constant values, by name. `labels`: names that messages show in place of the
+    names of values.
 
-    Raises ValueError if a value is read before it is written, if it is written twice, and if it has no type. Also raises
-    ValueError if a problem's tensors have other types than the step's values.
+    Raises ValueError for a value that is read before it is written, is written twice, or has no type, and for a problem with
+    other types than the values that it reads and writes.
     """
 
     inputs: tuple[str, ...]
@@ -137,17 +145,17 @@ class IndexGraph:
 
     @property
     def makers(self) -> dict[str, Step]:
-        """The steps, by the names of the values that they write."""
+        """The step that writes each value, by the value's name."""
         return {name: step for step in self.steps for name in step.outputs}
 
     def label(self, name: str) -> str:
-        """Return a value's name for users."""
+        """Return the name that messages show for a value."""
         return self.labels.get(name, name)
 
     def renamed(self, names: Mapping[str, str], of_step: Callable[[str], str] = str) -> IndexGraph:
-        """Return the graph with new names.
+        """Return an equal graph with other names of values and steps.
 
-        `names`: new names of values, by old name. `of_step`: a function from the name of a step to its new name.
+        `names`: new names of values, by old name. `of_step`: a function that takes the name of a step and returns the new name.
         """
 
         def new(values: Sequence[str]) -> tuple[str, ...]:
@@ -163,11 +171,11 @@ class IndexGraph:
         )
 
     def needed(self) -> IndexGraph:
-        """Return the graph without dead steps and constants.
+        """Return the graph without the steps and constants that no output needs.
 
-        A step is live if its value is an output, or if a live step reads its value. A step that can raise is also live: a gather
-        under RAISE must raise for a bad index even if no step reads its elements. The exception is a gather that was fused into a
-        live step (`holds`): this step raises in its place.
+        A step is kept if its value is an output, or if a kept step reads its value. A gather that can raise IndexError is also
+        kept, because it must raise for a bad index even if no step reads its elements. The exception is a gather that was fused
+        into a kept step (`Problem.holds`), because this step raises in its place.
         """
         read, live, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):
@@ -181,9 +189,9 @@ class IndexGraph:
         return replace(self, steps=tuple(reversed(live)), constants=constants, types=types)
 
     def can_raise(self, step: Step) -> bool:
-        """Return True if some index makes a step raise.
+        """Return True if a step raises IndexError for some index values.
 
-        The result is False for a step without lookups, for constant indices in range, and if all values of the index type are in
+        Return False for a step without indices, for constant indices in range, and if every value of the index type is in
         range.
         """
         if not isinstance(step.work, Problem) or step.work.out_of_bounds is not OutOfBounds.RAISE:
@@ -198,16 +206,16 @@ class IndexGraph:
 
 
 def _in_range(lookup: Lookup, low: int, high: int) -> bool:
-    """Return True if all indices low … high are in range. The lookup adds `wrap` to negative indices."""
+    """Return True if all indices low … high are in range for a lookup. Negative indices may be valid (`Lookup.wrap`)."""
     negatives = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
     return negatives and high < lookup.limit
 
 
 def chain(problems: Sequence[Problem]) -> IndexGraph:
-    """Return the graph of a chain of problems: the output of each problem is the data of the next problem.
+    """Return the graph of a chain of operator calls: the output of each problem is the data of the next problem.
 
     The inputs are the first problem's data, then all indices in order. Raises ValueError for an empty sequence, and if the data
-    of a problem does not have the type of the output before it.
+    of a problem have another type than the output before it.
     """
     if not problems:
         raise ValueError("a chain has at least one problem")

@@ -1,4 +1,4 @@
-"""Problems given by a plan instead of an operator, such as several fused steps."""
+"""Problems that are not calls of one operator but are given by a plan, such as several fused steps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from dmlgather.plan.compose import compose, compose_indices
 
 @dataclass(frozen=True)
 class Planned(Problem):
-    """A problem that is given by a plan, instead of an operator.
+    """A problem given by a plan instead of an operator. Fusing makes one from several gathers and slices.
 
-    `packed`: the plan for packed arrays. `indices`: None for a plan without lookups. `holds`: the names of the steps that were
-    fused into the plan, for messages; comparisons ignore it. `lower` composes the plan with the layouts of arrays that are not
-    packed. If this is impossible, it raises CompositionError, a ValueError.
+    `packed`: the plan for row-major arrays without gaps. `indices`: type of the index tensor, or None for a plan without
+    lookups. `result`: type of the output. `holds`: names of the steps that were fused into the plan, for messages; comparisons
+    ignore them. `lower` adapts the plan to arrays with other strides. If this is impossible, it raises CompositionError, a
+    ValueError.
     """
 
     data: TensorType
@@ -38,7 +39,7 @@ class Planned(Problem):
 
     @property
     def out_of_bounds(self) -> OutOfBounds:  # type: ignore[override] # the plan decides
-        """The plan's policy."""
+        """The plan's policy for an index out of range."""
         return self.packed.out_of_bounds
 
     @property
@@ -47,7 +48,10 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, an axis of data: the outermost one whose stride is not larger than the lookup's stride."""
+        """For each lookup, the axis of data that its index moves along. The plan does not state this axis.
+
+        It is the outermost axis that does not have a larger stride than the lookup.
+        """
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups
@@ -66,7 +70,7 @@ class Planned(Problem):
 
 
 def under(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Problem:
-    """Return the problem with another policy. `fill`: the bytes of one element, for FILL."""
+    """Return the problem with another policy for indices out of range. `fill`: bytes of the element that FILL writes."""
     if not problem.lookup_axes or (out_of_bounds, fill) == (problem.out_of_bounds, problem.fill):
         return problem
     return Planned(problem.data, problem.tensors[1], problem.output, problem.plan(out_of_bounds, fill))

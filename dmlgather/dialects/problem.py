@@ -1,4 +1,4 @@
-"""Problems: calls of a dialect's operators, described without arrays; checks and lowering that dialects share."""
+"""Problems: operator calls of ONNX, OpenVINO, JAX, NumPy or PyTorch, described without arrays; and what all of these share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TensorType:
 
     @classmethod
     def stated(cls, shape: Any, dtype: Any) -> TensorType:
-        """Return the type for a user's shape and data type. Raises TypeError for other arguments."""
+        """Return the TensorType for a shape and a data type that a user states. Raises TypeError if they are not valid."""
         if not isinstance(shape, Iterable):
             raise TypeError("expected the sizes of all dimensions, such as (3, 4)")
         return cls(tuple(whole("size", size) for size in shape), numpy_type(dtype))
@@ -43,30 +43,31 @@ class TensorType:
 
 
 class Problem(ABC):
-    """One operator call: shapes, types and attributes, but no arrays. Problems are frozen dataclasses: hashable, equal by value.
+    """One operator call in a dialect such as ONNX: shapes, types and attributes, but no arrays.
 
-    The constructor checks all rules of the operator, except rules about index values. It raises TypeError for a data type that
-    the dialect does not take, and ValueError for all other faults.
+    Each operator has a subclass. Example: ONNX's Gather with axis 0 for float32[5,3] and int64[2]. Problems are frozen
+    dataclasses: they are hashable and compare by value. The constructor checks all rules of the operator, except rules about
+    index values. It raises TypeError for a data type that the dialect does not take, and ValueError for all other faults.
     """
 
     name: ClassVar[str]
     """The operator's name in its dialect, such as "Gather"."""
 
     inputs: ClassVar[tuple[str, ...]]
-    """The names of the array inputs: "data", then "indices" if the operator takes indices."""
+    """The names of the array inputs: "data", and "indices" if the operator takes indices."""
 
     out_of_bounds: OutOfBounds
     """The dialect's policy for an index out of range."""
 
     data: TensorType
-    """The type of the data."""
+    """Shape and data type of the array to read from."""
 
     holds: tuple[str, ...] = ()
-    """The names of the steps of a graph that were fused into this problem; empty for a call of a dialect's operator."""
+    """The names of the graph's steps that were fused into this problem. Empty for a call of one operator."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The dialect's names of the inputs, for messages."""
+        """The names of the array inputs in the dialect, for messages. JAX, for example, calls "data" "operand"."""
         return self.inputs
 
     @property
@@ -76,38 +77,42 @@ class Problem(ABC):
 
     @property
     def fill(self) -> bytes:
-        """The dialect's fill value under the policy FILL, as the bytes of one element; empty for other policies."""
+        """The bytes of the element that the dialect writes under the policy FILL. Empty under other policies."""
         return b""
 
     @property
     @abstractmethod
     def output(self) -> TensorType:
-        """The type of the output."""
+        """Shape and data type of the output."""
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """The indexed axis of data for each lookup of the plan, in the plan's order. Default: no lookups."""
+        """For each lookup of the plan, in order, the axis of data that its index selects a position on. Default: no lookups."""
         return ()
 
     @property
     def lookup_windows(self) -> tuple[int, ...]:
-        """For each lookup of the plan, the number of adjacent elements that it reads along its axis. Default: 1."""
+        """For each lookup of the plan, the number of adjacent elements along its axis that one index selects. Default: 1."""
         return tuple(1 for _ in self.lookup_axes)
 
     @property
     def tensors(self) -> tuple[TensorType, ...]:
-        """The types of the array inputs, then of the output."""
+        """The types of the array inputs, followed by the type of the output."""
         return (*(getattr(self, name) for name in self.inputs), self.output)
 
     @abstractmethod
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """Return the plan for these layouts, as in `lower`, with policy CLAMP."""
+        """Return the plan for arrays with these layouts, with the policy CLAMP.
+
+        `layouts`: those of the inputs, then of the output.
+        """
 
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
         """Return the plan for arrays with these layouts.
 
-        `layouts`: those of the inputs, then that of the output, with the shapes of `tensors` as sizes. `out_of_bounds`: None for
-        the dialect's policy. `fill`: the bytes of one element, for FILL. A plan without lookups always has the policy CLAMP.
+        `layouts`: the layouts of the inputs, followed by that of the output. Their sizes must be the shapes of `tensors`.
+        `out_of_bounds`: policy for an index out of range, or None for the dialect's policy. `fill`: bytes of the element that
+        FILL writes. A plan without lookups always has the policy CLAMP.
         """
         plan = self._lower(layouts)
         if not plan.lookups:
@@ -117,12 +122,15 @@ class Problem(ABC):
         return replace(plan, out_of_bounds=out_of_bounds, fill=fill)
 
     def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """Return the plan for packed arrays; see `lower`."""
+        """Return the plan for row-major arrays without gaps. The arguments are those of `lower`."""
         return self.lower([tensor.layout for tensor in self.tensors], out_of_bounds, fill)
 
 
 def whole(name: str, value: Any) -> int:
-    """Return `value` as int. Raises TypeError if it is a bool or no integer."""
+    """Return an integer argument as a Python int. Raises TypeError for a bool and for anything that is not an integer.
+
+    `name`: name of the argument, for the message.
+    """
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -132,13 +140,16 @@ def whole(name: str, value: Any) -> int:
 
 
 def check_data_rank(operator: object, data: TensorType) -> None:
-    """Raise ValueError for a scalar."""
+    """Raise ValueError if the data are a scalar."""
     if not data.rank:
         raise ValueError(f"data is a scalar, but {operator} takes data of rank >= 1: reshape it to (1,)")
 
 
 def check_axis(name: str, value: Any, rank: int, array: str) -> int:
-    """Return the axis counted from the front. Raises ValueError if it is out of range. `array`: its name, for messages."""
+    """Return an axis, counted from the front. Raises ValueError if it is out of range.
+
+    `name`, `array`: names of the argument and of the array, for the message.
+    """
     axis = whole(name, value)
     if not rank:
         raise ValueError(f"{name} is {axis}, but {array} has rank 0: expected an array with at least one dimension")
@@ -148,7 +159,7 @@ def check_axis(name: str, value: Any, rank: int, array: str) -> int:
 
 
 def check_axes(values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
-    """Return the axes counted from the front. Raises ValueError as in `check_axis`, and if an axis occurs twice."""
+    """Return several axes, counted from the front. Raises ValueError if one is out of range or occurs twice."""
     axes = tuple(check_axis(f"axes[{number}]", value, rank, array) for number, value in enumerate(values))
     if len(set(axes)) < len(axes):
         raise ValueError(
@@ -158,11 +169,14 @@ def check_axes(values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
 
 
 UNEQUAL_BATCH = "batch dimension"
-"""First words of the message about unequal batch dimensions of data and indices."""
+"""The first words of the message of `check_batch` about unequal batch dimensions."""
 
 
 def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
-    """Raise ValueError unless the first `batch` sizes of data and indices are equal. `shown`: `batch` as the caller wrote it."""
+    """Raise ValueError unless the first `batch` sizes of data and indices are equal.
+
+    `shown`: the number of batch dimensions as the caller wrote it, for the message.
+    """
     for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
         if size != other:
             raise ValueError(
@@ -172,12 +186,12 @@ def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -
 
 
 def index_type(dtype: np.dtype[Any]) -> IndexType:
-    """Return the index type of an integer data type."""
+    """Return the IndexType for a NumPy integer type."""
     return IndexType[dtype.name.upper()]
 
 
 def broadcast_strides(layout: Layout) -> list[int]:
-    """Return the strides of a layout that is broadcast: 0 for dimensions of size 1."""
+    """Return the strides with which a tensor is broadcast: 0 for each dimension of size 1."""
     return [0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True)]
 
 
@@ -190,11 +204,11 @@ def gathering(
     component_stride: int = 0,
     in_offset: int = 0,
 ) -> IndexPlan:
-    """Return the plan of a gather with one lookup per entry of `problem.lookup_axes`.
+    """Return the plan of a gather. It has one lookup for each axis in `problem.lookup_axes`.
 
-    `layouts`: the layouts of data, indices and output. `in_strides`, `index_strides`: the strides of data and of indices along
-    each output dimension. `component_stride`: distance between the indices of one lookup and the next one. `in_offset`: offset
-    that is added to all addresses in data. Strides and offsets are in elements.
+    `layouts`: the layouts of data, indices and output. `in_strides`, `index_strides`: strides of data and of indices along each
+    output dimension. `component_stride`: distance in the index tensor from the index of one lookup to the index of the next
+    one. `in_offset`: number that is added to all addresses in data. Strides and offsets are in elements.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
@@ -209,7 +223,8 @@ def gathering(
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
     """Return the plan of output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
 
-    `axis`: the indexed axis of data. The dimensions b… and lead… come before it. `batch_dims`: the number of dimensions b….
+    `axis`: the indexed axis of data. The batch dimensions b… and the dimensions lead… come before it. `batch_dims`: the number
+    of dimensions b….
     """
     data, indices, _ = layouts
     lead, trail = data.strides[:axis], data.strides[axis + 1 :]

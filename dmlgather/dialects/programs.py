@@ -1,4 +1,7 @@
-"""Reading of programs: problems, descriptors, and files with descriptors or models, as graphs with initial values."""
+"""Reading of programs.
+
+A program is a graph made from operator calls, descriptors or a file, with its initial values if it has any.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,22 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS, "descriptors on lines")}
-"""The contents of supported files, by suffix."""
+"""What a supported file contains, by its suffix."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A graph, and the DxDispatch model that it was read from, if any."""
+    """A graph to run, compare or translate. `model`: the DxDispatch model that it was read from, or None."""
 
     graph: IndexGraph
     model: CheckedFile | None = None
 
     @cached_property
     def initial(self) -> dict[str, NDArray[Any]]:
-        """The model's initial values for the inputs, by input name. Raises FileError if they cannot be read."""
+        """The initial values that the model states for the graph's inputs, by input name.
+
+        Raises FileError if they cannot be read.
+        """
         if self.model is None:
             return {}
         import numpy as np
@@ -49,7 +55,7 @@ class Program:
 
 
 def read_program(source: Any, argument: str = "source") -> Program:
-    """Return the program of a source.
+    """Return the program for a graph, an operator call, a descriptor, a sequence of these, or a file.
 
     `source`: one of these.
 
@@ -58,8 +64,9 @@ def read_program(source: Any, argument: str = "source") -> Program:
     - A descriptor, or a sequence of descriptors (`descriptor_graph`).
     - The path of a file: a DxDispatch model or a descriptor (.json), or one descriptor per line (.jsonl, .ndjson).
 
-    `argument`: the source's name in messages. Raises TypeError for any other source, FileError for a file that cannot be used,
-    DescriptorError for a descriptor that feature level 6_4 does not take, and ValueError for steps that do not fit together.
+    `argument`: name of the argument `source` in messages. Raises TypeError for any other source, FileError for a file that
+    cannot be used, DescriptorError for a descriptor that feature level 6_4 does not take, and ValueError for steps that do not
+    fit together.
     """
     from dmlgather.directml import OperatorDesc
 
@@ -116,7 +123,10 @@ def _of_file(path: Path) -> Program:
 
 
 def unknown_file(path: Path) -> str:
-    """Return a message about a file whose suffix is not in `FILES`. It names the file's format or the supported suffixes."""
+    """Return a message about a file with an unsupported suffix.
+
+    It names the file's format if it is known, else the supported suffixes.
+    """
     supported = ", ".join(f"{contents} ({suffix})" for suffix, contents in FILES.items())
     problem = recognised(path) if path.exists() else "does not exist"
     return f"{path}: {problem or f'its name does not say what it is: expected {supported}'}"
@@ -133,7 +143,7 @@ def _of_json(path: Path) -> Program:
 
 
 def program_of(checked: CheckedFile) -> Program:
-    """Return the program of a checked model or descriptor without errors."""
+    """Return the program for a file with a model or a descriptor, after `check_file` found no error in it."""
     from dmlgather.dialects.descriptor_graph import model_graph
 
     if checked.kind == "descriptor":

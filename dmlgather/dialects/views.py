@@ -1,4 +1,4 @@
-"""Views: reshape, transpose, expand, slice and strided copies as problems, for all dialects. They have no lookups."""
+"""Views as problems, for all dialects: reshape, transpose, expand, slice, and copies with any strides. They read no indices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlgather.wording import counted
 
 
 class ViewProblem(Problem):
-    """A strided copy of data, without lookups."""
+    """The base class of views: each output element is a copy of a data element, and no indices are read."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
@@ -27,9 +27,10 @@ class ViewProblem(Problem):
 
 @dataclass(frozen=True)
 class ReshapeView(ViewProblem):
-    """A reshape, squeeze, unsqueeze or flatten of data, in row-major order.
+    """A reshape, squeeze, unsqueeze or flatten: all elements of data in row-major order, in another shape.
 
-    Raises ValueError if the numbers of elements differ. `lower` raises ValueError if strides cannot express the new shape.
+    Raises ValueError if the numbers of elements differ. `lower` raises ValueError if no strides describe the data in the new
+    shape.
     """
 
     data: TensorType
@@ -124,8 +125,9 @@ class SliceView(WindowProblem):
 class StridedView(ViewProblem):
     """output[o] = data.reshape(-1)[offset + o · strides]: diagonals, unfolded windows, as_strided.
 
-    `strides`, `offset`: in elements; strides may be 0 or negative. Raises ValueError if the view leaves data. `lower` raises
-    ValueError if data is not packed.
+    `strides`: distance between neighbouring output elements in the flat data along each output dimension, in elements; it may
+    be 0 or negative. `offset`: position of the first output element in the flat data. Raises ValueError if the view leaves
+    data. `lower` raises ValueError if data are not row-major without gaps.
     """
 
     data: TensorType

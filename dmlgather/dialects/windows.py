@@ -1,4 +1,4 @@
-"""Slices: windows of dimensions, and problems with one window per dimension."""
+"""Slices: a start, a count and a step for each dimension."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Window:
 
     @classmethod
     def whole(cls, size: int) -> Window:
-        """Return the window of all elements of a dimension."""
+        """Return the slice that takes all elements of a dimension."""
         return cls(0, size, 1)
 
 
 def window(size: int, start: int, end: int, step: int) -> Window:
-    """Return the window of a slice start:end:step along an axis, by the rules of ONNX and OpenVINO.
+    """Return the slice start:end:step of a dimension of `size` elements as a Window, by the rules of ONNX and OpenVINO.
 
     `size` is added to a negative bound. Then both bounds are clamped to 0 … size. If the step is negative, `start` is clamped to
     0 … size - 1 and `end` to -1 … size - 1 instead.
@@ -40,7 +40,7 @@ def window(size: int, start: int, end: int, step: int) -> Window:
 
 
 def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**63 - 1) -> tuple[int, ...]:
-    """Return the bounds, axes or steps of a slice as ints. `values`: a sequence, or an array of rank 1.
+    """Return a Slice's starts, ends, axes or steps as Python ints. `values`: a sequence, or an array of rank 1.
 
     Raises TypeError for a value that is no integer, ValueError for an array of another rank or a value outside -2^63 … `most`.
     """
@@ -67,9 +67,10 @@ class WindowProblem(Problem):
 
     @property
     def output_axes(self) -> tuple[int | None, ...]:
-        """For each dimension of the output, the dimension of data; None for a new dimension of size 1.
+        """For each dimension of the output, the number of the dimension of data that it comes from.
 
-        If a dimension of data is not listed, its window has one element. Default: all dimensions of data, in order.
+        None: a new dimension of size 1. A dimension of data that is missing was sliced to one element and dropped. Default: all
+        dimensions of data, in order.
         """
         return tuple(range(self.data.rank))
 

@@ -1,5 +1,4 @@
-"""The plan: a strided copy of elements. Source addresses may depend on indices. A plan knows no operator and no array library.
-"""
+"""The plan: a strided copy of elements. Source addresses may depend on indices. Plans know no operator and no array library."""
 
 from dmlgather.plan.canonical import canonicalise, narrow, simplify
 from dmlgather.plan.index_plan import (

@@ -24,7 +24,10 @@ GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1 = map(operator_named, ("GATHER", 
 
 
 def gather(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[lead…, i…, trail…] = data[lead…, indices[i…], trail…] as GATHER. `axis`: the number of dimensions lead…."""
+    """Return a GATHER descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
+
+    `axis`: the indexed dimension of `data`; lead… are the dimensions before it.
+    """
     after = axis + indices.rank
     if not fits(GATHER, level, data, indices, output):
         lead = merge(data.dims[:axis], output.dims[:axis])
@@ -40,10 +43,11 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
 
 
 def gather_elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[c] = data[c with c[axis] replaced by indices[c]] as GATHER_ELEMENTS.
+    """Return descriptors of output[c] = data[c with c[axis] replaced by indices[c]]: a GATHER_ELEMENTS, after slices if needed.
 
-    If `indices` is smaller than `data` along axes other than `axis`, only the part of `data` with the sizes of `indices` is
-    described. If this part has too many dimensions for the level, even after merging, slices copy it first.
+    `indices` may be smaller than `data` along axes other than `axis`. Then GATHER_ELEMENTS reads only the first elements of
+    `data` along these axes, by means of strides. If there are too many dimensions for the level, even after merging, slices
+    copy this part of `data` first.
     """
     require(GATHER_ELEMENTS, level, "reshape data to one dimension, and Gather by the position of each element there")
     pairs = enumerate(zip(data.dims, indices.sizes, strict=True))
@@ -59,10 +63,11 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
 
 
 def gather_nd(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…] as GATHER_ND1, or as GATHER_ND on older levels.
+    """Return descriptors of output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…], a gather by index tuples.
 
-    `batch`: the number of dimensions b…. If the index tuples are empty, the result is a slice that repeats `data` with strides
-    of 0. If the level lacks GATHER_ND1, batches with tuples of one component become GATHER_ELEMENTS.
+    The operator is GATHER_ND1, or GATHER_ND at older levels, with two exceptions. If the index tuples are empty, the output
+    repeats `data`, so the operator is a slice that reads `data` with strides of 0. GATHER_ND has no batches, so at older levels
+    a call with batches becomes GATHER_ELEMENTS; its tuples must have one component. `batch`: the number of batch dimensions b….
     """
     size = indices.dims[-1].size
     if size == 0:
@@ -84,7 +89,7 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
 
 
 def _merged_elements(data: View, indices: View, output: View, axis: int) -> tuple[View, View, View, int]:
-    """Return the arguments of GATHER_ELEMENTS with merged dimensions before the axis and merged dimensions after it."""
+    """Return the arguments of GATHER_ELEMENTS after dimensions are merged, separately before the axis and after it."""
     views = (data, indices, output)
     lead = merge(*(view.dims[:axis] for view in views))
     trail = merge(*(view.dims[axis + 1 :] for view in views))
@@ -99,7 +104,7 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """Return the arguments of GATHER_ND with as few dimensions b…, i… and trail… as merging allows."""
+    """Return the arguments of GATHER_ND after dimensions are merged, separately among b…, i… and trail…."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])
@@ -113,7 +118,7 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 
 
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return a batched GATHER_ND with tuples of one component as GATHER_ELEMENTS. It repeats `indices` along trail…."""
+    """Return GATHER_ELEMENTS for a gather with batches by index tuples of one component. It repeats `indices` along trail…."""
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)
     positions = indices.rank - 1 - batch

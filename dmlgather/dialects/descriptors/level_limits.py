@@ -1,4 +1,4 @@
-"""Limits of feature levels: dimension counts, index types, and spans of tensors."""
+"""Limits of feature levels: dimension counts, index types, and sizes of tensors in memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from dmlgather.wording import braces
 
 
 class InexpressibleError(Exception):
-    """No DirectML descriptor expresses a problem at a feature level. `finding`: the reason; its remedy may be empty.
+    """No DirectML descriptor has the effect of an operator call at a feature level.
 
-    `newer`: True if a newer level may take the problem. Then `Exporter` tries all levels, and names the level in the finding.
+    `finding`: the reason; its remedy may be empty. `newer`: True if a newer level may take the call. Then `Exporter` searches
+    for the lowest such level and adds it to the finding.
     """
 
     def __init__(self, finding: Finding, newer: bool = False) -> None:
@@ -32,14 +33,14 @@ def _row(operator: Operator, tensor: str, level: FeatureLevel) -> Row:
 
 
 def fits(operator: Operator, level: FeatureLevel, *views: View) -> bool:
-    """Return True if the operator takes the views' ranks. The level must have the operator."""
+    """Return True if the operator takes tensors with as many dimensions as `views`. The level must have the operator."""
     return max(view.rank for view in views) <= _row(operator, "InputTensor", level).dimension_counts[-1]
 
 
 def tensor_descs(
     operator: Operator, level: FeatureLevel, data: View, output: View, indices: View | None = None
 ) -> Mapping[str, BufferTensorDesc]:
-    """Return the operator's tensors by field, with a dimension count that the level takes."""
+    """Return the operator's tensor descriptors by field, padded with leading 1s to a dimension count that the level takes."""
     if indices is not None:
         indices = replace(indices, data_type=_index_type(operator, indices.data_type, level))
     views = {"input_tensor": data, "output_tensor": output} | ({"indices_tensor": indices} if indices is not None else {})
@@ -57,7 +58,7 @@ def tensor_descs(
 
 
 def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> int:
-    """Return the smallest dimension count of the level that is at least the rank of `widest`."""
+    """Return the smallest dimension count that the level takes and that is enough for `widest`, the view of highest rank."""
     counts = _row(operator, "InputTensor", level).dimension_counts
     if widest.rank > counts[-1]:
         refuse(
@@ -72,7 +73,10 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
 
 
 def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) -> DataType:
-    """Return the type of IndicesTensor: `data_type` if the level takes it, else INT32 for signed types, else UINT32."""
+    """Return the data type for IndicesTensor: `data_type` if the level takes it, else a type of 32 bits.
+
+    That is INT32 for a signed type if the level takes INT32, else UINT32.
+    """
     supported = _row(operator, "IndicesTensor", level).data_types
     signed = data_type.index_type is not None and data_type.index_type.signed
     return next(kind for kind in (data_type, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)
@@ -92,5 +96,5 @@ def require(operator: Operator, level: FeatureLevel, remedy: str = "") -> None:
 
 
 def refuse(code: str, path: str, *, expected: str, got: str, remedy: str = "", newer: bool = False) -> NoReturn:
-    """Raise InexpressibleError with a finding of `code`. `newer`: see InexpressibleError."""
+    """Raise InexpressibleError with a finding of `code`. `newer`: True if a newer level may take the call."""
     raise InexpressibleError(CODES[code].finding(path, expected=expected, got=got, remedy=remedy), newer)

@@ -1,4 +1,4 @@
-"""Builders of SLICE, SLICE1, DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1 descriptors, and of copies for overlapping windows."""
+"""Builders of SLICE, SLICE1, DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1 descriptors, and of copies for windows that overlap."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 
 
 def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[c] = data[start + step · c] in each dimension as SLICE1; as SLICE if the level or a step requires it.
+    """Return descriptors of a slice: output[c] = data[start + step · c] in each dimension.
 
-    `windows`: one per dimension of `data`. If the level takes fewer dimensions, dimensions that are copied whole are merged. If
-    there are still too many, the result has several descriptors. Each of them slices as many dimensions as possible.
+    The operator is SLICE1, or SLICE if the level lacks SLICE1 or a step does not fit 32 bits. `windows`: the slice of each
+    dimension of `data`. If the level takes fewer dimensions, those that are copied whole are merged. If there are still too
+    many, the result is a chain of descriptors. Each of them slices as many dimensions as possible.
     """
     # The step of a single element has no effect, but may be too large for the descriptor's field: replace it by 1.
     windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
@@ -49,18 +50,21 @@ def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLe
 
 
 def whole_copy(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return output[c] = data[c]: the `slices` whose windows are whole dimensions."""
+    """Return descriptors that copy all of `data`: output[c] = data[c]. They are slices of whole dimensions."""
     return slices(data, output, [Window.whole(size) for size in data.sizes], level)
 
 
 _SliceArguments = tuple[View, View, Sequence[Window]]
-"""The data, the output and the windows of one descriptor."""
+"""The tensor to read, the tensor to write, and the slice of each dimension, for one descriptor."""
 
 
 def _largest_slice(
     operator: Operator, arguments: _SliceArguments, axes: Sequence[int], level: FeatureLevel
 ) -> tuple[int, _SliceArguments]:
-    """Return how many of the first `axes` one descriptor can slice (at least one), and the arguments of this slice."""
+    """Return how many of the dimensions `axes` one descriptor can slice, and the arguments of this slice.
+
+    It slices at least one dimension, and takes them in the order of `axes`.
+    """
     data, output, windows = arguments
     for count in range(len(axes), -1, -1):
         sliced = axes[:count]
@@ -98,7 +102,7 @@ def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
 
 
 def _merged_slice(data: View, output: View, windows: Sequence[Window], axes: Sequence[int]) -> _SliceArguments:
-    """Return the arguments of a slice along `axes` only. The dimensions between these axes are merged."""
+    """Return the arguments of a slice of the dimensions `axes` only. All other dimensions are copied whole, and merged."""
     read: list[Dim] = []
     written: list[Dim] = []
     merged_windows: list[Window] = []
@@ -129,16 +133,17 @@ def _slice(operator: Operator, arguments: _SliceArguments, level: FeatureLevel) 
 def separate_windows(
     data: View, sizes: Mapping[int, int], level: FeatureLevel
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
-    """Return a copy of `data` in which windows do not overlap: its descriptors, its view, and the dimensions of the windows.
+    """Copy `data` so that adjacent windows do not overlap.
 
-    `sizes`: the number of elements of a window, by dimension of `data`. The view has the dimensions of `data`. Along a dimension
-    in `sizes`, its position is the start p of a window. Along the dimension of the windows, the position is the offset j in a
-    window. Start p and offset j address element p + j of `data`. If `sizes` is empty, nothing is copied.
+    Return the descriptors that make the copy, the copy as a View with the dimensions of `data`, and one more Dim for each
+    dimension in `sizes`. `sizes`: the number of elements of a window, by dimension of `data`. Along a dimension in `sizes`, the
+    position is the start p of a window. Along the additional Dim, the position is the offset j in the window. Both together
+    address element p + j of `data`. If `sizes` is empty, nothing is copied.
 
     Adjacent windows share elements, but DirectML's documents allow elements to overlap only by a stride of 0. So the copy
     repeats `data`, once per offset or once per start, whichever is less. Example: windows of 2 in `data` of 5 elements, abcde.
-    There are 2 offsets and 4 starts, so the copy is abcde abcde, and offset j is read from repetition j. Start p has stride 1.
-    Offset j has stride 5 + 1, because it moves to the next repetition and to the next element.
+    There are 2 offsets and 4 starts, so the copy is abcde abcde, and offset j is read from repetition j. The dimension of p has
+    stride 1. The dimension of j has stride 5 + 1: 5 elements to the next repetition, and 1 to the next element.
     """
     counts = [min(size, data.sizes[axis] - size + 1) for axis, size in sizes.items()]
     repeated = replace(data, dims=(*(Dim(count, 0) for count in counts), *data.dims))
@@ -166,7 +171,7 @@ DEPTH_TO_SPACE1, SPACE_TO_DEPTH1 = map(operator_named, ("DEPTH_TO_SPACE1", "SPAC
 
 
 def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return DEPTH_TO_SPACE1. If it lacks the type or rank at the level, return a copy with permuted dimensions."""
+    """Return a DEPTH_TO_SPACE1 descriptor; if the level takes no such type or rank, a copy with permuted dimensions."""
     require(DEPTH_TO_SPACE1, level)
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
@@ -175,7 +180,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return SPACE_TO_DEPTH1. If it lacks the type or rank at the level, return a copy with permuted dimensions."""
+    """Return a SPACE_TO_DEPTH1 descriptor; if the level takes no such type or rank, a copy with permuted dimensions."""
     require(SPACE_TO_DEPTH1, level)
     if _takes(SPACE_TO_DEPTH1, data, level):
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
@@ -190,7 +195,7 @@ def _takes(operator: Operator, data: View, level: FeatureLevel) -> bool:
 
 
 def _in_blocks(depth: View, space: View, block: int, order: DepthSpaceOrder) -> tuple[View, View]:
-    """Return both views with equal dimensions: those of `dmlgather.plan.blocks`."""
+    """Reshape both tensors to equal dimensions (see `dmlgather.plan.blocks`), so that a copy does the operator's work."""
     last = order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     first, second = blocks(_layout(depth), _layout(space), block, channels_last=last)
     return _with_layout(depth, first), _with_layout(space, second)

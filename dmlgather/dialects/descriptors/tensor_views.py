@@ -1,4 +1,4 @@
-"""Views: tensors to describe, as dimensions with sizes and strides."""
+"""Views: tensors with sizes and strides, for which descriptors are to be built."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import ELEMENT_BYTES, packed_strides
 
 
 class Dim(NamedTuple):
-    """Size of a dimension, and its stride in elements."""
+    """A dimension: its size, and its stride in elements."""
 
     size: int
     stride: int
@@ -26,9 +26,9 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor to describe. Element (0, …, 0) is the first element of the buffer.
+    """A tensor with strides that a descriptor is to describe. Element (0, …, 0) is the first element of its buffer.
 
-    `name`: the problem's name for the tensor, such as "data", for messages. `dims`: the dimensions, outermost first.
+    `name`: name of the tensor in messages, such as "data". `dims`: the dimensions, outermost first.
     """
 
     name: str
@@ -56,9 +56,10 @@ class View:
         return 1 + sum((size - 1) * stride for size, stride in self.dims)
 
     def tensor_desc(self, rank: int) -> BufferTensorDesc:
-        """Return the descriptor of the tensor, with leading 1s up to `rank` dimensions. Strides is left out if it is packed.
+        """Return the tensor's descriptor, padded with leading 1s to `rank` dimensions. A packed tensor gets no Strides.
 
-        The tensor must span at most 2^32 - 1 elements, and have at most `rank` dimensions and no size of 0.
+        The tensor must have at most `rank` dimensions, no size of 0, and at most 2^32 - 1 elements from its first to its last
+        address.
         """
         dims = (Dim(1, 0),) * (rank - self.rank) + self.dims
         sizes = tuple(dim.size for dim in dims)
@@ -68,9 +69,9 @@ class View:
 
 
 def merge(*tensors: Dims) -> list[Dims]:
-    """Return the dimensions of tensors with equal sizes, merged into as few dimensions as possible.
+    """Merge the dimensions of several tensors of equal sizes into as few dimensions as possible, equally for all tensors.
 
-    Dimensions of size 1 are dropped. Adjacent dimensions become one if the strides of every tensor allow it.
+    Dimensions of size 1 are dropped. Adjacent dimensions become one if the strides of all tensors allow it.
     """
     merged: list[tuple[Dim, ...]] = []
     for dims in zip(*tensors, strict=True):
@@ -84,11 +85,12 @@ def merge(*tensors: Dims) -> list[Dims]:
 
 
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
-    """Return the DirectML type that stores an element's bits, and the sizes of an additional last dimension.
+    """Return the DirectML type that can store elements of `dtype`, and the sizes of additional last dimensions, () or (2,).
 
-    If DirectML lacks the type, an unsigned integer of the same width stores it: UINT8 for bool, UINT16 for bfloat16, UINT64 for
-    complex64. An element of complex128 is two UINT64, so the tensor gets an additional dimension (2,). Returns None for strings,
-    for elements whose size is not 1, 2, 4, 8 or 16 bytes, and for types smaller than a byte, because NumPy does not pack them.
+    If DirectML lacks the type, an unsigned integer of the same width stores its bits: UINT8 for bool, UINT16 for bfloat16,
+    UINT64 for complex64. An element of complex128 is stored as two UINT64, so the tensor gets an additional dimension (2,).
+    Return None for strings, for elements of another size than 1, 2, 4, 8 or 16 bytes, and for types smaller than a byte,
+    because NumPy does not pack them.
     """
     named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
     if named.whole_bytes:
