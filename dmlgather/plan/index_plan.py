@@ -37,12 +37,12 @@ class IndexType(enum.Enum):
 
     @property
     def signed(self) -> bool:
-        """Return True for a signed type."""
+        """Return True if the type is signed."""
         return not self.value.startswith("U")
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of one index."""
+        """Return the size of one index, in bytes."""
         return int(self.value.removeprefix("U").removeprefix("INT")) // 8
 
 
@@ -137,7 +137,7 @@ class IndexPlan:
 
     @property
     def constant(self) -> bool:
-        """Return True if the plan only writes its fill value: under FILL, no index of an axis of size 0 is valid."""
+        """Return True if the plan only writes its fill value. Under FILL, this happens if an indexed axis has size 0."""
         return self.out_of_bounds is OutOfBounds.FILL and any(lookup.limit == 0 for lookup in self.lookups)
 
     @property

@@ -11,7 +11,7 @@ from dmlgather.plan.index_plan import IndexPlan
 class CompositionError(ValueError):
     """No single plan does the work of two plans; the message says why. Run them one after the other.
 
-    `code`: a short name of the reason, such as "two index tensors", for code that distinguishes reasons.
+    `code`: a fixed name of the reason, such as "two index tensors", which programs can compare.
     """
 
     def __init__(self, message: str, code: str = "not one walk") -> None:
@@ -23,12 +23,12 @@ class CompositionError(ValueError):
 class Walk:
     """The elements that an outer plan reads, as coordinates in the output of the inner plan.
 
-    `compose` builds the new plan from it. Example: the inner plan writes shape {2,3}. The element that the outer plan reads at
-    address 4 has the coordinates (1, 1). The inner plan must be canonical. `start`: coordinates of the first element that is
-    read. `sizes`, `out_strides`, `index_strides`: dimensions of the outer plan, with their strides in its output and, for each
-    lookup, in its index tensor. A dimension that runs over the end of an inner dimension is split first. `steps[i]`: difference
-    of the coordinates between neighbours along outer dimension i. `value_steps[k]`: difference of the coordinates if the index
-    of lookup k grows by 1.
+    `compose` builds the new plan from it. The inner plan must be canonical. Example: it writes shape {2,3} in row-major order.
+    Then the element that the outer plan reads at address 4 has the coordinates (1, 1). `start`: coordinates of the first
+    element that is read. `sizes`, `out_strides`, `index_strides`: dimensions of the outer plan, with their strides in its
+    output and, for each lookup, in its index tensor. A dimension that runs over the end of an inner dimension is split first.
+    `steps[i]`: difference of the coordinates between neighbours along outer dimension i. `value_steps[k]`: difference of the
+    coordinates if the index of lookup k grows by 1.
     """
 
     start: tuple[int, ...]
@@ -129,11 +129,11 @@ def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
 
 
 def _fitting(size: int, step: Sequence[int], inner: IndexPlan) -> int:
-    """Return after how many steps an outer dimension runs over the end of an inner dimension, so that it must be split there.
+    """Return after how many steps an outer dimension must be split, because it runs over the end of an inner dimension.
 
-    Return `size`, the size of the outer dimension, if it need not or cannot be split. Example: a dimension of size 12 moves by
-    2 along an inner dimension of size 8. It runs over the end after 8 / 2 = 4 steps. As 4 divides 12, the dimension can be
-    split into sizes 3 and 4.
+    If the outer dimension need not or cannot be split, return its size, `size`. Example: a dimension of size 12 moves by 2
+    along an inner dimension of size 8. It runs over the end after 8 / 2 = 4 steps. As 4 divides 12, the dimension can be split
+    into sizes 3 and 4.
     """
     fit = size
     for move, limit in zip(step, inner.shape, strict=True):
