@@ -269,7 +269,7 @@ def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
 
 
 def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
-    """Return the problems and errors due to which lines of a stream are missing in its graph."""
+    """Return the reasons why lines of a stream are missing in its graph: problems and errors."""
     return [*checked.problems, *checked.errors, *(finding for finding in checked.findings if finding.code == OTHER)]
 
 

@@ -37,12 +37,12 @@ class DescriptorProblem(Problem):
 
     @property
     def data(self) -> TensorType:  # type: ignore[override] # likewise
-        """The type of InputTensor."""
+        """Shape and data type of InputTensor."""
         return tensor_type(self.desc.tensor("input_tensor"))
 
     @property
     def indices(self) -> TensorType:
-        """The type of IndicesTensor."""
+        """Shape and data type of IndicesTensor."""
         return tensor_type(self.desc.tensor("indices_tensor"))
 
     @property

@@ -63,19 +63,19 @@ class GraphBuilder:
         return self.problem(name, ReshapeView(tensor, tuple(shape)), value)
 
     def transposed(self, name: str, value: str, order: Sequence[int]) -> str:
-        """Add a transposition: dimension i of the result is dimension order[i] of the value."""
+        """Add a transposition as a step: dimension i of the result is dimension order[i] of the value."""
         if list(order) == list(range(self.types[value].rank)):
             return value
         return self.problem(name, TransposeView(self.types[value], tuple(order)), value)
 
     def expanded(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """Add a broadcast of a value to a shape, by NumPy's rules."""
+        """Add a step that broadcasts a value to a shape, by NumPy's rules."""
         if self.types[value].shape == tuple(shape):
             return value
         return self.problem(name, ExpandView(self.types[value], tuple(shape)), value)
 
     def concatenated(self, name: str, values: Sequence[str], axis: int) -> str:
-        """Add a concatenation along `axis`, counted from the front."""
+        """Add a concatenation of values along `axis`, counted from the front, as a step."""
         if len(values) == 1:
             return values[0]
         first, *others = (self.types[value] for value in values)
@@ -84,7 +84,7 @@ class GraphBuilder:
         return self._step(name, Concatenation(axis), values, tensor)
 
     def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str) -> str:
-        """Add elementwise arithmetic. `operator`: see `Elementwise`."""
+        """Add elementwise arithmetic as a step. `operator`: one of the operators of `Elementwise`, such as "add" or "cast"."""
         work = Elementwise(operator, np.dtype(dtype))
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
         return self._step(name, work, inputs, TensorType(shape, work.dtype))

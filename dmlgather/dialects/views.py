@@ -99,7 +99,11 @@ class ExpandView(ViewProblem):
 
 @dataclass(frozen=True)
 class SliceView(WindowProblem):
-    """A slice of data with one window per dimension. Steps may be negative. Raises ValueError for a window out of range."""
+    """A slice of data.
+
+    `taken`: start, count and step for each dimension of data. Steps may be negative. Raises ValueError if a slice leaves its
+    dimension.
+    """
 
     data: TensorType
     taken: tuple[Window, ...]

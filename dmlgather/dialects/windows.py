@@ -13,7 +13,10 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build, dot
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A slice of one dimension: `count` elements from `start` on, `step` apart. `count` may be 0, and `step` may be negative."""
+    """A slice of one dimension. It takes `count` positions: `start`, `start` + `step`, and so on.
+
+    `count` may be 0, and `step` may be negative.
+    """
 
     start: int
     count: int
@@ -28,8 +31,8 @@ class Window:
 def window(size: int, start: int, end: int, step: int) -> Window:
     """Return the slice start:end:step of a dimension of `size` elements as a Window, by the rules of ONNX and OpenVINO.
 
-    `size` is added to a negative bound. Then both bounds are clamped to 0 … size. If the step is negative, `start` is clamped to
-    0 … size - 1 and `end` to -1 … size - 1 instead.
+    `size` is added to a negative `start` or `end`. Then both are clamped to 0 … size. If the step is negative, `start` is
+    clamped to 0 … size - 1 and `end` to -1 … size - 1 instead.
     """
     start, end = (value + size if value < 0 else value for value in (start, end))
     if step > 0:
@@ -55,7 +58,7 @@ def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**
 
 
 class WindowProblem(Problem):
-    """The base class of slices: output[c] = data[start + step · c] in each dimension."""
+    """The base class of slices: output[c] = data[start + step · c] in each dimension. `windows` has start and step."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
