@@ -1,4 +1,4 @@
-"""DirectML: types, descriptors, feature levels, rules, and lowering to plans."""
+"""DirectML: its types, operator descriptors, feature levels and rules, and the translation of descriptors to plans."""
 
 from dmlgather.directml.codes import CODES, SOURCES, Code
 from dmlgather.directml.descriptors import (

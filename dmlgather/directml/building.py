@@ -1,4 +1,4 @@
-"""Operator descriptors from arrays: the output and the counts of dimensions are inferred from the inputs.
+"""Building of operator descriptors from arrays: OutputTensor and the counts of dimensions are inferred from the inputs.
 
 The class method `of` of each descriptor uses these functions. They do not check DirectML's rules, because `validate` does. They
 raise an error only if nothing can be inferred.
@@ -20,22 +20,25 @@ if TYPE_CHECKING:
 
 
 UINT = (0, 2**32 - 1)
-"""The smallest and largest UINT."""
+"""The smallest and the largest value of a UINT, an unsigned integer of 32 bits."""
 
 INT = (-(2**31), 2**31 - 1)
-"""The smallest and largest INT."""
+"""The smallest and the largest value of an INT, a signed integer of 32 bits."""
 
 
 def packed(name: str, sizes: Sequence[int], data_type: DataType) -> BufferTensorDesc:
-    """Return a packed tensor. Raises TypeError for a size that is no integer, ValueError for a size that does not fit a UINT."""
+    """Return the descriptor of a packed tensor.
+
+    Raises TypeError for a size that is not an integer, ValueError for a size that does not fit a UINT.
+    """
     return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a larger tensor"))
 
 
 def tensor_of(name: str, given: Any) -> BufferTensorDesc:
-    """Return the packed tensor descriptor of an array or of a pair (sizes, type). Return a BufferTensorDesc unchanged.
+    """Return a packed tensor descriptor for an array or a pair (sizes, type). A BufferTensorDesc is returned unchanged.
 
-    An array has `shape` and `dtype`, or `__dlpack__`. Raises TypeError for any other object and for a type that DirectML lacks,
-    ValueError for a size that does not fit a UINT.
+    An array is any object with `shape` and `dtype`, or with `__dlpack__`. `name`: name of the argument, for messages. Raises
+    TypeError for any other object and for a data type that DirectML lacks, ValueError for a size that does not fit a UINT.
     """
     if isinstance(given, BufferTensorDesc):
         return given
@@ -68,11 +71,11 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
 
 
 MASK_AS_INDICES = "indices has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask"
-"""Message of the TypeError for a mask in the place of indices."""
+"""The message of the TypeError for a boolean mask that is passed as indices."""
 
 
 def indices_of(given: Any) -> BufferTensorDesc:
-    """Return `tensor_of("indices", given)`. Also raises TypeError if the indices are bool or no integers."""
+    """Return a tensor descriptor for indices, like `tensor_of`. Raises TypeError if they are bool or not integers."""
     tensor = tensor_of("indices", given)
     if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
         raise TypeError(MASK_AS_INDICES)
@@ -82,10 +85,10 @@ def indices_of(given: Any) -> BufferTensorDesc:
 
 
 def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str = "") -> int:
-    """Return `value` as a Python integer.
+    """Return an integer argument as a Python int.
 
-    Raises TypeError if it is not an integer, ValueError if it is outside `limits` (inclusive). `reason`: the end of the
-    ValueError's message.
+    Raises TypeError if it is not an integer, ValueError if it is outside `limits` (both included). `name`: name of the
+    argument, for messages. `reason`: text at the end of the ValueError's message.
     """
     try:
         if isinstance(value, bool):
@@ -101,7 +104,7 @@ def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str =
 
 
 def integers(name: str, values: Any, limits: tuple[int, int], reason: str) -> tuple[int, ...]:
-    """Return `values` as Python integers. Raises the errors of `integer`, with the number of the entry."""
+    """Return a sequence of integers as Python ints. Each entry is checked as in `integer`; messages contain its position."""
     try:
         entries = tuple(values)
     except TypeError:
@@ -114,7 +117,7 @@ R = TypeVar("R")
 
 
 def suggesting(of: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method `of`. For an unknown keyword, the TypeError suggests the argument with the most similar name."""
+    """Wrap a method `of` so that the TypeError for a misspelt keyword suggests the argument with the most similar name."""
     code = of.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
@@ -136,9 +139,10 @@ _BLOCK_RANK = 4
 
 
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
-    """Return a GATHER_ND or GATHER_ND1 descriptor. `counts`: the counts of dimensions by field; None counts all dimensions.
+    """Return a GATHER_ND or GATHER_ND1 descriptor.
 
-    `stated`: the arguments `output` and `dimension_count` of the method `of`.
+    `kind`: the class of the descriptor. `counts`: the values of its fields that count dimensions, by field name. None counts
+    all dimensions. `stated`: the arguments `output` and `dimension_count` of the method `of`.
     """
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
@@ -169,7 +173,10 @@ def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, An
 
 
 def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any) -> D:
-    """Return a DEPTH_TO_SPACE1 or SPACE_TO_DEPTH1 descriptor."""
+    """Return a DEPTH_TO_SPACE1 or SPACE_TO_DEPTH1 descriptor. `kind`: its class.
+
+    The other arguments are those of its method `of`.
+    """
     source = tensor_of("data", data)
     if source.rank > _BLOCK_RANK:
         raise ValueError(
@@ -183,14 +190,18 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
 
 
 def axis_of(axis: Any, data: BufferTensorDesc) -> int:
-    """Return the axis counted from the front. Raises ValueError if `data` has no such axis."""
+    """Return an axis of `data`, counted from the front. Raises ValueError if `data` has no such axis."""
     if not data.rank:
         raise ValueError("data has no dimensions, so it has no axis to index: reshape it to one dimension")
     return integer("axis", axis, (-data.rank, data.rank - 1), f"data is {braces(data.sizes)}") % data.rank
 
 
 def count_of(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
-    """Return a count of dimensions; None counts all. Raises ValueError unless it is `least` … `rank`. `what`: the tensor."""
+    """Return an argument that counts dimensions of a tensor. None means all `rank` dimensions.
+
+    Raises ValueError if it is less than `least` or more than `rank`. `name`, `what`: names of the argument and of the tensor,
+    for the message.
+    """
     return rank if given is None else integer(name, given, (least, rank), f"{what} has {counted(rank, 'dimension')}")
 
 
@@ -203,9 +214,11 @@ def entries(
     limits: tuple[int, int] = UINT,
     reason: str = "",
 ) -> tuple[int, ...]:
-    """Return one integer for each dimension of `data`; `default` for each if `given` is None.
+    """Return an argument with one integer for each dimension of `data`, such as the offsets of a slice.
 
-    Raises ValueError if the number of entries is not the number of dimensions.
+    `given`: the argument. None means `default` for each dimension. `limits`: the smallest and the largest allowed integer.
+    `reason`: text at the end of the message about an integer outside `limits`. Raises ValueError if the number of integers is
+    not the number of dimensions.
     """
     if given is None:
         return (default,) * data.rank
@@ -219,7 +232,10 @@ def entries(
 
 
 def remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
-    """Return the number of elements in each dimension from its offset on. Raises ValueError for an offset behind the end."""
+    """Return how many elements each dimension has from its offset to its end.
+
+    Raises ValueError for an offset behind the end.
+    """
     for axis, (offset, size) in enumerate(zip(offsets, data.sizes, strict=True)):
         integer(f"{name}[{axis}]", offset, (0, max(size - 1, 0)), f"dimension {axis} of data has size {size}")
     return tuple(size - offset for size, offset in zip(data.sizes, offsets, strict=True))
@@ -242,12 +258,13 @@ def padded_descriptor(
     dimension_count: Any,
     smaller: bool = False,
 ) -> D:
-    """Return a descriptor whose tensors are padded with leading sizes of 1 to a common rank.
+    """Return a descriptor after padding all its tensors with leading sizes of 1 to the same number of dimensions.
 
-    `inputs`: tensors by field. `fields`: a function that returns the descriptor's other fields; its argument is the number of
-    leading 1s that were added to InputTensor. `rank`: the output's rank before padding. `output`: the caller's argument; None
-    for a packed tensor. `dimension_count`: the common rank; None for the lowest possible rank. `smaller`: True if the output may
-    be smaller than the inferred sizes.
+    `kind`: the class of the descriptor. `inputs`: the input tensors by field name. `fields`: a function that takes the number
+    of leading 1s that were added to InputTensor and returns the descriptor's other fields. `rank`: the rank of the output
+    before padding. `output`: the argument `output` of the method `of`, or None for a packed output. `dimension_count`: the
+    number of dimensions of all tensors, or None for the smallest possible number. `smaller`: True if the output may be smaller
+    than the inferred sizes.
 
     Raises TypeError if the output's data type is not that of the input, ValueError if its sizes are not the inferred ones or
     `dimension_count` is too small.

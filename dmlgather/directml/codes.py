@@ -44,11 +44,15 @@ SOURCES = {
     "DXD": "DxDispatch, doc/Guide.md and models/_schema.json, https://github.com/microsoft/DirectML/tree/master/DxDispatch",
     "ISSUE-685": "https://github.com/microsoft/DirectML/issues/685",
 }
-"""The documents that rules cite as their source, by key: "G" for "[G]"."""
+"""The documents that rules cite as their source. The keys are the names in brackets: "G" for "[G]"."""
 
 
 class Code(NamedTuple):
-    """A code of findings. `title`: the requirement as a sentence."""
+    """A code of findings, such as DML302, with the rule that it stands for.
+
+    `code`: the code as text. `title`: the rule as a sentence with "must" or "should". `severity`: severity of all its findings.
+    `source`: the document that states the rule, such as "[G]", a key of `SOURCES`.
+    """
 
     code: str
     title: str
@@ -58,7 +62,12 @@ class Code(NamedTuple):
     def finding(
         self, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None, source: str | None = None
     ) -> Finding:
-        """Return a finding of this code, with long texts shortened. `source`: None for the code's own source."""
+        """Return a finding with this code: a violation of its rule. Long texts are shortened.
+
+        `path`: the field at fault. `expected`, `got`, `remedy`: what the rule requires, the actual value, and how to fix it.
+        `level`: the lowest feature level that accepts the value, if the rule depends on levels. `source`: the document, or None
+        for the code's own source.
+        """
         return Finding(
             code=self.code,
             severity=self.severity,
@@ -235,4 +244,4 @@ _ROWS = (
 )
 
 CODES = {row.code: row for row in _ROWS}
-"""Every code, in order."""
+"""All codes in ascending order, in a dictionary from the text ("DML302") to the Code."""

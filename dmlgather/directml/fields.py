@@ -1,4 +1,4 @@
-"""The base class of DirectML's structures as Pydantic models, and the types of their fields."""
+"""The base class of the Pydantic models for DirectML's structures, and the types of their fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dmlgather.wording import counted, shown_value
 
 
 class Structure(Record):
-    """A structure of directml.h, with its fields in the header's order.
+    """The base class of structures of directml.h. Fields have the order of the header.
 
     The constructor takes the fields' names in Python or in DirectML ("IndexDimensions"). JSON and the `path` of findings use
     DirectML's names.
@@ -54,7 +54,7 @@ class Structure(Record):
 
 @cache
 def wire_name(field: str) -> str:
-    """Return DirectML's name of a field: "IndicesTensor" for "indices_tensor"."""
+    """Return the name in directml.h of a field: "IndicesTensor" for "indices_tensor"."""
     return to_pascal(field)
 
 
@@ -73,7 +73,10 @@ def _integer(value: object) -> int:
 
 
 def _entries(value: object) -> tuple[Any, ...]:
-    """Return the entries of a sequence or a one-dimensional NumPy array. Raises ValueError for anything else, also for text."""
+    """Return the entries of a sequence or a one-dimensional NumPy array as a tuple.
+
+    Raises ValueError for anything else, also for text.
+    """
     if isinstance(value, list | tuple):
         return tuple(value)
     import numpy as np  # not needed for correct files
@@ -102,15 +105,18 @@ Int32s = Annotated[tuple[Int32, ...], BeforeValidator(plainly(_entries))]
 
 
 DerivedCount = Annotated[UInt32, WrapValidator(lambda value, validate: None if value is None else validate(value))]
-"""The length of an array, as a UINT. If it is left out, `fill_count` sets it."""
+"""A field for the length of an array, a UINT. The constructor computes it if it is left out (`fill_count`)."""
 
 
 def unstated() -> Any:
-    """Return None: the value of a DerivedCount before `fill_count` sets it."""
+    """Return None, the value of a DerivedCount until `fill_count` computes it."""
     return None
 
 
 def fill_count(model: BaseModel, name: str, entries: Sequence[int]) -> None:
-    """Set the field `name` of a model to the length of `entries`, unless the field has a value. For use in a validator."""
+    """Set the field `name` of a Pydantic model to the length of `entries`, unless it has a value.
+
+    Validators call this function.
+    """
     if getattr(model, name) is None:
         model.__dict__[name] = len(entries)

@@ -1,4 +1,4 @@
-"""Findings of rules, reports of findings, and problems of files.
+"""Findings (violations of rules), reports with all findings of a descriptor, and reasons why files cannot be read.
 
 A finding names a field, the expected value, the actual value and the remedy. In a file it also has a line and a column.
 """
@@ -19,27 +19,27 @@ class Severity(enum.StrEnum):
     """The severity of a finding."""
 
     ERROR = "error"
-    """The descriptor cannot work."""
+    """The descriptor cannot work as it is."""
     WARNING = "warning"
-    """The descriptor works, but not on every device, or in an unexpected way."""
+    """The descriptor works, but not on every device, or perhaps not as intended."""
     NOTE = "note"
-    """For information; nothing has to be fixed."""
+    """Information. Nothing has to be fixed."""
 
 
 class Finding(Record):
     """One violation of a rule."""
 
     code: str
-    """Stable code of the rule, "DML302"; `docs/findings.md` has a section for each."""
+    """Code of the rule, such as "DML302". Codes never change their meaning. `docs/findings.md` explains each code."""
 
     severity: Severity
     """ERROR, WARNING or NOTE. All findings of a code have the same severity."""
 
     path: str
-    """The field, in DirectML's names: "IndicesTensor.Sizes[2]". Empty for the whole descriptor."""
+    """The field at fault, in DirectML's names: "IndicesTensor.Sizes[2]". Empty if the finding concerns the whole descriptor."""
 
     message: str
-    """The requirement, as a sentence with "must" or "should"."""
+    """The rule, as a sentence with "must" or "should"."""
 
     expected: str
     """The value or the condition that the rule requires."""
@@ -51,10 +51,11 @@ class Finding(Record):
     """How to fix it."""
 
     level: FeatureLevelField | None = None
-    """Lowest feature level that accepts the actual value. None if no level accepts it or the rule does not depend on levels."""
+    """Lowest feature level that accepts the actual value. None if no level accepts it, or if the rule is the same at all
+    levels."""
 
     source: str
-    """The document of the rule, with a key of `SOURCES`: "[G] Tensor support"."""
+    """The document that states the rule, and the section: "[G] Tensor support". G is the document's key in `SOURCES`."""
 
     def __str__(self) -> str:
         where = f" {self.path}" if self.path else ""
@@ -62,13 +63,13 @@ class Finding(Record):
 
 
 class Report(Record):
-    """All findings in one descriptor."""
+    """The result of checking one descriptor: all findings."""
 
     subject: str
-    """The operator of the checked descriptor: "DML_OPERATOR_GATHER"."""
+    """The operator of the checked descriptor, such as "DML_OPERATOR_GATHER"."""
 
     level: FeatureLevelField
-    """The feature level of the check."""
+    """The feature level at which the descriptor was checked."""
 
     findings: tuple[Finding, ...] = ()
     """All findings, in the order of the rules."""
@@ -89,7 +90,7 @@ class Report(Record):
         return self._of(Severity.WARNING)
 
     def raise_for_errors(self) -> None:
-        """Raise DescriptorError, which lists all errors, unless `ok`."""
+        """Raise DescriptorError if there is an ERROR. Its message lists all errors."""
         if not self.ok:
             raise DescriptorError(self)
 
@@ -105,7 +106,7 @@ class Report(Record):
 
 
 class DescriptorError(ValueError):
-    """A descriptor has errors, which the message lists. `report` has all findings."""
+    """A descriptor has findings of severity ERROR, which the message lists. `report`: all findings, also warnings."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -121,7 +122,7 @@ def _location(file: str, line: int | None, column: int | None) -> str:
 
 
 def full_path(subject: str, path: str) -> str:
-    """Return a path from the root of a file. `subject`: the part of the file at which `path` starts."""
+    """Return a path that starts at the root of a file. `path` starts at the part of the file that `subject` names."""
     return ".".join(filter(None, (subject, path)))
 
 
@@ -138,10 +139,11 @@ class LocatedFinding(Finding):
     """Column of the value in characters, counted from 1."""
 
     subject: str = ""
-    """The part of the file at which `path` starts, such as "dispatchables.gather". For a single descriptor, its "name" or ""."""
+    """The part of the file that `path` starts at, such as "dispatchables.gather". For a single descriptor, it is its "name", or
+    empty."""
 
     lines: int = Field(default=1, ge=1)
-    """Number of equal lines with this finding, in a file with one descriptor per line. `line` is the first of them."""
+    """Number of equal lines with this finding, in a file with one descriptor per line. `line` is the first of these lines."""
 
     @property
     def place(self) -> str:
@@ -150,12 +152,12 @@ class LocatedFinding(Finding):
 
     @property
     def full_path(self) -> str:
-        """Return the path from the root of the file: "dispatchables.gather.OutputTensor.Sizes[1]"."""
+        """Return the field at fault as a path from the root of the file: "dispatchables.gather.OutputTensor.Sizes[1]"."""
         return full_path(self.subject, self.path)
 
     @property
     def times(self) -> str:
-        """Return " (on N lines)" for a finding on several lines, else ""."""
+        """Return the text " (on N lines)" if several lines have this finding, else an empty text."""
         return f" (on {counted(self.lines, 'line')})" if self.lines > 1 else ""
 
     def __str__(self) -> str:
@@ -171,7 +173,7 @@ class LocatedFinding(Finding):
 
 
 class FileProblem(Record):
-    """The reason why a file or a part of it cannot be read. A part that cannot be read is not checked."""
+    """A fault that prevents a file, or a part of it, from being read. This part is not checked against the rules."""
 
     file: str
     """The file, as the user named it."""
@@ -183,20 +185,21 @@ class FileProblem(Record):
     """Column in characters, counted from 1."""
 
     subject: str = ""
-    """The "name" of a descriptor; empty in models."""
+    """The "name" of the descriptor with the problem. Empty in models."""
 
     path: str = ""
-    """The value, by keys and indices: "resources.input.sizeInBytes"."""
+    """The value with the problem, as keys and indices from the root of the file: "resources.input.sizeInBytes"."""
 
     message: str
-    """The fault, and what is expected instead."""
+    """A text that says what is wrong and what is expected instead."""
 
     count: int = Field(default=1, ge=1)
-    """The number of problems in this entry. If a file has too many problems to list, the last entry counts the rest of them."""
+    """The number of problems that this entry stands for. It is 1, except in the last entry of a file with too many problems to
+    list: this entry stands for the rest of them."""
 
     @property
     def place(self) -> str:
-        """Return FILE:LINE:COLUMN, as far as it is known."""
+        """Return the place as FILE:LINE:COLUMN. Parts that are not known are left out."""
         return _location(self.file, self.line, self.column)
 
     def __str__(self) -> str:

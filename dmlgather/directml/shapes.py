@@ -1,4 +1,4 @@
-"""Output sizes and batch dimensions of the operators, for rules and lowering.
+"""Output sizes and batch dimensions of the operators. Rules and plans are made with them.
 
 The functions assume that all tensors of a descriptor have equal DimensionCounts (called DC below), and that Axis and the counts
 of dimensions are in range.
@@ -17,7 +17,10 @@ from dmlgather.directml.descriptors import (
 
 
 def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
-    """Return `rank` sizes: `sizes` with 1s prepended, or with leading 1s removed. None if there are not enough leading 1s."""
+    """Return `sizes` with leading 1s added or removed, so that there are `rank` sizes.
+
+    Return None if there are not enough leading 1s to remove.
+    """
     surplus = len(sizes) - rank
     if surplus <= 0:
         return (1,) * -surplus + tuple(sizes)
@@ -25,13 +28,13 @@ def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
 
 
 def gathered(desc: GatherOperatorDesc) -> tuple[int, ...]:
-    """Return the sizes of GATHER's result before `aligned`: Input[:Axis] + Indices[-IndexDimensions:] + Input[Axis+1:]."""
+    """Return the sizes of GATHER's result without leading 1s: Input[:Axis] + Indices[-IndexDimensions:] + Input[Axis+1:]."""
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     return (*data[: desc.axis], *indices[len(indices) - desc.index_dimensions :], *data[desc.axis + 1 :])
 
 
 def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER's output sizes; None if the output has more than DC dimensions."""
+    """Return GATHER's output sizes, with leading 1s. Return None if the output has more than DC dimensions."""
     return aligned(gathered(desc), desc.input_tensor.rank)
 
 
@@ -39,9 +42,10 @@ def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
     """Return GATHER's batch dimensions, as pairs (dimension of InputTensor, dimension of IndicesTensor).
 
     The last IndexDimensions dimensions of IndicesTensor hold indices. The dimensions before them, without leading 1s, are batch
-    dimensions. Each belongs to a dimension of InputTensor, in order, starting after the leading 1s of InputTensor. Example:
-    InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3}, IndexDimensions 1: the result is ((1, 2),). In an invalid descriptor, the
-    dimension of InputTensor may be Axis or a later dimension, even one that does not exist.
+    dimensions. Each of them belongs to a dimension of InputTensor. The first one belongs to the first dimension of InputTensor
+    after its leading 1s, and so on. Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3}, IndexDimensions 1: the result is
+    ((1, 2),). In an invalid descriptor, the dimension of InputTensor may be Axis or a later dimension, even one that does not
+    exist.
     """
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     leading = indices[: len(indices) - desc.index_dimensions]
@@ -51,22 +55,22 @@ def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
 
 
 def batch_count(desc: GatherNDOperatorDesc) -> int:
-    """Return BatchDimensionCount; 0 for GATHER_ND, which does not have the field."""
+    """Return BatchDimensionCount. It is 0 for GATHER_ND, which does not have the field."""
     return desc.batch_dimension_count if isinstance(desc, GatherND1OperatorDesc) else 0
 
 
 def tuple_size(desc: GatherNDOperatorDesc) -> int:
-    """Return the number of components of an index tuple."""
+    """Return the number of components of an index tuple, which is the last size of IndicesTensor."""
     return desc.indices_tensor.sizes[-1]
 
 
 def first_indexed(desc: GatherNDOperatorDesc) -> int:
-    """Return the dimension of InputTensor that the first component of a tuple indexes."""
+    """Return the first dimension of InputTensor that is indexed, by the first component of an index tuple."""
     return desc.input_tensor.rank - desc.input_dimension_count + batch_count(desc)
 
 
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the sizes of GATHER_ND's or GATHER_ND1's result before `aligned`.
+    """Return the sizes of GATHER_ND's or GATHER_ND1's result without leading 1s.
 
     They are Indices[-IndicesDimensionCount:-1] + Input[first dimension that is not indexed:].
     """
@@ -76,13 +80,16 @@ def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
 
 
 def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s; None if the output has more than DC dimensions."""
+    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s.
+
+    Return None if the output has more than DC dimensions.
+    """
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
 
 
 def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:
-    """Return SLICE1's largest output sizes: 1 + (InputWindowSizes - 1) div |InputWindowStrides|."""
+    """Return the largest sizes that SLICE1's output may have: 1 + (InputWindowSizes - 1) div |InputWindowStrides|."""
     return tuple(
         1 + (size - 1) // abs(stride) for size, stride in zip(desc.input_window_sizes, desc.input_window_strides, strict=True)
     )

@@ -1,4 +1,4 @@
-"""DML_BUFFER_TENSOR_DESC: data type, sizes and strides of a tensor in a buffer."""
+"""DML_BUFFER_TENSOR_DESC, the description of a tensor in a buffer: data type, sizes and strides."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dmlgather.record import refusal
 from dmlgather.wording import braces
 
 SIZE_GRANULE = 4
-"""DirectML rounds the sizes of tensors and buffers up to a multiple of this many bytes."""
+"""The sizes of tensors and buffers are multiples of this number of bytes. DirectML rounds them up."""
 
 BASE_ALIGNMENT = 16
-"""Every binding's offset is a multiple of this many bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
+"""The offset of a binding in its resource must be a multiple of this number of bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
 
 
 def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
@@ -37,7 +37,7 @@ def _span(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
 
 
 class BufferTensorDesc(Structure):
-    """A tensor in a buffer (DML_BUFFER_TENSOR_DESC).
+    """The description of a tensor in a buffer (DML_BUFFER_TENSOR_DESC).
 
     The constructor does not check DirectML's rules, because `validate` does. JSON may also have DxDispatch's form: "Type":
     "BUFFER" beside the fields, or {"Type": "BUFFER", "Desc": {...}}.
@@ -61,16 +61,16 @@ class BufferTensorDesc(Structure):
     """Elements in each dimension, at least 1. The tensor has at most 2^32 - 1 elements. Source: [BTD]."""
 
     strides: UInt32s | None = None
-    """Elements from one position to the next along each dimension; 0 repeats one element. One entry per dimension. Default:
-    packed in row-major order. Source: [BTD], [STR]."""
+    """Distance between neighbouring elements along each dimension, in elements. A stride of 0 repeats one element. Default: the
+    strides of a tensor in row-major order without gaps. Source: [BTD], [STR]."""
 
     total_tensor_size_in_bytes: UInt64 | None = None
-    """Bytes of the tensor in the buffer, at least `minimum_bytes`. If the tensor is an output, DirectML may write any of these
-    bytes. Default: `minimum_bytes`. Source: [BTD], [HELP]."""
+    """Size of the tensor in the buffer, in bytes. It is at least `minimum_bytes`, which is also the default. If the tensor is
+    an output, DirectML may write any of these bytes, also those between elements. Source: [BTD], [HELP]."""
 
     guaranteed_base_offset_alignment: UInt32 = 0
-    """The caller guarantees that the offset of the binding is a multiple of this many bytes: a power of two, and at least the
-    bytes of an element. 0 means 16, because every offset is a multiple of 16. Source: [BTD], [CONST]."""
+    """The caller's guarantee that the tensor's offset in its resource is a multiple of this number of bytes. It is a power of
+    two, and at least the size of an element. 0 means 16, because every offset is a multiple of 16. Source: [BTD], [CONST]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +96,10 @@ class BufferTensorDesc(Structure):
         return self.text()
 
     def text(self, dimensions: int | None = None) -> str:
-        """Return type, sizes and strides: "float32[2,3] strides {4,1}". `dimensions`: show only this many last dimensions."""
+        """Return data type, sizes and strides as a text: "float32[2,3] strides {4,1}".
+
+        `dimensions`: number of last dimensions that are shown, or None for all.
+        """
         first = 0 if dimensions is None else self.rank - dimensions
         sizes = ",".join(map(str, self.sizes[first:]))
         strides = "" if self.strides is None else f" strides {braces(self.strides[first:])}"
@@ -104,22 +107,22 @@ class BufferTensorDesc(Structure):
 
     @property
     def rank(self) -> int:
-        """Return the number of Sizes, which is DimensionCount in a valid descriptor."""
+        """Return the number of dimensions: the length of Sizes, which is equal to DimensionCount in a valid descriptor."""
         return len(self.sizes)
 
     @property
     def elements(self) -> int:
-        """Return the product of Sizes."""
+        """Return the number of elements, which is the product of Sizes."""
         return prod(self.sizes)
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """Return Strides, in elements; the packed strides if Strides is left out."""
+        """Return the strides in elements: Strides, or row-major strides without gaps if Strides is left out."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def span(self) -> int:
-        """Return the number of elements from the first to the last address, inclusive; 0 if a size is 0."""
+        """Return the number of elements from the lowest to the highest address, both included. It is 0 if a size is 0."""
         return _span(self.sizes, self.strides)
 
     @property
@@ -132,18 +135,23 @@ class BufferTensorDesc(Structure):
 
     @property
     def total_bytes(self) -> int:
-        """Return TotalTensorSizeInBytes; `minimum_bytes` if it is left out."""
+        """Return TotalTensorSizeInBytes, or `minimum_bytes` if it is left out."""
         return self.minimum_bytes if self.total_tensor_size_in_bytes is None else self.total_tensor_size_in_bytes
 
     def layout(self) -> Layout:
-        """Return the layout of the tensor in a buffer of `total_bytes`. Raises ValueError for UNKNOWN, UINT4 and INT4."""
+        """Return the Layout of the tensor in a buffer of `total_bytes` bytes.
+
+        Raises ValueError for the types UNKNOWN, UINT4 and INT4.
+        """
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
 
     def is_logical(self, shape: tuple[int, ...]) -> bool:
-        """Return True if an array of `shape` is the tensor itself, False if it can only be a buffer that contains the tensor.
+        """Return True if an array of `shape` can hold exactly the tensor's elements.
 
-        The array is the tensor if `shape` is Sizes, with or without leading 1s. But if Strides are stated, a one-dimensional
-        array is the tensor only if Sizes has one dimension, too.
+        Return False if the array can only be the whole buffer, in which strides say where the elements are.
+
+        The array holds exactly the elements if `shape` is equal to Sizes, with or without leading 1s. There is one exception:
+        if Strides are stated, an array of one dimension is the buffer, unless Sizes has one dimension, too.
         """
         if len(shape) == 1 and self.strides is not None:
             return shape == self.sizes

@@ -17,11 +17,11 @@ from dmlgather.wording import alternatives, closest, shown_value
 
 
 class Release(NamedTuple):
-    """A minor version of DirectML, such as 1.8. Its patches, such as 1.8.1, have the same feature level.
+    """A minor version of DirectML, such as 1.8. Its patches, such as 1.8.1, support the same feature level.
 
-    `level`: the highest feature level that it supports, such as "5_0". `windows`: the first Windows that has it as a system
-    component; empty if none has. `redistributable`: True if the package Microsoft.AI.DirectML has it, for any Windows from 1903
-    on. `source`: the document, with a key of `SOURCES`.
+    `level`: the highest feature level that the version supports, such as "5_0". `windows`: the first Windows that contains it,
+    or empty if none does. `redistributable`: True if there is a package Microsoft.AI.DirectML with it, which runs on any
+    Windows from 1903 on. `source`: the document that states this, such as "[VER]", a key of `SOURCES`.
     """
 
     version: str
@@ -50,7 +50,10 @@ RELEASES = (
 
 
 def type_name(value: object) -> str | None:
-    """Return the name of an array library's data type: "float32" for "f4" or torch.float32; None if it is no data type."""
+    """Return the usual name of a data type of an array library: "float32" for "f4" or torch.float32.
+
+    Return None if `value` is not a data type.
+    """
     import numpy as np  # not needed for correct files
 
     if isinstance(value, str):
@@ -68,7 +71,7 @@ def type_name(value: object) -> str | None:
 
 
 def fault(name: str) -> str:
-    """Return a message about a data type that DirectML lacks, with advice. `name`: the type's name in an array library."""
+    """Return a message about a data type that DirectML lacks, and what to use instead. `name`: its name in an array library."""
     if name in ("int", "float"):
         return f"{name} states no size: write numpy.{name}32 or numpy.{name}64"
     if name.startswith(("<", ">")):
@@ -81,7 +84,10 @@ def fault(name: str) -> str:
 
 
 class DataType(enum.IntEnum):
-    """DML_TENSOR_DATA_TYPE. Store bool as UINT8 and bfloat16 as UINT16; this keeps their bits."""
+    """The data type of a tensor (DML_TENSOR_DATA_TYPE).
+
+    DirectML has neither bool nor bfloat16. Store bool as UINT8 and bfloat16 as UINT16, which keeps their bits.
+    """
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -103,7 +109,7 @@ class DataType(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> DataType:
-        """Return the data type that `value` names in DirectML or in an array library.
+        """Return the DataType for a name, a number, or a data type of an array library.
 
         `value`: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
         ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. Raises ValueError for a
@@ -128,45 +134,50 @@ class DataType(enum.IntEnum):
 
     @property
     def whole_bytes(self) -> bool:
-        """Return True if an element has a whole number of bytes. False for UNKNOWN, UINT4 and INT4."""
+        """Return True if the size of an element is a whole number of bytes. It is False for UNKNOWN, UINT4 and INT4."""
         return self not in (DataType.UNKNOWN, DataType.UINT4, DataType.INT4)
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of one element. Raises ValueError for UNKNOWN, UINT4 and INT4."""
+        """Return the size of one element, in bytes. Raises ValueError for UNKNOWN, UINT4 and INT4."""
         if not self.whole_bytes:
             raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
         return _BYTES[self]
 
     @property
     def index_type(self) -> IndexType | None:
-        """Return the IndexType of indices with this data type; None for floats, UNKNOWN, UINT4 and INT4."""
+        """Return the IndexType of plans for indices of this data type. Return None for floats, UNKNOWN, UINT4 and INT4."""
         return IndexType[self.name] if self.name in IndexType.__members__ else None
 
 
 _BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if kind.whole_bytes}
 
 _OF_LIBRARIES = {kind.name.lower(): kind for kind in DataType if kind is not DataType.UNKNOWN} | {"bool": DataType.UINT8}
-"""The data types by the names of array libraries. bool is stored as UINT8."""
+"""The DataType for each name that array libraries use. bool is stored as UINT8."""
 
 AS_IN_FILES: Mapping[str, str] = {"data types": "as DirectML names them"}
-"""Pydantic's validation context for values from files, in which data types have only DirectML's names and numbers."""
+"""The validation context that is passed to Pydantic for values from files. With it, fields accept only DirectML's names and
+numbers of data types, not those of array libraries."""
 
 
 class TensorFlags(enum.IntFlag):
-    """DML_TENSOR_FLAGS: the owner of a tensor's memory."""
+    """The flags of a tensor (DML_TENSOR_FLAGS). They say who owns its memory."""
 
     NONE = 0
-    """The caller owns the memory; the tensor is bound at each execution."""
+    """The caller owns the memory. The tensor is bound at each execution."""
     OWNED_BY_DML = 1
-    """DirectML owns the memory: it copies the tensor, which is bound at initialisation and not at execution."""
+    """DirectML owns the memory. The tensor is bound at initialisation, when DirectML copies it, and not at execution."""
 
     def __str__(self) -> str:
         return self.name or str(self.value)
 
 
 class DepthSpaceOrder(enum.IntEnum):
-    """DML_DEPTH_SPACE_ORDER: the order of dimensions in channels that hold blocks, outermost first."""
+    """The order in which DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1 number channels (DML_DEPTH_SPACE_ORDER).
+
+    In the tensor with more channels, a channel number is made of three parts: channel, row in the block, column in the block.
+    Each member is an order of these parts, outermost first.
+    """
 
     DEPTH_COLUMN_ROW = 0
     """Row in the block, column in the block, channel. ONNX calls it DCR."""
@@ -178,7 +189,7 @@ class DepthSpaceOrder(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> DepthSpaceOrder:
-        """Return the order that `value` names: a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number.
+        """Return the DepthSpaceOrder for a member, a name with or without "DML_DEPTH_SPACE_ORDER_", or a number.
 
         Raises ValueError for other values.
 
@@ -191,11 +202,14 @@ class DepthSpaceOrder(enum.IntEnum):
 
 
 ONNX_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-"""The order by the value of ONNX's attribute `mode`."""
+"""The order that each value of ONNX's attribute `mode` stands for."""
 
 
 class FeatureLevel(enum.IntEnum):
-    """DML_FEATURE_LEVEL. Each level includes those before it; 6_4 is the last."""
+    """A feature level of DirectML (DML_FEATURE_LEVEL): a set of supported operators, data types and dimension counts.
+
+    Each level includes all earlier levels. 6_4 is the last one.
+    """
 
     LEVEL_1_0 = 0x1000
     LEVEL_2_0 = 0x2000
@@ -218,7 +232,7 @@ class FeatureLevel(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> FeatureLevel:
-        """Return the feature level that `value` names.
+        """Return the FeatureLevel for a name, a number, or a release of DirectML.
 
         `value`: a member, "3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", 0x3100 or "0x3100". A release, such as
         "DirectML 1.5" or "DirectML 1.5.1", gives its highest level; "1.5" alone is a level. Raises ValueError for other values.
@@ -247,7 +261,10 @@ class FeatureLevel(enum.IntEnum):
 
 
 def level_hint(text: str) -> str:
-    """Return the end of a message, "; …": the level of the version of DirectML or Windows that `text` names. Else return ""."""
+    """Return the end of a message about an unknown level, in case `text` names a version of DirectML or Windows.
+
+    It states the feature level of this version and starts with "; ". Return an empty text if `text` names no version.
+    """
     if text.lower().startswith("windows"):
         system = (release for release in RELEASES if release.windows)
         return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
@@ -274,7 +291,7 @@ Member = TypeVar("Member", bound=enum.Enum)
 
 
 def member(kind: type[Member], prefix: str, value: object) -> Member:
-    """Return the member of `kind` that `value` names: a member, a name with or without `prefix`, or a number.
+    """Return the member of the enumeration `kind` for a member, a name with or without `prefix`, or a number.
 
     Raises ValueError for other values, also for bool and float.
     """
@@ -339,7 +356,7 @@ DataTypeField = Annotated[
     PlainSerializer(str, when_used="json"),
     _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
 ]
-"""A field for a DataType. It accepts what `DataType.parse` accepts; from a file, only DirectML's names and numbers."""
+"""A field for a DataType. It accepts what `DataType.parse` accepts. In files, it accepts only DirectML's names and numbers."""
 
 TensorFlagsField = Annotated[
     TensorFlags,
@@ -363,4 +380,4 @@ FeatureLevelField = Annotated[
     PlainSerializer(str, when_used="json"),
     WithJsonSchema({"enum": [str(level) for level in FeatureLevel]}),
 ]
-"""A field for a FeatureLevel. It accepts what `FeatureLevel.parse` accepts; JSON has "3_0"."""
+"""A field for a FeatureLevel. It accepts what `FeatureLevel.parse` accepts. JSON output has the form "3_0"."""

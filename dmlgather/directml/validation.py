@@ -1,4 +1,4 @@
-"""Validation of descriptors, their lowest feature level, the support table of an operator, and lowering to a plan."""
+"""Validation of descriptors, and their lowest feature level, support table and plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEVEL_RULES = TensorRules(TENSOR_LEVEL_RULES)
 
 
 def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> Report:
-    """Check `desc` against the rules at a feature level and return a report of the violations.
+    """Check a descriptor against DirectML's rules at a feature level. Return a report with all violations.
 
     A rule is skipped if a rule that it depends on failed. For example, sizes are not compared if Axis is out of range. So the
     correction of an error may reveal another error.
@@ -50,7 +50,7 @@ def validate(desc: OperatorDesc, level: FeatureLevel | str = FeatureLevel.LEVEL_
 
 
 def minimum_level(desc: OperatorDesc) -> FeatureLevel | None:
-    """Return the lowest feature level at which `desc` has no ERROR; None if no level accepts it.
+    """Return the lowest feature level at which a descriptor has no ERROR. Return None if no level accepts it.
 
     Raises TypeError for anything but an operator descriptor.
 
@@ -87,9 +87,9 @@ def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
 
 
 def _level_findings(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
-    """Yield the findings about the operator's level, and those of `rules` for each tensor. Add the failed rules to `failed`.
+    """Yield the findings about the operator's feature level, and those of the tensor rules `rules` for each tensor.
 
-    If a rule is skipped for one tensor, it still runs for the other tensors.
+    The codes of failed rules are added to `failed`. If a rule is skipped for one tensor, it still runs for the other tensors.
     """
     for _, finding in run((OPERATOR_LEVEL,), case, failed):
         yield finding
@@ -112,11 +112,11 @@ def _error_codes(results: Iterable[tuple[Rule, Finding]]) -> set[str]:
 def _fixing_values(
     case: DescriptorCase[OperatorDesc], rule: Rule, failed_tensor_rules: frozenset[str], other_errors: set[str]
 ) -> str:
-    """Return advice on a fault of `rule`: "IndexDimensions = 1 gives the stated output {3,2}". Return "" if there is none.
+    """Return values of single fields that would fix a fault of `rule`, as advice. Return an empty text if there are none.
 
-    The advice names values of single fields that make the descriptor valid. If there are none, it names values that remove this
-    fault and cause no other. `failed_tensor_rules`: codes of failed rules of single tensors. `other_errors`: codes of the
-    operator's other errors.
+    Example: "IndexDimensions = 1 gives the stated output {3,2}". The advice prefers values that make the descriptor valid. If
+    there are none, it names values that remove this fault and cause no other. `failed_tensor_rules`: codes of the failed rules
+    of single tensors. `other_errors`: codes of the operator's other errors.
     """
     output = case.desc.tensor(case.desc.operator.output)
     valid, partial = [], []
@@ -134,7 +134,7 @@ def _fixing_values(
 
 
 def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
-    """Return the descriptor that `obj` holds.
+    """Return the operator descriptor for a dictionary or a JSON text.
 
     `obj`: a dictionary, or JSON as text or bytes. Two forms are allowed: DxDispatch's, {"type": "DML_OPERATOR_GATHER", "desc":
     {...}} (or "Desc"), and that of `model_dump_json`, {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}.
@@ -169,7 +169,7 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
 
 
 def support(name: str) -> dict[str, Any]:
-    """Return the support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as JSON-compatible data.
+    """Return the support table of an operator ("GATHER" or "DML_OPERATOR_GATHER") as data that JSON can represent.
 
     For each level and tensor, the table lists the data types and dimension counts that the operator accepts from this level on.
     Raises ValueError for an unknown name.
@@ -207,11 +207,12 @@ def lower(
     out_of_bounds: OutOfBounds = OutOfBounds.CLAMP,
     fill: bytes = b"",
 ) -> IndexPlan:
-    """Return the plan of a descriptor. The descriptor must have no ERROR findings.
+    """Return the plan that does the work of a descriptor. The descriptor must have no ERROR findings.
 
-    `layouts`: layouts of tensors by field ("indices_tensor"). A tensor without an entry has the descriptor's own layout.
-    `out_of_bounds`: the policy; DirectML's is CLAMP. `fill`: the bytes of one element, for FILL only. Raises ValueError for a
-    field that is not a tensor of the operator, and for a layout whose sizes are not the descriptor's.
+    `layouts`: layouts of tensors, by field name ("indices_tensor"). A tensor without an entry has the layout that its
+    descriptor states. `out_of_bounds`: policy for an index out of range; DirectML's is CLAMP. `fill`: bytes of the element that
+    FILL writes. Raises ValueError for a name that is not a tensor field of the operator, and for a layout with other sizes than
+    the descriptor's.
     """
     operator = desc.operator
     all_layouts = {field: desc.tensor(field).layout() for field in operator.tensors}

@@ -1,4 +1,4 @@
-"""The operator descriptors of directml.h, field for field."""
+"""The descriptors of all supported operators, with the fields of the structures in directml.h."""
 
 from dmlgather.directml.descriptors.depth_space import DepthToSpace1OperatorDesc, SpaceToDepth1OperatorDesc
 from dmlgather.directml.descriptors.gathers import (

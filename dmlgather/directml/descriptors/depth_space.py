@@ -1,4 +1,4 @@
-"""The descriptors of DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1, field for field."""
+"""The descriptors of DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1, with the fields of the structures in directml.h."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class _BlockOperatorDesc(OperatorDesc):
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. In the page of
-    SPACE_TO_DEPTH1, the text wrongly states the sizes of DEPTH_TO_SPACE1, but the examples are right. Source: [DS1], [SD1]."""
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The text of Microsoft's
+    page on SPACE_TO_DEPTH1 states the sizes of DEPTH_TO_SPACE1 by mistake, but its examples are right. Source: [DS1], [SD1]."""
 
     block_size: UInt32
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """Position of an element in the channels: the order of channel, row in the block and column in the block, outermost first.
-    Source: [DSO]."""
+    """The order of the three parts of a channel number (channel, row in the block, column in the block) in the tensor with more
+    channels. Source: [DSO]."""
 
 
 class DepthToSpace1OperatorDesc(_BlockOperatorDesc):

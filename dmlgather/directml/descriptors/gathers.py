@@ -1,4 +1,4 @@
-"""The descriptors of the gathers, field for field."""
+"""The descriptors of GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1, with the fields of the structures in directml.h."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
     """
 
     axis: UInt32
-    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Leading 1s are counted. Source: [G]."""
+    """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Leading dimensions of size 1 count. Source: [G]."""
 
     index_dimensions: UInt32
     """Number of trailing dimensions of IndicesTensor that hold indices, 0 to DimensionCount. 0 means a single index, which adds
-    no dimension to the output. Source: [G]. The page excludes DimensionCount itself, but its examples use it."""
+    no dimension to the output. Source: [G]. According to Microsoft's page, the number must be less than DimensionCount, but
+    examples on the page use DimensionCount."""
 
     @classmethod
     @building.suggesting

@@ -21,7 +21,7 @@ COUNTED = {
     "input_dimension_count": "input_tensor",
     "indices_dimension_count": "indices_tensor",
 }
-"""Fields that count the used trailing dimensions of a tensor, with the tensor's field."""
+"""Fields that state how many trailing dimensions of a tensor are used, each with the name of the tensor's field."""
 
 
 class OperatorDesc(Structure):
@@ -33,12 +33,12 @@ class OperatorDesc(Structure):
     them, or to `dimension_count` dimensions if this is given. `output` describes an output that is not packed.
 
     `of` does not check DirectML's rules either. It raises TypeError for an argument that is not a tensor, for a type that
-    DirectML lacks, for indices that are not integers, and for an `output` whose type is not that of the data. It raises
-    ValueError for an `output` without the inferred sizes, and if nothing can be inferred, for example from an axis out of range.
+    DirectML lacks, for indices that are not integers, and for an `output` with another type than the data. It raises ValueError
+    for an `output` without the inferred sizes, and if nothing can be inferred, for example from an axis out of range.
     """
 
     operator: ClassVar[Operator]
-    """The operator's declaration: name, number, tensors, support table, rules, lowering, documented pseudocode."""
+    """The declaration of the operator: name, number, tensors, support table, rules, and translation to a plan."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,19 +63,22 @@ class OperatorDesc(Structure):
         return f"{' '.join([self.operator.name, ', '.join(values)]).strip()}: {', '.join(inputs)} -> {output}"
 
     def _drops_only_ones(self, name: str) -> bool:
-        """Return True if the descriptor has the count `name`, and all dimensions that it does not count have size 1."""
+        """Return True if `name` counts used trailing dimensions of a tensor, and all unused dimensions have size 1."""
         sizes = self.tensor(COUNTED[name]).sizes if hasattr(self, name) else ()
         return bool(sizes) and getattr(self, name) <= len(sizes) and set(sizes[: len(sizes) - getattr(self, name)]) <= {1}
 
     def _values(self, hidden: Collection[str]) -> Iterator[str]:
-        """Yield a text for each field, "axis 0" or "strides {1,2}", except tensors, lengths of arrays and the `hidden` fields."""
+        """Yield the name and value of each field as a text, such as "axis 0" or "strides {1,2}".
+
+        Tensors, lengths of arrays and the fields in `hidden` are left out.
+        """
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name not in (*self.operator.tensors, *hidden) and field.default_factory is not unstated:
                 yield f"{name} {braces(value) if isinstance(value, tuple) else value}"
 
     def tensor(self, field: str) -> BufferTensorDesc:
-        """Return the tensor descriptor in `field` ("indices_tensor")."""
+        """Return the tensor descriptor in a field, such as "indices_tensor"."""
         value = getattr(self, field)
         assert isinstance(value, BufferTensorDesc)
         return value

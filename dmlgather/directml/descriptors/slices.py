@@ -1,4 +1,4 @@
-"""The descriptors of SLICE and SLICE1, field for field."""
+"""The descriptors of SLICE and SLICE1, with the fields of the structures in directml.h."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _SliceDesc(OperatorDesc):
     """The tensor to write; same data type as InputTensor."""
 
     dimension_count: DerivedCount = Field(default_factory=unstated)
-    """Length of the three arrays, equal to the tensors' DimensionCount. Default: the length of the first array.
-    Source: [S], [S1]."""
+    """Length of the three arrays (offsets, sizes and strides), equal to DimensionCount of both tensors. Default: the length of
+    the first array. Source: [S], [S1]."""
 
 
 class SliceOperatorDesc(_SliceDesc):
@@ -92,19 +92,19 @@ class SliceOperatorDesc(_SliceDesc):
 class Slice1OperatorDesc(_SliceDesc):
     """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + InputWindowStrides·c].
 
-    In each dimension, `start` is the first position of the window; if the stride is negative, the last one. The output's size is
-    at most 1 + (InputWindowSizes - 1) div |InputWindowStrides|. Source: [S1].
+    In each dimension, `start` is the first position of the window. If the stride is negative, it is the last position. The size
+    of the output is at most 1 + (InputWindowSizes - 1) div |InputWindowStrides|. Source: [S1].
     """
 
     input_window_offsets: UInt32s
     """Position of the window's first element in each dimension of InputTensor. Source: [S1]."""
 
     input_window_sizes: UInt32s
-    """Number of elements of the window in each dimension, at least 1; the window lies inside InputTensor. Source: [S1]."""
+    """Number of elements of the window in each dimension, at least 1. The window must lie inside InputTensor. Source: [S1]."""
 
     input_window_strides: Int32s
-    """Step from one element to the next in each dimension, not 0. A negative step reads the window backwards. The type is INT in
-    directml.h, but UINT in the page. Source: [HDR], [S1]."""
+    """Step from one element to the next in each dimension, not 0. A negative step reads the window backwards. Its type is INT
+    in directml.h, but UINT on Microsoft's page. Source: [HDR], [S1]."""
 
     @model_validator(mode="after")
     def _fill_in(self) -> Slice1OperatorDesc:

@@ -1,4 +1,4 @@
-"""DML7xx: rules for bindings of an operator's tensors to the resources of a model."""
+"""The rules DML7xx. They check how a DxDispatch model binds an operator's tensors to resources (buffers)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from dmlgather.directml.types import TensorFlags
 from dmlgather.wording import closest, dotted
 
 SHOWN = 20
-"""A message lists at most this many names."""
+"""The largest number of names that a message lists."""
 
 
 class BufferBinding(NamedTuple):
-    """The bytes of a resource to which a tensor is bound: `size` bytes at `offset`. `path`: the binding's path in the file."""
+    """A binding of a tensor to a part of a resource: `size` bytes from byte `offset` on.
+
+    `path`: place of the binding in the file.
+    """
 
     tensor: str
     resource: str
@@ -33,14 +36,17 @@ class BufferBinding(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset after the last byte."""
+        """Return the offset of the first byte after the bound bytes."""
         return self.offset + self.size
 
 
 def buffer_bindings(
     tensors: Mapping[str, BufferTensorDesc], bindings: Iterable[FieldBinding], resources: Mapping[str, Resource]
 ) -> dict[str, BufferBinding]:
-    """Return the bound bytes by tensor name, for all tensors that are bound to exactly one resource of `resources`."""
+    """Return the part of a resource that each tensor is bound to, by the tensor's name.
+
+    Tensors that are bound to several resources, or to one that is not in `resources`, are left out.
+    """
     bound = {}
     for field, sources, _ in bindings:
         if field in tensors and len(sources) == 1 and sources[0].resource in resources:
@@ -51,11 +57,12 @@ def buffer_bindings(
 
 
 class BindingSet(NamedTuple):
-    """The `bindings` object of a dispatch command (for execution) or of a dispatchable (for initialisation).
+    """One `bindings` object of a model.
 
-    `path`: the object's path in the file. `resources`: the resources that could be read. `declared`: the names of all resources.
-    `tensors`: the operator's tensors, by DirectML's names. `bound`: the bytes of the tensors that obey the rules DML1xx and are
-    bound to one of `resources`.
+    A dispatch command has one for execution, and a dispatchable has one for initialisation. `at_execution`: True for a dispatch
+    command. `path`: place of the object in the file. `resources`: the resources that could be read, by name. `declared`: the
+    names of all resources of the model. `tensors`: the operator's tensors by name ("InputTensor"). `bound`: the part of a
+    resource that each tensor is bound to. Only tensors that obey the rules DML1xx are in it.
     """
 
     dispatchable: Dispatchable
@@ -68,11 +75,17 @@ class BindingSet(NamedTuple):
     bound: Mapping[str, BufferBinding]
 
     def has_to_bind(self, tensor: str) -> bool:
-        """Return True if this object has to bind the tensor: at initialisation if it is OWNED_BY_DML, otherwise at execution."""
+        """Return True if this object must bind the tensor.
+
+        An OWNED_BY_DML tensor is bound at initialisation, others at execution.
+        """
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
     def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
-        """Yield each binding that ends behind its resource, the resource, and the texts `expected` and `got` of a finding."""
+        """Yield each binding that goes beyond the end of its resource, with the resource and two texts of a finding.
+
+        The texts are `expected` and `got`.
+        """
         for bound in self.bound.values():
             resource = self.resources[bound.resource]
             if bound.end > resource.size:
@@ -83,7 +96,7 @@ class BindingSet(NamedTuple):
 
 
 Faults = Iterator[tuple[Path, str, str, str]]
-"""For each fault: its path in the file, and the texts `expected`, `got` and `remedy` of the finding."""
+"""The faults that a rule finds. A fault has a place in the file, and the texts `expected`, `got` and `remedy` of a finding."""
 
 
 def _unknown_field(bindings: BindingSet) -> Faults:
@@ -164,13 +177,13 @@ _RULES: dict[str, Callable[[BindingSet], Faults]] = {
     "DML705": _short_buffer,
     "DML706": _misaligned,
 }
-"""The rules for the bindings of dispatches and of dispatchables, by code."""
+"""The functions that check the `bindings` objects of dispatch commands and of dispatchables, by code."""
 
 _DISPATCH_RULES = {**_RULES, "DML701": _unbound, "DML707": _overlap}
 
 
 def check_bindings(reading: Reading, bindings: BindingSet) -> None:
-    """Report the faults of a `bindings` object."""
+    """Check a `bindings` object against the rules DML7xx and report the faults."""
     for code, rule in (_DISPATCH_RULES if bindings.at_execution else _RULES).items():
         _report(reading, code, rule(bindings))
     for bound, resource, expected, got in bindings.too_short():
@@ -179,14 +192,17 @@ def check_bindings(reading: Reading, bindings: BindingSet) -> None:
 
 
 def check_name(reading: Reading, kind: str, name: str, declared: Collection[str], path: Path) -> None:
-    """Report a name in a command that the model does not declare. `kind`: "resource" or "dispatchable"."""
+    """Report a name in a command if the model does not declare it.
+
+    `kind`: what it should name, "resource" or "dispatchable".
+    """
     if name not in declared:
         code = "DML704" if kind == "resource" else "DML709"
         _report(reading, code, [(path, *_missing(kind, name, declared))])
 
 
 def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -> None:
-    """Report a writeFile command with `dimensions` whose product is not the number of elements in the resource."""
+    """Report a writeFile command if its `dimensions` have another product than the number of elements in the resource."""
     dimensions = command.dimensions
     if dimensions is not None and prod(dimensions) != resource.values.count:
         expected = f"{resource.values.count} elements, the number in {resource.name!r}"
@@ -195,7 +211,7 @@ def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -
 
 
 def _missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, str]:
-    """Return the texts `expected`, `got` and `remedy` for a name that the model does not declare."""
+    """Return the texts `expected`, `got` and `remedy` of the finding about a name that the model does not declare."""
     similar = closest(name, declared)
     known = ", ".join([*map(repr, islice(declared, SHOWN)), *(["…"] if len(declared) > SHOWN else [])])
     known = known or f"none: the model has no {kind}s"

@@ -14,10 +14,10 @@ from dmlgather.wording import shown_value
 
 
 class BindingSource(NamedTuple):
-    """A resource in a binding.
+    """The resource that a tensor is bound to, and the tensor's offset in it.
 
-    `element_offset`: offset of the tensor in the resource, in elements. `element_bytes`: bytes of such an element; None for an
-    element of the resource's data type.
+    `element_offset`: offset of the tensor in the resource, in elements. `element_bytes`: size of these elements in bytes, or
+    None if they have the data type of the resource. `path`: place in the file.
     """
 
     resource: str
@@ -27,7 +27,10 @@ class BindingSource(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """The resources of one field in a `bindings` object. A valid model has one resource per field. `path`: the field's path."""
+    """One entry of a `bindings` object: the resources that a tensor field of an operator is bound to.
+
+    A valid model has one resource per field. `path`: place of the entry in the file.
+    """
 
     field: str
     sources: tuple[BindingSource, ...]
@@ -51,7 +54,10 @@ class Print(NamedTuple):
 
 
 class WriteFile(NamedTuple):
-    """A command that writes a resource to a file. `dimensions`: the shape of a .npy file; None if the model states none."""
+    """A command that writes a resource to a file.
+
+    `dimensions`: shape of a .npy file, or None if the model does not state it.
+    """
 
     resource: str
     target: str
@@ -63,7 +69,7 @@ Command = Dispatch | Print | WriteFile
 
 
 def read_command(reading: Reading, path: Path) -> Command | None:
-    """Return the command at `path`; None after reporting why it cannot be read."""
+    """Return the command at `path` in the file. If it cannot be read, report why and return None."""
     part = reading.validated(wire.COMMAND, path)
     match part:
         case wire.DispatchPart():
@@ -80,7 +86,7 @@ def read_command(reading: Reading, path: Path) -> Command | None:
 
 
 def _target_fault(target: str) -> str:
-    """Return the reason why a command cannot write the file `target`; "" if it can."""
+    """Return the reason why a command cannot write the file `target`, or an empty text if it can."""
     path = PureWindowsPath(target)  # "/" and "\\" separate on every system
     if target.lower().endswith(IMAGES):
         return "images cannot be written here; write a .npy or raw bytes"
@@ -92,7 +98,7 @@ def _target_fault(target: str) -> str:
 
 
 def read_bindings(part: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:
-    """Return the bindings in a `bindings` object that Pydantic has validated."""
+    """Return the entries of a `bindings` object, which Pydantic has validated."""
     bindings = []
     for field, value in part.items():
         field_path = (*path, field)

@@ -1,4 +1,4 @@
-"""Reading of dispatchables of a model (DirectML operators with their descriptors), and of single descriptors."""
+"""Reading of a model's dispatchables (DirectML operators with their descriptors), and of single descriptors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from dmlgather.wording import closest, shown_value
 _NO_OPERATOR = f"{PREFIX}INVALID"
 
 LABEL = "name"
-"""The key for a name of a single descriptor, in a file or on a line of its own."""
+"""The JSON key with a user's name for a single descriptor, in a file or on a line of its own."""
 
 
 class Dispatchable(NamedTuple):
-    """An operator in a file.
+    """An operator in a file, with its descriptor: an entry of a model's "dispatchables", or a single descriptor.
 
-    `name`: empty for a single descriptor. `outer_path`: path of the dispatchable. `type_path`: path of the operator's name.
-    `path`: path of the operator's structure. `label`: the "name" of a single descriptor.
+    `name`: name of the dispatchable; empty for a single descriptor. `outer_path`, `type_path`, `path`: places in the file of
+    the dispatchable, of the operator's name, and of the operator's structure. `initial_bindings`: the resources that are bound
+    at initialisation. `label`: the "name" of a single descriptor.
     """
 
     name: str
@@ -45,17 +46,17 @@ class Dispatchable(NamedTuple):
 
     @property
     def tensors(self) -> dict[str, BufferTensorDesc]:
-        """Return the operator's tensors, by DirectML's names."""
+        """Return the operator's tensors by the names in directml.h, such as "InputTensor"."""
         return {wire_name(field): self.desc.tensor(field) for field in self.desc.operator.tensors}
 
     @property
     def subject(self) -> str:
-        """Return the part of the file at which the paths of the operator's findings start."""
+        """Return the part of the file that paths in findings start at: "dispatchables.NAME", or the `label`."""
         return f"dispatchables.{self.name}" if self.name else self.label
 
 
 def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | ForeignPart | None:
-    """Return the dispatchable at `path`; None after reporting why it cannot be read."""
+    """Return the dispatchable at `path` in the file. If it cannot be read, report why and return None."""
     value = reading.value_at(path)
     if not isinstance(value, dict):
         reading.report_problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
@@ -88,7 +89,7 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
 
 
 def read_label(reading: Reading, value: dict[str, Any]) -> None:
-    """Read the "name" of a single descriptor. It becomes the subject of the descriptor's problems and findings."""
+    """Read the "name" of a single descriptor. Problems and findings of the descriptor show it as their subject."""
     label = value.get(LABEL, "")
     if isinstance(label, str):
         reading.subject = label
@@ -120,7 +121,10 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
 
 
 def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Iterable[str]) -> Structure | None:
-    """Return the value at `path` as a structure of DirectML; None after reporting problems. Keys in `ignored` are skipped."""
+    """Return the JSON object at `path` as a structure of DirectML. If it is invalid, report the problems and return None.
+
+    `kind`: class of the structure. `ignored`: keys that are skipped.
+    """
     value = reading.value_at(path)
     if not isinstance(value, dict):
         reading.report_problem(
@@ -146,7 +150,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Ite
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report fields that the structure does not have in DirectML. Python's names of fields are not allowed in files."""
+    """Report keys that are not fields of the structure in directml.h. The fields' names in Python are not allowed in files."""
     value = reading.value_at(path)
     if not value.keys() <= _known_names(kind):
         known = wire.names(kind)
@@ -161,9 +165,9 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
 
 
 def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report members of enumerations that are written as numbers. Pydantic accepts them, but DxDispatch reads only names.
+    """Report enumeration values that are written as numbers. Pydantic accepts numbers, but DxDispatch reads only names.
 
-    Pydantic itself reports numbers that the enumeration does not have.
+    Numbers that are no value of the enumeration are left to Pydantic, which reports them.
     """
     value = reading.value_at(path)
     for key, members in _enums(kind).items():
@@ -183,7 +187,10 @@ def _tensor_paths(value: Mapping[str, Any], kind: type[Structure], path: Path) -
 
 @cache
 def _enums(kind: type[Structure]) -> Mapping[str, Mapping[str, int]]:
-    """Return the members, {name: number}, of each enumeration field of a structure. The keys are the fields' DirectML names."""
+    """Return the enumeration of each enumeration field of a structure, as a dictionary from name to number.
+
+    The fields have their names in directml.h.
+    """
     fields = ((field.alias or name, field.annotation) for name, field in kind.model_fields.items())
     return {
         key: {name: member.value for name, member in annotation.__members__.items()}

@@ -24,10 +24,10 @@ from typing import Any
 from dmlgather.files import Position
 
 DEPTH_LIMIT = 100
-"""The deepest nesting of arrays and objects; a model needs seven levels."""
+"""The deepest nesting of arrays and objects that is read. A model needs seven levels."""
 
 DIGITS_LIMIT = 400
-"""The most digits of an integer: float64 needs 309, and Python refuses to convert more than 4300."""
+"""The largest number of digits of an integer. Integers up to float64's maximum have 309, and Python converts at most 4300."""
 
 _BLANK = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
 _DIGITS = r"(?P<number>-?+(?:0|[1-9][0-9]*+)(?P<fraction>(?:\.[0-9]++)?+(?:[eE][-+]?+[0-9]++)?+))(?![0-9A-Za-z_.+-])"
@@ -46,11 +46,11 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 _LITERALS = {"true": True, "false": False, "null": None}
 
 Path = tuple[str | int, ...]
-"""Keys and indices from the root to a value."""
+"""The place of a value in a JSON text: the keys and indices that lead to it from the root."""
 
 
 class JsonError(ValueError):
-    """A text is not JSON with comments. `position`: the position of the fault."""
+    """A text is not valid JSON with comments. `position`: line and column of the fault."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class JsonError(ValueError):
 
 
 class _Object(dict[str, Any]):
-    """A JSON object with the offset of each key and value in the text."""
+    """A JSON object that knows the offset of each of its keys and values in the text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class _Object(dict[str, Any]):
 
 
 class _Array(list[Any]):
-    """A JSON array with the offset of each element in the text."""
+    """A JSON array that knows the offset of each of its elements in the text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,9 +75,10 @@ class _Array(list[Any]):
 
 
 class Document:
-    """A parsed text: its value, and the position of each part.
+    """A parsed JSON text: its value, and the line and column of each part.
 
-    `lines_before`: number of lines of the file before the text. Raises JsonError, with the position, if the text is not JSON.
+    `lines_before`: number of lines in the file before the text, if the text is a part of a file. Raises JsonError, with the
+    position, if the text is not valid.
     """
 
     def __init__(self, text: str, lines_before: int = 0) -> None:
@@ -89,11 +90,17 @@ class Document:
 
     @cached_property
     def _with_offsets(self) -> tuple[Any, int]:
-        """Return the value and its offset in the text. Objects and arrays in the value know the offsets of their parts."""
+        """Parse the text again with the slow parser.
+
+        Return the value and its offset in the text. Objects and arrays in the value know the offsets of their parts.
+        """
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
-        """Return the position of the value at `path`, or of its key. A missing value has the position of its nearest parent."""
+        """Return line and column of the value at `path`, or of its key.
+
+        For a missing value, return those of the nearest parent.
+        """
         value, offset = self._with_offsets
         for number, step in enumerate(path):
             if isinstance(value, _Object) and step in value and isinstance(step, str):
@@ -116,7 +123,7 @@ class Document:
 
 
 def _plain(text: str) -> Any:
-    """Return the value of plain JSON. Raises ValueError for a text that `_Reader` refuses or would read as another value."""
+    """Parse plain JSON with Python's parser. Raises ValueError for a text that `_Reader` refuses or reads differently."""
     if "\\u" in text or _LONG_NUMBER.search(text):
         raise ValueError
     value = _PLAIN.decode(text)
@@ -133,7 +140,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
-    """Return a number. Raises ValueError for NaN, Infinity and -Infinity, which Python's parser accepts."""
+    """Return a number from its text. Raises ValueError for NaN, Infinity and -Infinity, which Python's parser accepts."""
     value = float(text)
     if not isfinite(value):
         raise ValueError
@@ -156,7 +163,7 @@ _LONG_NUMBER = re.compile(f"(?<![0-9])[0-9]{{{DIGITS_LIMIT + 1}}}")  # the lookb
 class _Reader:
     """A parser for JSON with comments and trailing commas. Its methods raise JsonError.
 
-    `at`: the offset of the next character.
+    `at`: offset of the next character in the text.
     """
 
     def __init__(self, text: str, locate: Callable[[int], Position]) -> None:
@@ -177,7 +184,7 @@ class _Reader:
         return value, start
 
     def peek(self) -> str:
-        """Skip blanks and comments; return the next character, or "" at the end."""
+        """Skip blanks and comments. Return the next character, or an empty text at the end."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # matches the empty string too
         return self.text[self.at : self.at + 1]
 
@@ -270,7 +277,7 @@ class _Reader:
         return value
 
     def other(self, first: str) -> Any:
-        """Return a literal; raise an error for any other text."""
+        """Read a number, true, false or null, which starts with the character `first`. Raises JsonError for any other text."""
         word = _WORD.match(self.text, self.at)
         if word is not None and word[0] in _LITERALS:
             self.at = word.end()

@@ -26,21 +26,22 @@ from dmlgather.model_formats import recognised
 from dmlgather.wording import closest
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
-"""The sections of a model, with their JSON types."""
+"""The sections of a model file, and the JSON type of each: object or array."""
 
 Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """The content of a file, with its problems and findings. A file with problems or ERROR findings cannot be run.
+    """The result of reading and checking a file: its parts, problems and findings. With problems or errors, it cannot be run.
 
-    `kind`: "descriptors" for a stream, which is a file with one descriptor per line; "foreign" for JSON or text that has nothing
-    to do with DirectML, and for models of other formats; "unreadable" if the file is no text. `resources`, `dispatchables`,
-    `commands`: the parts that could be read; a single descriptor is a dispatchable with an empty name. `refusals`: reasons why a
-    command that uses a ForeignPart cannot be executed. `descriptors`: number of descriptors of a stream, which are not kept.
-    `left_out`: number of lines of a stream without a legal descriptor. `lines`: for streams and standard input, the text of lines
-    with problems or findings, by line number from 1.
+    `kind`: "model" or "descriptor"; "descriptors" for a stream, a file with one descriptor per line; "foreign" for text that
+    has nothing to do with DirectML, and for models in other formats; "unreadable" if the file is not text. `resources`,
+    `dispatchables`, `commands`: the parts that could be read, by name or in order. A single descriptor is a dispatchable with
+    an empty name. `problems`: reasons why parts could not be read. `findings`: violations of rules. `refusals`: reasons why
+    commands cannot be executed, because they use a part that dmlgather does not support. `descriptors`: number of descriptors
+    in a stream. The descriptors themselves are not kept. `left_out`: number of lines in a stream that have no legal descriptor.
+    `lines`: text of each line with problems or findings, by line number from 1, only for streams and standard input.
     """
 
     file: str
@@ -61,9 +62,9 @@ class CheckedFile:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     def buffer_bindings(self, dispatch: Dispatch) -> tuple[dict[str, BufferBinding], dict[str, BufferBinding]]:
-        """Return the bindings of a dispatch at execution, and its bindings at initialisation. The file must be `ok`.
+        """Return what a dispatch command binds at execution, and what its dispatchable binds at initialisation.
 
-        The keys are DirectML's names of tensors.
+        The keys of both dictionaries are the names of tensors in directml.h, such as "InputTensor". The file must be `ok`.
         """
         dispatchable = self.dispatchables[dispatch.dispatchable]
         at_execution = bindings.buffer_bindings(dispatchable.tensors, dispatch.bindings, self.resources)
@@ -71,7 +72,7 @@ class CheckedFile:
 
     @property
     def ok(self) -> bool:
-        """Return True if there are no problems and no errors. The file can then be run, unless there are `refusals`."""
+        """Return True if the file has no problems and no errors. It can then be run, unless there are `refusals`."""
         return not self.problems and not self.errors
 
 
@@ -92,7 +93,7 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside:
 
 
 def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) -> CheckedFile:
-    """Check the text of a file. `files`: access to files of initial values."""
+    """Check the text of a file at a feature level. `file`: name of the file. `files`: access to files with initial values."""
     try:
         document = Document(text)
     except JsonError as error:
@@ -113,13 +114,16 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
 
 
 def unchecked(file: str, kind: Kind, message: str, position: Position | None = None) -> CheckedFile:
-    """Return the result for a file that cannot be checked, with one problem."""
+    """Return a result with one problem for a file that cannot be checked.
+
+    `message`, `position`: text and place of the problem.
+    """
     line, column = position or (None, None)
     return CheckedFile(file, kind, problems=(FileProblem(file=file, line=line, column=column, message=message),))
 
 
 def kind_of(value: object) -> Kind:
-    """Return the kind of a JSON value: "model", "descriptor" or "foreign"."""
+    """Return what a parsed JSON file is: "model", "descriptor" or "foreign" (neither of them)."""
     if not isinstance(value, dict):
         return "foreign"
     if not SECTIONS.keys().isdisjoint(value):
@@ -157,10 +161,10 @@ class _ModelCheck:
         self.dispatchables: dict[str, Dispatchable] = {}
         self.commands: list[Command] = []
         self.foreign: dict[tuple[str, str], ForeignPart] = {}
-        """Foreign parts by section and name."""
+        """The parts that dmlgather does not support, by section and name."""
         self.refusals: list[FileProblem] = []
         self.invalid_tensors: dict[str, set[str]] = {}
-        """The tensors of each dispatchable that break a rule of DML1xx."""
+        """The tensors that break a rule DML1xx, by name of the dispatchable."""
 
     def checked(self) -> CheckedFile:
         with suppress(EnoughError):
@@ -177,7 +181,7 @@ class _ModelCheck:
         )
 
     def check(self) -> None:
-        """Read and check all sections. Raises EnoughError if there is too much to report."""
+        """Read and check all sections of the model. Raises EnoughError if there are too many problems or findings."""
         for key in self.root:
             if key not in SECTIONS:
                 self.reading.report_unknown_key((key,), SECTIONS)
@@ -200,13 +204,16 @@ class _ModelCheck:
         part.note(self.reading)
 
     def refuse(self, section: str, name: str, path: Path) -> None:
-        """Refuse to execute the command at `path` if the part that it names is foreign."""
+        """Record that the command at `path` cannot be executed if it uses a part that dmlgather does not support.
+
+        `section`, `name`: the part that the command uses.
+        """
         part = self.foreign.get((section, name))
         if part is not None:
             self.refusals.append(self.reading.problem_at(path, part.refusal(repr(name))))
 
     def section(self, name: str) -> dict[str, Any] | list[Any]:
-        """Return the section; an empty one after reporting why it cannot be read."""
+        """Return a section of the model. If it cannot be read, report why and return an empty one."""
         kind = SECTIONS[name]
         if name not in self.root:
             if not any(closest(key, [name]) for key in self.root):  # a misspelt key is already reported
@@ -270,14 +277,14 @@ class _ModelCheck:
 
 
 SUFFIXES = (".npy", ".bin", ".dat")
-"""Suffixes of files with an output: .npy, or raw bytes."""
+"""The suffixes of files that can hold an output: .npy files, and files of raw bytes."""
 
 
 class DispatchOutput(NamedTuple):
     """The output of one dispatch command.
 
-    `writes`: the writeFile commands that write the output to a file. `replaced_by`: the number of the first dispatch command that
-    overwrites the output's resource; None if no command does.
+    `bound`: the part of a resource that the output is bound to. `writes`: the writeFile commands that write the output to a
+    file. `replaced_by`: number of the first later dispatch command that writes to the same resource, or None.
     """
 
     command: Dispatch
@@ -292,7 +299,10 @@ class DispatchOutput(NamedTuple):
 
 
 def dispatch_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the output of each dispatch command of a model, by the command's number."""
+    """Return the output of each dispatch command of a model.
+
+    The keys are the positions of the commands in the model, from 0.
+    """
     outputs: dict[int, DispatchOutput] = {}
     last: dict[str, int] = {}
     for number, command in enumerate(model.commands):

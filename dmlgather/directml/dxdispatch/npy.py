@@ -29,10 +29,11 @@ _TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if it
 
 @dataclass(frozen=True)
 class StoredValues(Values):
-    """Initial values in a file. `write` reads the file.
+    """Initial values that are stored in a file. The file is read when `write` copies them.
 
-    `stored`: the NumPy type in the file, which may be big-endian. `shape`: the shape of a .npy file; [count] for raw bytes.
-    `offset`: the first byte of the data in the file.
+    `offset`: position of the first value in the file, in bytes. `stored`: NumPy type of the values in the file; it may be
+    big-endian. `shape`: shape in the .npy file, or [count] for raw bytes. `fortran_order`: True if the values are in
+    column-major order.
     """
 
     data_type: DataType
@@ -45,11 +46,17 @@ class StoredValues(Values):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the bytes for a copy in C order if the file is in Fortran order; else 0."""
+        """Return the size of the temporary copy that `write` needs for a file in column-major order, in bytes.
+
+        Otherwise return 0.
+        """
         return self.bytes if self.fortran_order else 0
 
     def write(self, out: NDArray[Any]) -> None:
-        """Read the file into `out`, shape [count]. Raises FileError if the file has become shorter since it was checked."""
+        """Read the values from the file into the array `out` of shape [count], in row-major order.
+
+        Raises FileError if the file has become shorter since it was checked.
+        """
         import numpy as np
 
         with open_regular(self.path) as (file, _):
@@ -64,7 +71,7 @@ class StoredValues(Values):
 
 
 def read_npy(path: Path) -> StoredValues:
-    """Return the values of a .npy file. Only its header is read.
+    """Return the description of the values in a .npy file. Only the header of the file is read.
 
     Raises FileError if it is not a .npy file, or if its size contradicts its header.
     """
@@ -89,7 +96,10 @@ def read_npy(path: Path) -> StoredValues:
 
 
 def read_raw(path: Path, data_type: DataType) -> StoredValues:
-    """Return the values of a file of packed little-endian elements. Raises FileError if it is empty or has a partial one."""
+    """Return the description of the values in a file of raw little-endian elements without padding.
+
+    Raises FileError if the file is empty, or if its size is not a multiple of the element size.
+    """
     with open_regular(path) as (_, size):
         pass
     if size == 0:
@@ -103,7 +113,7 @@ def read_raw(path: Path, data_type: DataType) -> StoredValues:
 
 
 def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
-    """Write a .npy file that DxDispatch reads: version 1.0, C order, little-endian."""
+    """Write an array as a .npy file in the form that DxDispatch reads: version 1.0, C order, little-endian."""
     import numpy as np
     from numpy.lib import format as npy_format
 
@@ -114,9 +124,10 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return three facts from the header of a .npy file: the shape, True for Fortran order, and the type.
+    """Return the shape from the header of a .npy file, whether the order is Fortran's, and the data type.
 
-    Afterwards, `file` is at the first element. Raises FileError if it is not a .npy file of version 1.0 or 2.0.
+    Afterwards, the position in `file` is that of the first element. Raises FileError if it is not a .npy file of version 1.0 or
+    2.0.
     """
     from numpy.lib import format as npy_format
 
@@ -154,21 +165,21 @@ _NO_VALUES = {
         "is a container with a format of its own, not raw elements: save the array as .npy with numpy.save",
     ),
 }
-"""By suffix, the reason why a file cannot be read as initial values. Files with other suffixes are .npy or raw."""
+"""The reason why files with these suffixes cannot be read as initial values. Other files are .npy files or raw elements."""
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Access to a model's files of initial values.
+    """Access to the files with initial values that a model names.
 
-    `folder`: the model's folder. `allow_outside`: True if files outside this folder and the current folder may be read.
+    `folder`: folder of the model. `allow_outside`: True if files outside this folder and the current folder may be read.
     """
 
     folder: Path
     allow_outside: bool = False
 
     def resolve(self, source: str) -> Path:
-        """Return the path of a file in the model's folder; if it is not there, in the current folder.
+        """Return the path of a file that a model names. It is searched in the model's folder, then in the current folder.
 
         Raises FileError if `allow_outside` is False and the path, with links resolved, leads out of both folders.
         """
@@ -182,9 +193,10 @@ class SourceFiles:
         return file
 
     def values(self, source: str, data_type: DataType) -> Values:
-        """Return the values in a file. Raises FileError if the file cannot be used.
+        """Return the description of the initial values in a file. Raises FileError if the file cannot be used.
 
-        `data_type`: the type of raw elements; UNKNOWN if the model states no type.
+        `data_type`: data type of the values according to the model, or UNKNOWN if it states none. Files of raw elements need
+        it.
         """
         file = self.resolve(source)
         suffix = file.suffix.lower()

@@ -1,4 +1,4 @@
-"""The state of reading one file: the parsed text, problems and findings with their positions, and parts that are left out."""
+"""Reading of one file: the parsed text, the problems and findings so far, and parts that dmlgather does not support."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
 MOST_LISTED = 1_000
-"""At most this many problems of a file are listed."""
+"""The largest number of problems of a file that are listed. Further problems are only counted."""
 
 MOST_COUNTED = 10_000
-"""After this many problems or findings, reading of a file stops."""
+"""The number of problems or findings after which reading of a file stops, with EnoughError."""
 
 MOST_ENTRIES = 1_000
-"""Longer arrays and objects in a command or an operator are refused; valid ones have at most eight entries."""
+"""The largest number of entries in an array or object of a command or operator. Longer ones are reported as problems. Valid
+ones have at most eight entries."""
 
 
 class EnoughError(Exception):
-    """A file has MOST_COUNTED problems or findings."""
+    """A file has MOST_COUNTED problems or findings, and reading it stops."""
 
 
 class Reading:
-    """A parsed file with the problems and findings that are reported so far."""
+    """A parsed file that is being read and checked, with the problems and findings reported so far."""
 
     def __init__(self, file: str, document: Document) -> None:
         self.file, self.document = file, document
         self.subject = ""
-        """The "name" of a single descriptor."""
+        """The user's name for a single descriptor, its "name" in the file. Empty for a model."""
         self.findings: list[LocatedFinding] = []
         self._problems: dict[tuple[Path, bool, str], FileProblem | None] = {}
-        """All problems. A value of None means that the problem is counted but not listed."""
+        """All problems so far, by place and message. The value is None for problems that are counted but not listed."""
 
     @property
     def problem_count(self) -> int:
@@ -55,7 +56,7 @@ class Reading:
 
     @property
     def problems(self) -> tuple[FileProblem, ...]:
-        """Return the listed problems. If further problems are not listed, a last entry has their number."""
+        """Return the listed problems. If there are more, the last entry states how many, or that reading stopped."""
         listed = tuple(problem for problem in self._problems.values() if problem is not None)
         more = self.problem_count - len(listed)
         if self.problem_count >= MOST_COUNTED:
@@ -76,7 +77,7 @@ class Reading:
         return value
 
     def report_problem(self, path: Path, message: str, key: bool = False) -> None:
-        """Report a problem of the value at `path`. `key`: True for a problem of the value's key."""
+        """Report that the value at `path` cannot be read, and why (`message`). `key`: True if its key is at fault."""
         identity = (path, key, message)
         if identity in self._problems:
             return
@@ -87,33 +88,38 @@ class Reading:
             raise EnoughError
 
     def problem_at(self, path: Path, message: str, key: bool = False) -> FileProblem:
-        """Return a problem as in `report_problem`, without reporting it."""
+        """Return the problem that `report_problem` would report."""
         line, column = self.document.position(path, key)
         return FileProblem(
             file=self.file, line=line, column=column, subject=self.subject, path=dotted(path), message=shortened(message)
         )
 
     def report_finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
-        """Report a finding about the value at `path`. `key`: True for its key. `lines`: as in `LocatedFinding`."""
+        """Report a finding about the value at `path`.
+
+        `subject`: the part of the file that the finding's own path starts at. `key`: True if the value's key is at fault.
+        `lines`: number of equal lines with this finding.
+        """
         line, column = self.document.position(path, key)
         self.findings.append(LocatedFinding.of(finding, self.file, line, column, shortened(subject), lines=lines))
         if len(self.findings) >= MOST_COUNTED:
             raise EnoughError
 
     def report_findings(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
-        """Report findings about a descriptor. Their paths ("IndicesTensor.Sizes[2]") start at the value at `path`.
+        """Report findings about the descriptor at `path`. Their own paths, such as "IndicesTensor.Sizes[2]", start there.
 
-        `whole`: the path of the value to report if a finding has no path. `lines`: as in `LocatedFinding`.
+        `subject`: name of this part of the file. `whole`: place in the file for findings about the whole descriptor. `lines`:
+        number of equal lines with these findings.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
             self.report_finding(finding, self.existing_path(path, steps) if steps else whole, subject, lines=lines)
 
     def existing_path(self, path: Path, steps: Iterable[str | int]) -> Path:
-        """Return `path` extended by the steps that exist in the file.
+        """Follow keys and indices from `path`, as far as they exist in the file. Return the resulting path.
 
-        Steps that do not exist, such as the tag of a union or a missing field, are skipped. "Desc" is inserted if a tensor has
-        the form {"Type": …, "Desc": {…}}.
+        Steps that do not exist in the file are skipped. Examples are missing fields, and the tags that Pydantic inserts for
+        unions. "Desc" is inserted if a tensor has the form {"Type": …, "Desc": {…}}.
         """
         value = self.value_at(path)
         for step in steps:
@@ -125,9 +131,10 @@ class Reading:
         return path
 
     def validated(self, kind: TypeAdapter[T], path: Path, also: Iterable[str] = ()) -> T | None:
-        """Return the value at `path` as `kind`; None after reporting problems.
+        """Validate the JSON object at `path` with Pydantic and return it as `kind`.
 
-        `kind`: a WirePart or a union of WireParts. `also`: allowed keys that `kind` does not have.
+        If it is invalid, report why and return None. `kind`: a WirePart (a class for a JSON object of a model), or a union of
+        several. `also`: further allowed keys.
         """
         if not self.check_lengths(path):
             return None
@@ -140,7 +147,7 @@ class Reading:
         return part
 
     def check_lengths(self, path: Path) -> bool:
-        """Report the first array or object with too many entries in the value at `path`. Return True if there is none.
+        """Return True if no array or object in the value at `path` has too many entries. Report the first one otherwise.
 
         A list of initial values may have any length.
         """
@@ -156,9 +163,10 @@ class Reading:
         return True
 
     def report_invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
-        """Report Pydantic's errors about the value at `path`. `skip`: types of errors that are not reported.
+        """Report Pydantic's errors about the value at `path` as problems.
 
-        `known`: names of fields. A key that is not in `known` may be a misspelling of a missing field.
+        `known`: the names of allowed keys, to recognise a misspelt key if a field is missing. `skip`: types of Pydantic errors
+        that are not reported.
         """
         for item in error.errors(include_url=False):
             if item["type"] in skip:
@@ -172,7 +180,10 @@ class Reading:
             self.report_problem(location, in_words(item))
 
     def report_unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
-        """Report unknown keys of a WirePart and its parts. `also`: allowed keys that `part` does not have as fields."""
+        """Report unknown keys in a JSON object that was read as `part`, and in the objects inside it.
+
+        `also`: further allowed keys.
+        """
         if isinstance(part, WirePart):
             known = names(type(part))
             for key in part.model_extra or ():
@@ -192,7 +203,8 @@ class Reading:
     def report_unknown_key(self, path: Path, known: Iterable[str]) -> None:
         """Report the unknown key at the end of `path`, unless it is a comment ("$schema", "_note").
 
-        If the key is similar to a known key, it is reported as a problem, otherwise as a finding.
+        A key that is similar to a key in `known` is probably misspelt, so it is reported as a problem. Any other key is
+        reported as a finding.
         """
         key = str(path[-1])
         if key.startswith(("$", "_")):
@@ -211,31 +223,34 @@ class Reading:
 
 
 def unknown(word: str, similar: str) -> str:
-    """Return the message about a misspelt name."""
+    """Return the message about an unknown name `word` that is probably a misspelling of `similar`."""
     return f"unknown name {word!r}; did you mean {similar!r}?"
 
 
 DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializedGraph": "a serialized DirectML graph"}
-"""Words for the types of dispatchables that are no DirectML operators, by type."""
+"""How messages call dispatchables that are not DirectML operators, by the type in the model."""
 
 CONSTANTS = "a list of typed constants for HLSL shaders"
-"""Words for the kind of resource that dmlgather leaves out."""
+"""How messages call a resource that is not a buffer. dmlgather does not support it."""
 
 OTHER = "DML804"
-"""The code of the note about a ForeignPart."""
+"""The code of the finding that dmlgather does not support a part of a file."""
 
 
 class ForeignPart(NamedTuple):
-    """A dispatchable, descriptor or resource that dmlgather does not support and leaves out.
+    """A part of a file that dmlgather does not support and leaves out: a dispatchable, descriptor or resource.
 
-    `what`: the operator, such as "DML_OPERATOR_GEMM", or words such as "an ONNX model". `path`: path of the value that names it.
+    `what`: what it is, such as "DML_OPERATOR_GEMM" or "an ONNX model". `path`: place in the file where this is stated.
     """
 
     what: str
     path: Path
 
     def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
-        """Report that the part is left out. `subject`, `lines`: as in `LocatedFinding`."""
+        """Report, as a finding of severity NOTE, that the part is left out.
+
+        `subject`: name of the part. `lines`: number of equal lines with this part.
+        """
         finding = CODES[OTHER].finding(
             dotted(self.path),
             expected="an operator that `dmlgather levels` lists",
@@ -245,6 +260,6 @@ class ForeignPart(NamedTuple):
         reading.report_finding(finding, self.path, subject, lines=lines)
 
     def refusal(self, name: str) -> str:
-        """Return the reason why no command that uses this part can be executed. `name`: the part's name."""
+        """Return the reason why commands that use this part cannot be executed. `name`: name of the part in the model."""
         known = alternatives(operator.name for operator in OPERATORS.values())
         return f"cannot be executed: {name} is {self.what}, and dmlgather executes only {known}"

@@ -1,6 +1,6 @@
-"""The JSON objects of a model file: keys, types of values and defaults, for the reader and the JSON Schema.
+"""The JSON objects of a model file as Pydantic classes: keys, types and defaults. The reader and the JSON Schema use them.
 
-Relations between values are checked where the values are used.
+Rules that relate several values are checked where the values are used.
 
 Source: DxDispatch's guide and model schema (microsoft/DirectML, DxDispatch/doc/Guide.md and models/_schema.json).
 """
@@ -39,14 +39,14 @@ def _no_number(value: Any) -> Any:
 
 
 DataTypeName = Annotated[DataTypeField, BeforeValidator(plainly(_no_number))]
-"""The name of a DataType, with or without DirectML's prefix."""
+"""A field for the name of a DataType, with or without the prefix "DML_TENSOR_DATA_TYPE_"."""
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
-"""A number, or "nan", "inf" or "-inf". The data type decides which values are valid."""
+"""A field for a value: a number, or "nan", "inf" or "-inf". The resource's data type decides which values are valid."""
 
 
 class WirePart(BuiltOnUse):
-    """One object of a model file. Unknown keys are kept, to be reported."""
+    """The base class of JSON objects in a model file. Unknown keys are kept, so that they can be reported."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -61,7 +61,7 @@ class WirePart(BuiltOnUse):
 
 @cache
 def names(kind: type[BaseModel]) -> tuple[str, ...]:
-    """Return the JSON keys of a model's fields."""
+    """Return the JSON keys of all fields of a Pydantic class."""
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
@@ -85,7 +85,7 @@ class SequenceValues(WirePart):
     """The first value."""
 
     value_delta: Scalar
-    """Difference of neighbouring values. Each sum is rounded to the data type."""
+    """Difference between neighbouring values. Each value is rounded to the data type before the difference is added to it."""
 
 
 class FileValues(WirePart):
@@ -133,19 +133,20 @@ class ResourcePart(WirePart):
     """The contents of the buffer before the first dispatch."""
 
     initial_values_data_type: DataTypeName = DataType.UNKNOWN
-    """The type of the values; may be left out for .npy files."""
+    """The data type of the values. It may be left out for .npy files, which state it."""
 
     initial_values_offset_in_bytes: Bytes = 0
-    """Offset of the values in the buffer; the bytes before and after them are zero."""
+    """Offset of the values in the buffer, in bytes. The bytes before and after the values are zero."""
 
     size_in_bytes: Bytes | None = None
-    """Size of the buffer, rounded up to a multiple of 4. Default, and minimum: the offset plus the bytes of the values."""
+    """Size of the buffer in bytes. It is rounded up to a multiple of 4. The minimum, and default, is the offset plus the size
+    of the values."""
 
     resample_size: Any = None
-    """For images, which are refused."""
+    """An option of images. dmlgather refuses images."""
 
     resample_mode: Any = None
-    """For images, which are refused."""
+    """An option of images. dmlgather refuses images."""
 
 
 class BindingPart(WirePart):
@@ -155,28 +156,28 @@ class BindingPart(WirePart):
     """Name of the resource."""
 
     element_offset: Elements = 0
-    """Offset of the tensor in the resource, in elements of the resource's data type."""
+    """Offset of the tensor in the resource, in elements of the resource's data type or of `elementSizeInBytes`."""
 
     element_count: Elements | None = None
-    """For shader views."""
+    """An option of shader views. DirectML operators do not have it."""
 
     element_stride: Elements | None = None
-    """For shader views."""
+    """An option of shader views. DirectML operators do not have it."""
 
     element_size_in_bytes: Elements | None = None
-    """Bytes of the elements that `elementOffset` counts. Default: those of the resource's data type."""
+    """Size, in bytes, of the elements that `elementOffset` counts. Default: the element size of the resource's data type."""
 
     format: Any = None
-    """For shader views."""
+    """An option of shader views. DirectML operators do not have it."""
 
     counter: Any = None
-    """For shader views."""
+    """An option of shader views. DirectML operators do not have it."""
 
     counter_offset_bytes: Any = None
-    """For shader views."""
+    """An option of shader views. DirectML operators do not have it."""
 
     shape: Any = None
-    """For ONNX models."""
+    """An option of ONNX models. DirectML operators do not have it."""
 
 
 def _kind_of_binding(value: Any) -> str | None:
@@ -216,7 +217,7 @@ ExecutionFlags = Annotated[
 
 
 class Envelope(WirePart):
-    """The keys around the structure of a DirectML operator."""
+    """The keys that a dispatchable has in addition to the structure of its DirectML operator."""
 
     execution_flags: ExecutionFlags = Field(default=["NONE"])
     """DML_EXECUTION_FLAGS. They do not change the result."""
@@ -225,7 +226,7 @@ class Envelope(WirePart):
     """The function by which DxDispatch compiles the operator. The result does not depend on it."""
 
     bindings: dict[str, Binding] = Field(default={})
-    """Resources for OWNED_BY_DML inputs, bound at initialisation."""
+    """The resources that are bound to OWNED_BY_DML inputs at initialisation, by the tensor's field name."""
 
 
 class DispatchPart(WirePart):
@@ -241,11 +242,11 @@ class DispatchPart(WirePart):
     """A resource for each tensor of the operator, by the tensor's field name ("InputTensor")."""
 
     thread_group_count: Any = None
-    """For shaders."""
+    """An option of shaders. DirectML operators do not have it."""
 
 
 class PrintPart(WirePart):
-    """A command that prints a resource, in the type and number of its initial values."""
+    """A command that prints a resource. It shows as many elements as there are initial values, in their data type."""
 
     type: Literal["print"]
     """The kind of command."""
@@ -270,7 +271,7 @@ class WriteFilePart(WirePart):
     """The file, inside the output folder; symbolic links there are not followed."""
 
     dimensions: list[Count] | None = None
-    """Shape of the .npy. Default: OutputTensor's Sizes of the last dispatch that wrote the resource."""
+    """Shape of the array in the .npy file. Default: Sizes of the OutputTensor that was last written to the resource."""
 
 
 CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discriminator="type")]
@@ -278,5 +279,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope.model_construct()
-"""An envelope in which all fields have their defaults."""
+"""The default values of all keys of Envelope, used for dispatchables that state none of them."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart, config=ConfigDict(defer_build=True))

@@ -32,33 +32,36 @@ from dmlgather.directml.validation import lower
 from dmlgather.files import FileError, staged, writing
 
 NAME = "case.json"
-"""The name of the model in the folder of a case."""
+"""The file name of the model in the folder of a saved case."""
 
 MOST_OUTSIDE = 2
-"""Random indices are at most this far outside the valid range."""
+"""The largest distance of random indices from the valid range."""
 
 
 def model_path(case: Path) -> Path:
-    """Return the model file of a case. `case`: the model file itself, or the case's folder."""
+    """Return the path of the model file of a saved case. `case`: the model file itself, or the folder that contains it."""
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
 def beside(target: Path, name: str) -> str:
-    """Return the file name of `name` beside the model `target`: "case.NAME"."""
+    """Return the name of a file that belongs to the model file `target`: "case.NAME" for case.json."""
     return f"{plain(target.stem)}.{name}"
 
 
 def plain(name: str, longest: int = 40) -> str:
-    """Return a name from a model without characters that a system may forbid in file names."""
+    """Return a name in a form that file names may contain.
+
+    Characters that a system may forbid are replaced, and the result has at most `longest` characters.
+    """
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:longest]
 
 
 def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) -> Path:
-    """Write `model` and the initial values of its resources; return the path of the model file.
+    """Write a model and the initial values of its resources to files. Return the path of the model file.
 
-    Each ForeignPart is left out. If no command of the model writes an output to a file, a writeFile command is added at the end,
-    except for `lost_outputs`. Raises FileError if a file cannot be written, or if it would replace a file of the model or one of
-    the files `made_from`. Then nothing is written.
+    Parts that dmlgather does not support are left out. For each output that no command writes to a file, a writeFile command is
+    added at the end. This is impossible for outputs that another dispatch overwrites (`lost_outputs`). Raises FileError if a
+    file cannot be written, or if it would replace a file of the model or one of the files `made_from`. Then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
@@ -80,13 +83,16 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
 
 
 def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the outputs that another dispatch overwrites before a command writes them, by number of their dispatch command."""
+    """Return the outputs that another dispatch overwrites before a command writes them to a file.
+
+    The keys are the positions of their dispatch commands in the model, from 0.
+    """
     outputs = dispatch_outputs(model).items()
     return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
 
 
 def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
-    """Yield a writeFile command for each output that is neither written to a file nor lost."""
+    """Yield a writeFile command for each output that no command writes to a file and no other dispatch overwrites."""
     for number, output in dispatch_outputs(model).items():
         if not output.in_file and output.replaced_by is None:
             name = beside(target, f"out{number}_{plain(output.command.dispatchable)}.replayed.npy")
@@ -94,10 +100,10 @@ def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
 
 
 def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
-    """Write a model that dispatches `desc` once and writes the output to a .npy file; return the path of the model file.
+    """Write a model that runs the operator `desc` once and writes its output to a .npy file. Return the path of the model file.
 
-    `inputs`: one buffer per input tensor, shape [count]. Raises FileError if a file cannot be written, or if it would replace one
-    of the files `made_from`. Then nothing is written.
+    `inputs`: the contents of each input tensor's buffer, an array of shape [count]. Raises FileError if a file cannot be
+    written, or if it would replace one of the files `made_from`. Then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, Any] = {}
@@ -115,10 +121,10 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
 
 
 def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
-    """Write a model with two commands: a dispatch of `desc`, and a writeFile command to the path `written` for its output.
+    """Write a model file with two commands: one runs the operator `desc`, and one writes its output to the file `written`.
 
-    `resources`: the model's resources. `bound`: the resource of each tensor, by DirectML's names. Raises FileError if `file`
-    cannot be written.
+    `resources`: the JSON object with the model's resources. `bound`: the name of each tensor's resource, by the tensor's name
+    in directml.h. Raises FileError if `file` cannot be written.
     """
     owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
@@ -132,13 +138,13 @@ def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any],
 
 
 def sources(model: CheckedFile) -> list[Path]:
-    """Return the files of a model: the model file, and the files of initial values."""
+    """Return the paths of all files of a model: the model file, and the files with initial values."""
     files = [resource.file for resource in model.resources.values()]
     return [Path(model.file), *(file for file in files if file is not None)]
 
 
 def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
-    """Return the initial values of a resource of `model`, shape [count].
+    """Return the initial values of a resource as an array of shape [count].
 
     Raises FileError if the file of the values cannot be read. The message names the model and this file.
     """
@@ -151,12 +157,15 @@ def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
 
 
 def count(tensor: BufferTensorDesc) -> int:
-    """Return the number of elements of the smallest buffer that holds the tensor."""
+    """Return the size of the smallest buffer that holds a tensor, in elements."""
     return -(-tensor.total_bytes // tensor.data_type.bytes)
 
 
 def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
-    """Return one buffer per input tensor, shape [count]. Data are random bits. Some of the random indices are out of range."""
+    """Return random contents for the buffer of each input tensor: arrays of shape [count].
+
+    Data consist of random bits. Indices are random integers, and some of them are out of range.
+    """
     random = np.random.default_rng(seed)
     limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
     inputs = []
@@ -210,7 +219,7 @@ def _source(source: BindingSource) -> str | dict[str, Any]:
 
 
 def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str) -> str:
-    """Save values in the folder `stage` for the model at `target`; return the file's name."""
+    """Write an array to a .npy file in the folder `stage`, with a name that fits the model file `target`. Return this name."""
     file = beside(target, f"{number}_{plain(name)}.npy")
     save(array, stage / file)
     return file

@@ -1,4 +1,4 @@
-"""DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1: declaration, rules, lowering, documented pseudocode."""
+"""DEPTH_TO_SPACE1 and SPACE_TO_DEPTH1: their declarations, rules, plans, and Microsoft's pseudocode in NumPy."""
 
 from __future__ import annotations
 
@@ -71,14 +71,17 @@ DEPTH_SPACE_RULES = (
 
 
 def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to a copy whose dimensions are those of `dmlgather.plan.blocks`."""
+    """Return the plan of a DEPTH_TO_SPACE1: a copy between the two tensors, reshaped to the same dimensions by `blocks`."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["input_tensor"], layouts["output_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": depth, "output_tensor": space}, depth.strides)
 
 
 def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Return output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B], B = BlockSize; see `_channel`. [DS1]"""
+    """Compute output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B] in NumPy.
+
+    B is BlockSize. `_channel` computes the channel (row in the block, column in the block, c). Source: [DS1].
+    """
     import numpy as np
 
     output = np.empty(desc.output_tensor.sizes, data.dtype)
@@ -89,14 +92,17 @@ def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any
 
 
 def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to the inverse of the copy in `lower_depth_to_space1`."""
+    """Return the plan of a SPACE_TO_DEPTH1: the copy of `lower_depth_to_space1` in the opposite direction."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)
 
 
 def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Return output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w], B = BlockSize; see `_channel`. [SD1]"""
+    """Compute output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w] in NumPy.
+
+    B is BlockSize. `_channel` computes the channel (row in the block, column in the block, c). Source: [SD1].
+    """
     import numpy as np
 
     output = np.empty(desc.output_tensor.sizes, data.dtype)
@@ -107,7 +113,11 @@ def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any
 
 
 def _channel(desc: DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc, channels: int, c: int, row: int, column: int) -> int:
-    """Return the channel of the depth tensor for the element at (row, column) of a block in channel c. Source: [DSO]."""
+    """Return the channel that holds one element of a block in the tensor with more channels.
+
+    The element is at (`row`, `column`) of the block, in channel `c` of the other tensor, which has `channels` channels. Source:
+    [DSO].
+    """
     if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return (row * desc.block_size + column) * channels + c
     return (c * desc.block_size + row) * desc.block_size + column

@@ -1,4 +1,4 @@
-"""GATHER and GATHER_ELEMENTS: declaration, rules, lowering, documented pseudocode."""
+"""GATHER and GATHER_ELEMENTS: their declarations, rules, plans, and Microsoft's pseudocode in NumPy."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
 
 
 def _left_of(count: int) -> str:
-    """Return a text for the dimensions of IndicesTensor that hold no indices. `count`: IndexDimensions."""
+    """Return a text that names the dimensions of IndicesTensor that do not hold indices. `count`: IndexDimensions."""
     return ("all dimensions", "the dimensions before the last one", f"the dimensions before the last {count}")[min(count, 2)]
 
 
@@ -139,7 +139,10 @@ GATHER_ELEMENTS_RULES = (
 
 
 def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to one lookup on Axis. Its index strides are 0 except in the index dimensions and the batch dimensions."""
+    """Return the plan of a GATHER: one lookup, which selects a position along Axis.
+
+    The index changes only along the index dimensions and the batch dimensions of the output, so other index strides are 0.
+    """
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axis, count = len(data.sizes), desc.axis, desc.index_dimensions
     batch_strides = {data_dim: indices.strides[index_dim] for data_dim, index_dim in gather_batch(desc)}
@@ -153,9 +156,9 @@ def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
 
 
 def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """Return output[lead…, i…, trail…] = input[lead…, indices[i…], trail…], with leading 1s. Source: [G].
+    """Compute output[lead…, i…, trail…] = input[lead…, indices[i…], trail…] in NumPy. The output gets leading 1s. Source: [G].
 
-    Batch dimensions: see `gather_batch`.
+    In batch dimensions (`gather_batch`), each batch of the input has its own indices.
     """
     import numpy as np
 
@@ -172,14 +175,17 @@ def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDAr
 
 
 def lower_gather_elements(desc: GatherElementsOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to one lookup on Axis. The index tensor moves along with every output dimension."""
+    """Return the plan of a GATHER_ELEMENTS: one lookup, which selects a position along Axis.
+
+    IndicesTensor has the shape of the output, so each output element has an index of its own.
+    """
     in_strides = list(layouts["input_tensor"].strides)
     in_strides[desc.axis] = 0
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, desc.axis, layouts["indices_tensor"].strides)])
 
 
 def gather_elements_reference(desc: GatherElementsOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """Return output[c] = input[c with indices[c] in place of c[Axis]]. Source: [GE]."""
+    """Compute output[c] = input[c with indices[c] in place of c[Axis]] in NumPy. Source: [GE]."""
     import numpy as np
 
     output = np.empty(indices.shape, data.dtype)

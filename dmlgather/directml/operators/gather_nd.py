@@ -1,4 +1,4 @@
-"""GATHER_ND and GATHER_ND1: declaration, rules, lowering, documented pseudocode."""
+"""GATHER_ND and GATHER_ND1: their declarations, rules, plans, and Microsoft's pseudocode in NumPy."""
 
 from __future__ import annotations
 
@@ -146,12 +146,15 @@ GATHER_ND1_RULES = _rules(batched=True)
 
 
 def indexed_axes(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the dimensions of InputTensor that the components of a tuple index."""
+    """Return the dimensions of InputTensor that are indexed: one for each component of an index tuple, in order."""
     return tuple(range(first_indexed(desc), first_indexed(desc) + tuple_size(desc)))
 
 
 def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to one lookup per tuple component. In batch dimensions, both the input and the indices have a stride."""
+    """Return the plan of a GATHER_ND or GATHER_ND1: one lookup for each component of an index tuple.
+
+    In batch dimensions, both the input and the indices advance with the output.
+    """
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axes = len(data.sizes), indexed_axes(desc)
     first_batch, first_index = rank - desc.input_dimension_count, rank - desc.indices_dimension_count
@@ -166,10 +169,12 @@ def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
 
 
 def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """Return output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…]. Source: [GN], [GN1].
+    """Compute output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…] in NumPy.
+
+    Source: [GN], [GN1].
 
     Only the last InputDimensionCount dimensions of the input and the last IndicesDimensionCount dimensions of the indices are
-    used. b… is empty for GATHER_ND.
+    used. GATHER_ND has no batch dimensions b….
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The declaration of an operator, and helpers of declarations: lookups, plans, and positions in documented pseudocode."""
+"""The class for declarations of operators, and functions that the declarations use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Layouts = Mapping[str, Layout]
-"""The layout of each tensor, by field ("input_tensor")."""
+"""The layout of each tensor of a descriptor, by field name ("input_tensor")."""
 
 
 def _index_type(desc: OperatorDesc) -> IndexType:
@@ -28,7 +28,11 @@ def _index_type(desc: OperatorDesc) -> IndexType:
 
 
 def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Sequence[int], component: int = 0) -> Lookup:
-    """Return the lookup of a position along `axis` of InputTensor. `component`: offset in the index tensor, in elements."""
+    """Return a lookup of a plan: indices of IndicesTensor select positions along `axis` of InputTensor.
+
+    `index_strides`: strides of IndicesTensor along each dimension of OutputTensor, in elements. `component`: distance of the
+    first index that is read from the first element of IndicesTensor, in elements.
+    """
     return build_lookup(
         layouts["input_tensor"],
         layouts["indices_tensor"],
@@ -42,7 +46,12 @@ def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Seque
 def plan(
     desc: OperatorDesc, layouts: Layouts, in_strides: Sequence[int], in_offset: int = 0, lookups: Sequence[Lookup] = ()
 ) -> IndexPlan:
-    """Return the plan that copies InputTensor to OutputTensor. It reads with `in_strides`, from element `in_offset` on."""
+    """Return the plan that copies elements of InputTensor to OutputTensor.
+
+    `in_strides`: strides of InputTensor along each dimension of OutputTensor, in elements. `in_offset`: distance of the first
+    element that is read from the first element of InputTensor, in elements. `lookups`: the indices that the source address
+    depends on.
+    """
     return build(
         layouts["input_tensor"],
         layouts["output_tensor"],
@@ -56,7 +65,10 @@ def plan(
 
 
 def position(value: Any, size: int) -> int:
-    """Return the position that an index selects in a dimension. `size` is added to a negative index; then it is clamped."""
+    """Return the position that an index selects in a dimension of `size` elements, as DirectML documents it.
+
+    `size` is added to a negative index. If the result is still out of range, it is replaced by the nearest valid position.
+    """
     index = int(value)
     if index < 0:
         index += size
@@ -64,7 +76,7 @@ def position(value: Any, size: int) -> int:
 
 
 def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
-    """Return (): an operator without lookups has no indexed dimensions."""
+    """Return an empty tuple. It is `Operator.lookup_axes` of operators that read no indices."""
     return ()
 
 
@@ -72,17 +84,19 @@ def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
 class Operator:
     """The declaration of one operator. All other code reads the operator's properties from here.
 
-    `name`, `value`: name and number in DML_OPERATOR_TYPE, such as "GATHER" and 67. `desc`: class of the descriptors.
-    `introduced`: first feature level that has the operator. `inputs`: fields of the input tensors, in binding order. `output`:
-    field of the output tensor. `rules`: rules of this operator only; the rules of all tensors and of all operators apply, too.
+    `name`, `value`: name and number in DML_OPERATOR_TYPE, such as "GATHER" and 67. `desc`: class of the operator's descriptors.
+    `introduced`: first feature level that has the operator. `inputs`: names of the fields with input tensors, in the order in
+    which DirectML binds them. `output`: name of the field with the output tensor. `rules`: the rules of this operator. The
+    rules for all tensors and for all operators apply, too.
 
-    The other fields are functions whose first argument is a descriptor:
+    The other fields are functions. Their first argument is a descriptor:
 
-    - `output_sizes` returns the output sizes that follow from the other fields (SLICE1: the largest allowed sizes), or None if
-      there are more than DimensionCount sizes. OutputTensor's own sizes may be wrong, but no other field may.
-    - `lower` returns the plan of a valid descriptor for layouts of its tensors, with the policy CLAMP.
-    - `reference` is the documented pseudocode. It takes the input arrays, of shape Sizes, and returns the output array.
-    - `lookup_axes` returns the dimension of InputTensor that each lookup of the plan indexes.
+    - `output_sizes` infers the sizes of the output from the other fields, which must be valid. For SLICE1, it returns the
+      largest allowed sizes. It returns None if the output would have more than DimensionCount dimensions.
+    - `lower` returns the plan of a valid descriptor, with the policy CLAMP. Its second argument is the layout of each tensor.
+    - `reference` is Microsoft's pseudocode in NumPy. It takes the input arrays, with Sizes as their shapes, and returns the
+      output array.
+    - `lookup_axes` returns, for each lookup of the plan, the dimension of InputTensor that the index selects a position on.
     """
 
     name: str
@@ -102,12 +116,12 @@ class Operator:
 
     @property
     def type(self) -> str:
-        """Return the name in DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
+        """Return the full name in DML_OPERATOR_TYPE, such as "DML_OPERATOR_GATHER"."""
         return f"DML_OPERATOR_{self.name}"
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
-        """Return the fields of the tensors in binding order: inputs, then the output."""
+        """Return the names of all fields with tensors, in the order in which DirectML binds them: inputs, then the output."""
         return (*self.inputs, self.output)
 
     @property

@@ -1,4 +1,4 @@
-"""SLICE and SLICE1: declaration, rules, lowering, documented pseudocode."""
+"""SLICE and SLICE1: their declarations, rules, plans, and Microsoft's pseudocode in NumPy."""
 
 from __future__ import annotations
 
@@ -92,9 +92,12 @@ def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
 
 
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
-    """Return a remedy: values that keep a slice inside dimension `axis`, whose size is `limit`. A change of Sizes comes last.
+    """Return advice for a slice that leaves dimension `axis`: other values of its offset, stride or size.
 
-    `step`: the number of elements that are inside now. `entry`: offset, size and stride.
+    A change of the size is named last.
+
+    `limit`: size of the dimension. `step`: number of elements of the slice that are inside now. `entry`: offset, size and
+    stride of the slice.
 
     Example: (offset, size, stride) is (2, 4, 3), and `limit` is 10. The last position is 2 + 3·3 = 11. With a stride of
     (9 - 2) div 3 = 2, it is 8. With an offset of 9 - 3·3 = 0, it is 9.
@@ -156,7 +159,8 @@ def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
 
 
 _FORM = (*SIZES, "DML602")
-"""`needs` of a rule that compares the slice's arrays with the tensors, dimension by dimension."""
+"""The value of `Rule.needs` for rules that compare offsets, sizes or strides with the tensors, dimension by dimension. Such a
+rule is skipped if one of these codes failed."""
 
 _COMMON = (
     Rule("DML601", _array_lengths),
@@ -185,12 +189,12 @@ def _strided(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps:
 
 
 def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to a copy that starts at Offsets and moves by Strides."""
+    """Return the plan of a SLICE: a copy that starts at Offsets and advances by Strides."""
     return _strided(desc, layouts, desc.offsets, desc.strides)
 
 
 def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Return output[c] = input[Offsets + Strides·c]. Source: [S]."""
+    """Compute output[c] = input[Offsets + Strides·c] in NumPy. Source: [S]."""
     import numpy as np
 
     output = np.empty(desc.sizes, data.dtype)
@@ -200,14 +204,20 @@ def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]
 
 
 def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Lower to a copy that starts at the window's first element; in dimensions with negative strides, at its last element."""
+    """Return the plan of a SLICE1: a copy that starts at the first element of the window.
+
+    In dimensions with a negative stride, it starts at the last element.
+    """
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     starts = [offset if stride > 0 else offset + size - 1 for offset, size, stride in windows]
     return _strided(desc, layouts, starts, desc.input_window_strides)
 
 
 def slice1_reference(desc: Slice1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Return output[c] = window[|stride|·c]; the window is reversed in dimensions with negative strides. Source: [S1]."""
+    """Compute output[c] = window[|stride|·c] in NumPy. The window is reversed in dimensions with a negative stride.
+
+    Source: [S1].
+    """
     import numpy as np
 
     window = data

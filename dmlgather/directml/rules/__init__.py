@@ -1,1 +1,1 @@
-"""The rules: one function per rule, one row per function."""
+"""The rules that a descriptor must obey: a function for each rule, and a table of these functions."""

@@ -1,4 +1,4 @@
-"""Rules, the cases that they check, and a function that runs them in order."""
+"""Rules, the objects that rules check (a descriptor or a tensor, at a feature level), and the function that runs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
 class DescriptorCase(Generic[D_co]):
-    """A descriptor at a feature level, for the rules of operators. `tensors`: its tensors in binding order."""
+    """What a rule of an operator checks: a descriptor, at a feature level.
+
+    `tensors`: its tensors, in the order in which DirectML binds them.
+    """
 
     __slots__ = ("desc", "level", "tensors")
 
@@ -28,7 +31,7 @@ class DescriptorCase(Generic[D_co]):
 
 
 class TensorCase(NamedTuple):
-    """One tensor of a descriptor at a feature level, for the rules of tensors."""
+    """What a rule of tensors checks: one tensor of a descriptor, at a feature level."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -38,22 +41,30 @@ class TensorCase(NamedTuple):
 
     @property
     def operator(self) -> str:
-        """Return the operator's name, as in the support table."""
+        """Return the operator's name in the support table, such as "GATHER"."""
         return self.desc.operator.name
 
     @property
     def table(self) -> tuple[Row, ...]:
-        """Return the operator's rows of the support table."""
+        """Return the rows of the support table about the operator."""
         return rows_of(self.operator)
 
     @property
     def row(self) -> Row | None:
-        """Return the tensor's row of the support table at the level; None if the operator is newer."""
+        """Return the row of the support table that is valid for the tensor at the level.
+
+        Return None if the operator is newer.
+        """
         return row_at(self.operator, self.name, self.level)
 
 
 class Fault(NamedTuple):
-    """One violation of a rule. The rule's code has the message, the severity and, if `source` is None, the source."""
+    """One violation of a rule, from which a Finding is made. Message and severity come from the rule's code.
+
+    `path`: the field at fault, such as "IndicesTensor.Sizes[2]". `expected`, `got`, `remedy`: what the rule requires, the
+    actual value, and how to fix it. `level`: the lowest feature level that accepts the value, if the rule depends on levels.
+    `source`: the document that states the rule, or None for that of the code.
+    """
 
     path: str
     expected: str
@@ -64,12 +75,12 @@ class Fault(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule.
+    """One rule: a code, and the function that checks descriptors or tensors.
 
-    `code`: a key of `CODES`, which has the message, the severity and the source. `check`: a function that yields the faults of a
-    case. `needs`: codes of earlier rules; if one of these failed or was skipped, this rule is skipped. `alternatives`: fields
-    that may have caused the fault; the remedy suggests values for them. `about`: for a rule of tensors, the optional field that
-    it checks; tensors without this field are not checked.
+    `code`: the code, such as "DML302"; `CODES` has its message, severity and source. `check`: a function that takes a
+    DescriptorCase or a TensorCase and yields its faults. `needs`: codes of earlier rules. If one of them failed or was skipped,
+    this rule is skipped. `alternatives`: fields that may have a wrong value and so cause the fault. The remedy suggests values
+    for them. `about`: the optional field of a tensor that the rule checks. Tensors without this field are not checked.
     """
 
     code: str
@@ -83,7 +94,10 @@ _DEFAULTS = {name: field.default for name, field in BufferTensorDesc.model_field
 
 
 class TensorRules:
-    """Rules of tensors. `of` selects the rules for the optional fields that a tensor has."""
+    """All rules of tensors.
+
+    `of` selects those that a tensor must obey: rules about optional fields apply only if it has them.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
@@ -91,7 +105,7 @@ class TensorRules:
         self._cache: dict[tuple[bool, ...], tuple[Rule, ...]] = {}
 
     def of(self, tensor: BufferTensorDesc) -> tuple[Rule, ...]:
-        """Return the rules for one tensor, in order."""
+        """Return the rules that apply to one tensor, in order."""
         present = tuple([getattr(tensor, name) != _DEFAULTS[name] for name in self._optional_fields])
         rules = self._cache.get(present)
         if rules is None:
@@ -103,10 +117,10 @@ class TensorRules:
 def run(
     rules: Iterable[Rule], case: DescriptorCase[OperatorDesc] | TensorCase, failed: set[str]
 ) -> Iterator[tuple[Rule, Finding]]:
-    """Run `rules` in order. Yield every finding, with its rule.
+    """Check a case against `rules`, in order. Yield every finding together with its rule.
 
-    `failed`: codes of failed and skipped rules. A rule that needs one of these codes is skipped. If a rule is skipped or finds an
-    ERROR, its code is added.
+    `failed`: codes of the rules that have failed or were skipped. A rule that needs one of these codes is skipped. The function
+    adds the code of each rule that it skips or that finds an ERROR.
     """
     for rule in rules:
         if failed and not failed.isdisjoint(rule.needs):

@@ -1,4 +1,4 @@
-"""DML2xx: rules of every operator, and helpers for the rules of several operators."""
+"""The rules DML2xx, which apply to every operator, and functions that rules of several operators use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
 
 
 def _lowest_level(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
-    """Return the lowest level that takes the data types and dimension counts of all tensors; None if no level takes them."""
+    """Return the lowest level that takes the data types and dimension counts of all tensors. Return None if no level does."""
     for level in sorted({row.level for row in case.desc.operator.table}):
         rows = [(row_at(tensor.operator, tensor.name, level), tensor.tensor) for tensor in case.tensors]
         if all(row and desc.data_type in row.data_types and desc.rank in row.dimension_counts for row, desc in rows):
@@ -136,7 +136,10 @@ def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
 
 
 def _moved_fields(desc: OperatorDesc, count: int) -> str:
-    """Return the changes of other fields when `count` dimensions are prepended to InputTensor: ", and raise Axis by 2"."""
+    """Return the end of a remedy: how other fields change if `count` leading dimensions are added to InputTensor.
+
+    Example: ", and raise Axis by 2".
+    """
     if count <= 0:
         return ""
     if isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc):
@@ -177,7 +180,10 @@ def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperator
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """Yield one fault that lists all dimensions with unequal sizes. Yield nothing if all sizes are equal."""
+    """Compare a tensor's sizes with the expected ones. Yield one fault that lists all unequal dimensions, if there are any.
+
+    `path`: the field with the sizes. `reason`: where the expected sizes come from, as a text. `remedy`: how to fix the sizes.
+    """
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
         differences = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
@@ -190,10 +196,10 @@ def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason
 
 
 RANKS = ("DML204",)
-"""`needs` of a rule that compares the tensors dimension by dimension."""
+"""The value of `Rule.needs` for rules that compare tensors dimension by dimension: they need equal dimension counts."""
 
 SIZES = (*RANKS, "DML103")
-"""`needs` of a rule that compares the tensors dimension by dimension and assumes sizes of at least 1."""
+"""The value of `Rule.needs` for rules that compare tensors dimension by dimension and need sizes of at least 1."""
 
 OPERATOR_LEVEL = Rule("DML203", _introduced)
 

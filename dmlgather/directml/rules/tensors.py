@@ -1,4 +1,4 @@
-"""DML1xx: rules of a single tensor."""
+"""The rules DML1xx. Each of them checks a single tensor."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dmlgather.plan import overlaps
 from dmlgather.wording import alternatives, braces, counted
 
 ELEMENT_LIMIT = 2**32 - 1
-"""A tensor has at most this many elements."""
+"""The largest number of elements of a tensor. DirectML counts elements with 32 bits."""
 
 MEMORY_LIMIT = 2**48
-"""Today's processors address at most this many bytes."""
+"""The largest memory that today's processors can address, in bytes."""
 
 _LARGER_STRIDES = "each stride larger than the span of the dimensions with smaller strides"
 _NO_OVERLAP = f"leave Strides out for a packed output, or make {_LARGER_STRIDES}"
 
 
 def split_remedy(elements: int) -> str:
-    """Return the remedy for a tensor of more than ELEMENT_LIMIT elements."""
+    """Return advice for a tensor of more than ELEMENT_LIMIT elements. `elements`: number of its elements."""
     if elements > MEMORY_LIMIT:
         return "correct the sizes: no memory holds so many elements"
     return "split the tensor along a dimension and run the operator once per part"
@@ -225,7 +225,10 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
 
 
 def _collision(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return the coordinates of two elements that have one address, and this address. For small tensors only."""
+    """Return the coordinates of two elements with the same address, and this address.
+
+    There must be such elements. The function compares all addresses, so the tensor must be small.
+    """
     import numpy as np
 
     addresses = np.zeros((), np.int64)
