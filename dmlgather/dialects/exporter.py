@@ -312,7 +312,7 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
-    """Return the remedy for a complex type that a level does not take; empty for other types."""
+    """Return a new remedy, as {"remedy": text}, if the finding is about a complex type. Return {} for other types."""
     if dtype.kind != "c":
         return {}
     parts = ["move the real and the imaginary parts as elements of float32"] if dtype == np.complex64 else []

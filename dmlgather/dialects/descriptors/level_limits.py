@@ -83,7 +83,7 @@ def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) ->
 
 
 def require(operator: Operator, level: FeatureLevel, remedy: str = "") -> None:
-    """Raise InexpressibleError if the level does not have the operator. `remedy`: how to do without it."""
+    """Raise InexpressibleError if the level does not have the operator. `remedy`: advice how to do without the operator."""
     if level < operator.introduced:
         refuse(
             "EXP106",

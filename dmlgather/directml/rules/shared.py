@@ -65,13 +65,16 @@ _EXACT: dict[DataType, tuple[int, int]] = {
     **{DataType[f"INT{bits}"]: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{DataType[f"UINT{bits}"]: (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
-"""The integers that a data type holds exactly: the least and the greatest, with all between them."""
+"""The range of integers that a data type represents exactly: the smallest and the largest one."""
 
 
 def _replacement(case: TensorCase, row: Row) -> str:
-    """Return the data types of `row` in words: all for indices, and floating-point types for such data. For integers: the types
-    that hold them exactly; if there is none, the type that holds most of them, with its limit, and the first level that has a
-    type which holds more.
+    """Return the data types that a remedy suggests in place of a tensor's data type, as a text.
+
+    The types come from `row`, the row of the support table for the tensor. For indices, they are all its types. For
+    floating-point data, they are its floating-point types. For integer data, they are the types that represent all values
+    exactly. If there are none, the text names the type that represents most values, with its limit. It also names the lowest
+    feature level with a type that represents more of them.
     """
     data_type = case.tensor.data_type
     if data_type not in _EXACT or case.name == "IndicesTensor":
