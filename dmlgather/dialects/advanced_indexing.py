@@ -137,7 +137,8 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
     integers count as index arrays for this rule, as in NumPy; False for PyTorch.
 
     Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask with other sizes than data, and
-    index arrays that cannot be broadcast. Raises ValueError for a step of 0, TypeError for bounds that are not integers.
+    index arrays that cannot be broadcast. Raises ValueError for a step of 0, TypeError for a start, end or step that is not an
+    integer.
     """
     parsed = _Parsed(data, integers_advance and any(isinstance(entry, TensorType | Mask) for entry in entries))
     for number, (entry, sizes) in enumerate(_with_sizes(data, entries)):

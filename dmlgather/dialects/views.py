@@ -127,7 +127,9 @@ class SliceView(WindowProblem):
 
 @dataclass(frozen=True)
 class StridedView(ViewProblem):
-    """output[o] = data.reshape(-1)[offset + o · strides]: diagonals, unfolded windows, as_strided.
+    """A view of the flat data with any strides: output[o] = data.reshape(-1)[offset + o · strides].
+
+    Examples are diagonals, unfolded windows and PyTorch's as_strided.
 
     `strides`: distance between neighbouring output elements in the flat data along each output dimension, in elements; it may
     be 0 or negative. `offset`: position of the first output element in the flat data. Raises ValueError if the view leaves

@@ -67,7 +67,7 @@ class OutOfBounds(enum.Enum):
 class Lookup:
     """One index that a plan reads for each output element, and how the index changes the source address.
 
-    A gather of rows has one lookup; a gather by index tuples has one for each number of a tuple. `index_strides`: strides of
+    A gather of rows has one lookup; a gather by index tuples has one for each component of a tuple. `index_strides`: strides of
     the index tensor along each dimension of the plan, in elements. `index_offset`: address of the first index, in elements.
     `limit`: size of the indexed axis; indices 0 … limit - 1 are valid. `wrap`: number that is added to a negative index. It is
     the size of the axis, or 0 if negative indices are out of range. `in_stride`: input stride of the indexed axis, in elements;

@@ -104,7 +104,7 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """Return the arguments of GATHER_ND after dimensions are merged, separately among b…, i… and trail…."""
+    """Return the arguments of GATHER_ND after batch dimensions, index dimensions and trailing dimensions are merged."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])
@@ -118,7 +118,10 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 
 
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return GATHER_ELEMENTS for a gather with batches by index tuples of one component. It repeats `indices` along trail…."""
+    """Return GATHER_ELEMENTS for a gather with batches by index tuples of one component.
+
+    GATHER_ELEMENTS needs an index for each element, so `indices` are repeated along the trailing dimensions, with strides of 0.
+    """
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)
     positions = indices.rank - 1 - batch
