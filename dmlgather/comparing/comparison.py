@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCall:
-    """The call that was compared.
+    """The inputs and options of the call that was compared, which `Comparison.save` writes to a file.
 
-    `inputs`: the inputs, in host memory. `buffers`: True if they are buffers that are read through the described strides.
+    `inputs`: the inputs, in host memory. `buffers`: True if the caller passed one-dimensional buffers instead of tensors; a
+    tensor lies in its buffer at the descriptor's strides. `out_of_bounds`: the policy for indices out of range.
     """
 
     inputs: tuple[NDArray[Any], ...]
@@ -49,12 +50,15 @@ class ComparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of `compare`.
+    """The result of `compare`: one operator's output on several devices, and the differences between the outputs.
 
-    `devices`: names of the devices, then of the outputs from elsewhere. `elements`: number of output elements. `differences`:
-    one for each device whose output differs from the first device's. `errors`: for each device, the message of its IndexError,
-    or None. `outputs`: for each device, an array of OutputTensor's Sizes, or None if the device raised. `given`: number of
-    outputs from elsewhere, which are last in `devices`.
+    `devices`: the names of the devices that ran the operator, then the names of outputs that the caller passed (`against`).
+    `elements`: the number of output elements.
+    `differences`: one entry for each device with an output that differs from the first device's output.
+    `errors`: for each device, the message of the IndexError that it raised, or None.
+    `outputs`: for each device, its output as an array of OutputTensor's Sizes; None if the device raised an error.
+    `call`: the inputs and options of the call, which `save` needs; None for a dispatch of a model.
+    `given`: the number of outputs that the caller passed. They are the last entries of `devices` and `outputs`.
     """
 
     desc: OperatorDesc = field(repr=False)
@@ -86,18 +90,20 @@ class Comparison:
 
     @property
     def worst(self) -> Mismatch | None:
-        """Return the worst mismatch (see `Difference.worst`) of the first device that differs."""
+        """Return the mismatch with the largest numeric difference (`Difference.worst`), on the first device that differs."""
         return self.differences[0].worst if self.differences else None
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the case as a DxDispatch model, and return the model's path.
+        """Write the compared operator and its inputs as a DxDispatch model ("case") that can run elsewhere. Return the model's
+        path.
 
-        `path`: the model's file if it ends in .json, otherwise the folder for a file case.json. The inputs, the output of each
-        device and a report are written beside the model. The input arrays must not have changed since the comparison.
+        `path`: the model's file if it ends in .json; otherwise a folder, in which the model is called case.json. The inputs,
+        the output of each device and a report are written beside the model. The input arrays must not have changed since the
+        comparison.
 
-        Raise FileError if a file cannot be written, or if the folder has outputs of an earlier case. Raise ValueError for a
-        case that no model can hold: a policy other than clamping, several values at one address of a described tensor, or one
-        dispatch of a model.
+        Raise FileError if a file cannot be written, or if the folder has outputs of an earlier case. Raise ValueError if a
+        DxDispatch model cannot hold the case: the policy is not clamping, strides put several values at one address, or the
+        comparison belongs to a dispatch of a model.
         """
         from dmlgather.comparing.saving import buffers, check_no_older, compare_report, save_outputs, save_report
         from dmlgather.directml.dxdispatch.writing import write_single
@@ -119,9 +125,10 @@ class Comparison:
         return target
 
     def report(self, command: int, dispatchable: str, outputs: Mapping[str, str]) -> DispatchReport:
-        """Return the comparison as data.
+        """Return the comparison as a record for the JSON report.
 
-        `command`, `dispatchable`: the place of the dispatch in a model. `outputs`: files of the saved outputs, by device.
+        `command`: the number of the dispatch among the model's commands. `dispatchable`: the dispatchable's name. `outputs`:
+        the files of the saved outputs, by device.
         """
         from dmlgather.comparing.saving import DispatchReport
 
@@ -143,7 +150,9 @@ class Comparison:
         return "\n".join(self.messages())
 
     def messages(self) -> list[str]:
-        """Return the result as messages: one for each device that differs from the first, and one for all equal devices."""
+        """Return the result in words: a message for each device that differs from the first, and one message for all equal
+        devices.
+        """
         names = ", ".join(self.devices)
         if len(set(self.errors)) > 1:
             outcomes = "; ".join(f"{name}: {error or 'no error'}" for name, error in zip(self.devices, self.errors, strict=True))
@@ -189,15 +198,16 @@ def compare(
 ) -> Comparison | Agreement:
     """Run `desc` on the same `inputs` on several devices and compare the outputs bit for bit.
 
-    `inputs`: the inputs of a compiled operator. `devices`: names out of "cpu", "cuda", "cuda:N" and "reference". Default:
-    "cuda" if a GPU can be used, "cpu" and "reference". `buffers`: True if inputs and output are one-dimensional buffers of the
-    described type or uint8, accessed through the described strides as in `CompiledOperator.run_buffers`. `against`: an output
-    from elsewhere, of OutputTensor's Sizes, or a one-dimensional buffer of its type. It counts as a device called "against", so
-    one further device is enough.
+    `inputs`: an array for each input tensor, as the compiled operator takes them. `devices`: names such as "cpu", "cuda",
+    "cuda:1" and "reference". Default: "cpu" and "reference", and before them "cuda" if a GPU can be used. `buffers`: True if
+    inputs and output are one-dimensional buffers of the described type or uint8. The tensors then lie in the buffers at the
+    described strides, as in `CompiledOperator.run_buffers`. `against`: an output that another program computed, as an array of
+    OutputTensor's Sizes or a one-dimensional buffer of its type. It counts as a device called "against", so one further device
+    is enough.
 
-    An IndexError under "raise" is compared like a result. Other errors of `compile` and of the call are raised. Raise
-    DeviceError for a device that cannot be used, ValueError for fewer than two different devices, and TypeError or ValueError
-    for `against` of another type or shape.
+    If the policy is "raise", an IndexError counts as a device's result and is compared. All other errors of `compile` and of
+    the call are raised. Raise DeviceError for a device that cannot be used, ValueError for fewer than two different devices,
+    and TypeError or ValueError if `against` has another type or shape.
 
     >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
     >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -270,7 +280,7 @@ def is_model(value: Any) -> bool:
 
 
 def default_devices() -> tuple[list[str], str | None]:
-    """Return the default devices. If "cuda" is not among them, also return the reason."""
+    """Return the names of the devices that `compare` uses by default. If "cuda" is not among them, also return the reason."""
     from dmlgather.backends import cuda
 
     try:
@@ -281,12 +291,17 @@ def default_devices() -> tuple[list[str], str | None]:
 
 
 def least_devices(one_suffices: bool) -> int:
-    """Return the minimum number of devices. One device suffices if outputs from elsewhere are compared, now or later."""
+    """Return the minimum number of devices for a comparison: 1 or 2.
+
+    `one_suffices`: True if one device is enough, because its outputs are compared with outputs of other programs, now or later.
+    """
     return 1 if one_suffices else 2
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
-    """Raise ValueError unless `names` has at least `least` devices, each once, and TypeError for a string in place of a list."""
+    """Raise ValueError unless `names` contains at least `least` devices, all different. Raise TypeError if `names`
+    is a string.
+    """
     if isinstance(names, str):
         raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
     devices = [Device.parse(name) for name in names]
@@ -320,12 +335,14 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array, which may lack leading sizes of 1, reshaped to Sizes. A buffer is returned unchanged."""
+    """Return an array reshaped to the descriptor's Sizes, of which it may lack leading 1s. Return a one-dimensional buffer
+    unchanged.
+    """
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
 def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
-    """Return the output, of shape Sizes, and the message of an IndexError."""
+    """Run the operator. Return the output, of shape Sizes, and the message if an IndexError was raised."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
@@ -345,10 +362,10 @@ def _run_buffers(
 def run_over_poison(
     operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
-    """Fill `out` with poison, then run on byte buffers on `device`.
+    """Run an operator on byte buffers, after filling its output with bytes that reveal unwritten elements (poison).
 
-    `rank`: the device's number in the comparison, which determines the poison. Return the output on the host, of shape Sizes,
-    and the message of an IndexError.
+    `rank`: the number of the device in the comparison, from 0. Each device has its own fill byte, so elements that no device
+    writes differ. Return the output in host memory, of shape Sizes, and the message if an IndexError was raised.
     """
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes
@@ -374,7 +391,10 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
 
 
 def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    """Return the tracer of a run. `inputs`: the inputs, on the host. `buffers`: True if all inputs are buffers."""
+    """Return a `Tracer`, which finds the input element that each output element of a call must have.
+
+    `inputs`: the inputs, in host memory. `buffers`: True if all inputs are one-dimensional buffers.
+    """
 
     def is_buffer(tensor: BufferTensorDesc, array: NDArray[Any]) -> bool:
         return buffers or array.shape != tensor.sizes

@@ -18,10 +18,12 @@ from dmlgather.plan import Layout, unravel
 from dmlgather.plan.interpreter import origin_of, step_at
 
 MOST_STRETCHES = 100_000
-"""Maximum number of stretches of differing elements in a report."""
+"""A report lists at most this many stretches (sequences of consecutive output elements that all differ)."""
 
 LOOKED_AT = 2**15
-"""Maximum size of each random sample for testing hypotheses. There are samples of differing, of all, and of input elements."""
+"""Number of elements in a random sample. The causes of a difference are searched in three samples: of the differing elements,
+of all output elements, and of the input elements.
+"""
 
 Coordinates = tuple[int, ...]
 
@@ -29,7 +31,8 @@ Coordinates = tuple[int, ...]
 class Expected(NamedTuple):
     """The correct content of an output element.
 
-    `source`: coordinates in InputTensor; None for the fill value. `element`: shape [1]. `indices`: the indices that were read.
+    `source`: the coordinates of the input element to copy; None if the fill value is correct. `element`: the correct element,
+    as an array of shape [1]; None if an error is correct. `indices`: the indices that select the input element.
     """
 
     source: Coordinates | None
@@ -38,18 +41,19 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """The plan of one operator run over packed tensors. It finds the correct content of single output elements.
+    """Finds the correct content of single output elements. It evaluates the operator's plan for these elements and runs no
+    device.
 
-    In packed tensors, an offset determines the coordinates. The plan is not executed.
+    It computes as if all tensors were packed (row-major without gaps), so that an offset determines the coordinates.
     """
 
     def __init__(
         self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]], buffer: NDArray[Any] | None = None
     ) -> None:
-        """Build the plan.
+        """Lower the operator to a plan over packed tensors.
 
-        `inputs`: tensors of shape Sizes and any strides, in the descriptor's order. `buffer`: the memory of InputTensor, as an
-        array of shape [count], if InputTensor was passed as a buffer.
+        `inputs`: tensors of shape Sizes and any strides, in the descriptor's order. `buffer`: the memory of InputTensor as an
+        array of shape [count], if the caller passed InputTensor as a one-dimensional buffer.
         """
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
@@ -76,9 +80,10 @@ class Tracer:
         return Expected(None, fill, read)
 
     def source_of(self, wrong: NDArray[Any], expected: Expected) -> Coordinates | None:
-        """Return the coordinates of the only element of InputTensor with the bits of `wrong`, an output element of shape [1].
+        """Return the coordinates in InputTensor from which a device may have copied a wrong output element.
 
-        Return None if `wrong` equals the expected element, or if no element or several elements have these bits.
+        `wrong`: the output element, as an array of shape [1]. The coordinates are those of the only input element with the same
+        bits. Return None if no element or several elements have them, or if `wrong` is in fact the expected element.
         """
         if expected.element is None or expected.element.tobytes() == wrong.tobytes():
             return None
@@ -88,7 +93,8 @@ class Tracer:
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
     """Return a `Difference` for each output that differs from the first output in any bit.
 
-    `outputs`: one per device, of shape Sizes and the tensor's type. `trace`: returns the tracer; called for each difference.
+    `outputs`: for each device, its output as an array of the tensor's type and shape Sizes. `trace`: a function that returns a
+    `Tracer`; it is called for each output that differs, because making a tracer is slow.
     """
     first, *others = outputs
     pairs = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
@@ -96,7 +102,11 @@ def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: 
 
 
 class _Pairs(NamedTuple):
-    """Differing elements, at least one: row-major numbers, and the elements of both devices. All have shape [pairs]."""
+    """Elements that differ between two outputs, at least one. All fields have shape [pairs].
+
+    `numbers`: the row-major numbers of the elements in the output. `left`, `right`: the elements of the first and the other
+    device.
+    """
 
     numbers: NDArray[Any]
     left: NDArray[Any]
@@ -106,7 +116,7 @@ class _Pairs(NamedTuple):
         return _Pairs(*(part[at : at + 1] for part in self))
 
     def worst(self) -> _Pairs:
-        """Return the worst pair, in the order of `Difference.worst`."""
+        """Return the pair with the largest numeric difference; among equal ones, the first with the most differing bits."""
         distance = _distance(self.left, self.right)
         most = np.flatnonzero(distance == distance.max())
         return self.single(int(most[np.argmax(_flipped(self.left[most], self.right[most]))]))
@@ -117,7 +127,7 @@ class _Pairs(NamedTuple):
 
 
 class _Tally:
-    """Counts and stretches of differing elements, collected chunk by chunk."""
+    """Counts of differing elements, and the stretches that they form. Both are collected from chunks of the output."""
 
     def __init__(self) -> None:
         self.differing = self.nans = self.zeros = self.left_out = 0
@@ -125,7 +135,7 @@ class _Tally:
         self._listed, self._end = 0, -1
 
     def add(self, pairs: _Pairs) -> None:
-        """Count the differing elements of a chunk. Chunks must be added in row-major order."""
+        """Count the differing elements of one chunk. Chunks must be added in row-major order."""
         self.differing += pairs.numbers.size
         if pairs.left.dtype.kind == "f":
             self.nans += int((np.isnan(pairs.left) & np.isnan(pairs.right)).sum())
@@ -144,14 +154,14 @@ class _Tally:
             self._listed += len(stretches[:room])
 
     def stretches(self, shape: Sequence[int]) -> tuple[Stretch, ...]:
-        """Return the first `MOST_STRETCHES` stretches. `shape`: of the output."""
+        """Return the stretches of differing elements, at most `MOST_STRETCHES`. `shape`: the shape of the output."""
         starts, counts = np.concatenate(self._stretches).T
         places = np.stack(unraveled(starts, shape), axis=1).tolist() if shape else [()] * starts.size
         return tuple(Stretch(first=at, elements=count) for at, count in zip(places, counts.tolist(), strict=True))
 
 
 def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
-    """Yield the differing elements of each chunk that has some."""
+    """Compare two outputs chunk by chunk. Yield the differing elements of each chunk that has some."""
     start = 0
     for left_chunk, right_chunk in zip(chunks(left), chunks(right), strict=True):
         unequal = np.flatnonzero(_patterns(left_chunk) != _patterns(right_chunk))
@@ -196,9 +206,9 @@ def _difference(
 def _suspected(
     devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
 ) -> tuple[SuspectedFault, ...]:
-    """Return the faults for which random samples of elements give enough evidence. `differing`: number of differing elements.
+    """Return likely causes of a difference, as far as random samples of elements give enough evidence for them.
 
-    The device with more wrong elements in the sample is suspected.
+    `differing`: the number of differing elements. The device with more wrong elements in the sample is suspected.
     """
     generator, size = np.random.default_rng(0), outputs[0].size
     if not run.inputs[0].size:
@@ -232,7 +242,10 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of some differing elements. `ranks`: their ranks among all differing elements, ascending."""
+    """Return the row-major numbers of selected differing elements.
+
+    `ranks`: selects them by their position in the list of all differing elements; ascending.
+    """
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
@@ -242,13 +255,13 @@ def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -
 
 
 def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements with these row-major numbers. Shape: [numbers]."""
+    """Return the elements at row-major numbers, as an array with the shape of `numbers`."""
     values: NDArray[Any] = array[tuple(unraveled(numbers, array.shape))]
     return values
 
 
 def _only_place(data: NDArray[Any], pattern: int) -> Coordinates | None:
-    """Return the coordinates of the only element with these bits; None if no element or several have them."""
+    """Return the coordinates of the only element with a bit pattern. Return None if no element or several elements have it."""
     places, start = list[int](), 0
     for chunk in chunks(data):
         places += (start + np.flatnonzero(_patterns(chunk) == pattern)[:2]).tolist()
@@ -284,7 +297,8 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _distance(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return the absolute difference of each pair: for integers exact, as uint64; for floats as float64.
+    """Return the absolute difference of each pair of elements. Differences of integers are exact, as uint64; others are
+    float64.
 
     It is 0 for two NaNs, and infinite for a NaN and a number.
     """

@@ -28,13 +28,14 @@ from dmlgather.wording import alternatives, counted, printable
 REMEDY = "save the whole tensor"
 
 MOST_REORDERED = 4
-"""Other orders of files that do not fit are tried for at most this number of files."""
+"""If files do not fit the inputs in the given order, other orders are tried. With more files than this, none is tried."""
 
 
 def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
-    """Return the tensors that files can replace, by name.
+    """Return the tensors that the files of --inputs can replace, by name.
 
-    For a descriptor, these are its inputs; for a model, the resources that a dispatch reads before any dispatch writes them.
+    For a descriptor, these are its input tensors. For a model, these are the resources that a dispatch reads before any
+    dispatch writes them; the name is the resource's.
     """
     if model.kind == "descriptor":
         desc = model.dispatchables[""].desc
@@ -55,9 +56,10 @@ def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
 
 
 def named_files(model: CheckedFile, options: Sequence[str]) -> dict[str, Path]:
-    """Return the file of each input. `options`: FILE, in the order of the inputs, or NAME=FILE.
+    """Assign the files of --inputs to the inputs that they replace. Return the files by input name.
 
-    Raise ValueError for an unknown name, for two files of one input, and for more or fewer files than inputs.
+    `options`: each is NAME=FILE, or FILE for the next input without a name. Raise ValueError for an unknown name, for two files
+    of one input, and for more or fewer files than inputs.
     """
     names = list(inputs_of(model))
     files = dict[str, Path]()
@@ -87,7 +89,10 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
 
 
 def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, StoredTensor]:
-    """Return the inputs in files, by name. Raise FileError, which names the file, for a file that does not fit its tensor."""
+    """Return the tensors in the files, by input name. Only headers and sizes of the files are read.
+
+    Raise FileError, which names the file, if a file does not fit its tensor.
+    """
     tensors = inputs_of(model)
     try:
         return {name: _stored(tensors[name], file) for name, file in files.items()}
@@ -99,7 +104,10 @@ def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, St
 
 
 def _fitting_order(tensors: Mapping[str, FileTensor], files: Mapping[str, Path]) -> dict[str, Path] | None:
-    """Return the files in an order in which each fits its tensor; None if there is none, or if too many orders are possible."""
+    """Find an assignment of the files to the inputs in which each file fits its tensor. Return the files by input name.
+
+    Return None if no order fits, or if there are too many files to try all orders.
+    """
     for order in permutations(files.values()) if len(files) <= MOST_REORDERED else ():
         with suppress(FileError):
             found = dict(zip(files, order, strict=True))
@@ -124,7 +132,10 @@ def _stored(tensor: FileTensor, file: Path) -> StoredTensor:
 
 
 def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -> list[NDArray[Any]]:
-    """Return a buffer of shape [count] for each input tensor. Raise FileError for a file that is unreadable or does not fit."""
+    """Read the files of a descriptor's inputs. Return a buffer of shape [count] for each input tensor.
+
+    Raise FileError for a file that is unreadable or does not fit.
+    """
     buffers = []
     for tensor, stored in ((desc.tensor(name), inputs[wire_name(name)]) for name in desc.operator.inputs):
         buffer = np.zeros(count(tensor) * tensor.data_type.bytes, np.uint8)
@@ -134,7 +145,11 @@ def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -
 
 
 def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
-    """Write a tensor into a buffer from byte `at` on. Bytes between its elements are kept, unless the file contains them."""
+    """Write a tensor from a file into a buffer, starting at byte `at`.
+
+    The file holds either the elements, or the whole memory with the bytes between them. In the first case, the buffer keeps its
+    bytes between the elements.
+    """
     if stored.start is not None:
         values, begin = stored.stored().view(np.uint8), at - stored.start
         values, place = values[max(-begin, 0) :], buffer[max(begin, 0) :]
@@ -155,7 +170,7 @@ def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None
 
 
 def with_inputs(model: CheckedFile, inputs: Mapping[str, StoredTensor]) -> CheckedFile:
-    """Return a copy of the model whose resources have these inputs as initial values."""
+    """Return a copy of the model in which these inputs are the initial values of their resources."""
     tensors = inputs_of(model)
     resources = {}
     for name, stored in inputs.items():
@@ -167,7 +182,7 @@ def with_inputs(model: CheckedFile, inputs: Mapping[str, StoredTensor]) -> Check
 
 @dataclass(frozen=True, eq=False)
 class _ValuesFromFile(Values):
-    """Initial values of a resource, with one tensor read from a file."""
+    """The initial values of a resource, in which a tensor from a file replaces part of the model's values."""
 
     data_type: DataType
     count: int

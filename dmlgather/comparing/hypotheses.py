@@ -1,6 +1,7 @@
-"""A table of hypotheses about faults of a device, and their test against the device's output.
+"""Likely causes of a wrong output: a table of hypotheses, and their test against the output that a device wrote.
 
-A hypothesis predicts wrong values. It is reported if the output has these values, and if this is unlikely to be chance.
+A hypothesis states a fault, such as "indices are cut to 32 bits", and predicts the wrong values that it causes. It is reported
+if the output has these values, and if this is unlikely to be chance.
 """
 
 from __future__ import annotations
@@ -31,34 +32,39 @@ from dmlgather.directml.validation import lower
 from dmlgather.plan import Layout, packed_strides
 
 POISON = 0xA5
-"""Byte that fills the output of the first device before a run. Device number n has `POISON - n`, so unwritten elements differ."""
+"""The first device's output is filled with this byte before a run, the output of device number n with `POISON - n`. So elements
+that were not written differ between devices.
+"""
 
 POISONED_DEVICES = 4
-"""Number of devices whose poison the hypothesis "not written" looks for."""
+"""The hypothesis "not written" knows the fill bytes of this many devices."""
 
 LEAST_SHARE = 0.9
-"""Minimum share of predicted elements that must have the predicted value."""
+"""A hypothesis is dropped if less than this share of its predictions for differing elements is right."""
 
 LEAST_HITS = 2
-"""Minimum number of elements that a hypothesis must explain."""
+"""A hypothesis is dropped if it explains fewer differing elements than this."""
 
 LEAST_EVIDENCE = 20.0
-"""Minimum evidence for a hypothesis, in bits. Chance gives 20 bits to one of a million (2**20) hypotheses."""
+"""A hypothesis is dropped if its evidence has fewer bits than this. By chance, one of a million (2**20) wrong hypotheses has 20
+bits.
+"""
 
 MOST_REPORTED = 3
-"""Maximum number of reported hypotheses. If more hypotheses explain equally many elements, none is reported."""
+"""If more hypotheses than this explain equally many elements, none is reported."""
 
 MOVES = (1, 2, 3, 4, 5, 6, 7, *(1 << bits for bits in range(3, 31)))
-"""Numbers of positions by which the hypothesis "output is moved" moves the output along a dimension."""
+"""The hypothesis "output is moved" tries these distances, in positions along one dimension."""
 
 Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 
 
 class Hypothesis(NamedTuple):
-    """A row of the table.
+    """A row of the table: a kind of fault.
 
-    `name`: name in reports. `rule`: yields predictions, each with its text after "as if". Several predictions may have one
-    text. For example, at the end of a dimension, an index that is 1 higher may be clamped, wrap around or read the next row.
+    `name`: the kind, for reports. `rule`: a function that yields the values that faults of this kind would write, each as a
+    pair of a text and a prediction. The text completes the sentence "as if …". Several predictions may have the same text. For
+    example, if an index is too high by 1, at the end of a dimension it may be clamped, wrap around or read the next row.
     """
 
     name: str
@@ -105,7 +111,7 @@ WRONG_RULES: tuple[tuple[str, Resolve], ...] = (
     ("a negative index did not count from the end", _clipped_to_start),
     ("a negative index did not count from the end", _sent_to_end),
 )
-"""Pairs (text, rule) of wrong rules for indices out of range."""
+"""Wrong treatments of indices out of range, as pairs: the text after "as if", and the function from indices to positions."""
 
 
 def _resolved(reads: Reads) -> Iterator[tuple[str, Prediction]]:
@@ -218,10 +224,10 @@ HYPOTHESES = (
 
 @dataclass(frozen=True)
 class Explained:
-    """A hypothesis with the sampled elements for and against it.
+    """A fault that explains an output, with the number of sampled elements for and against it.
 
-    `differing`: the number of wrong elements that it explains. `contradicted`: the number of right elements that it makes
-    wrong.
+    `name`: the hypothesis. `words`: the fault, as a text after "as if". `differing`: the number of wrong elements that have the
+    predicted value. `contradicted`: the number of right elements for which the fault predicts another value.
     """
 
     name: str
@@ -233,10 +239,11 @@ class Explained:
 def explained(
     run: OperatorRun, differing: tuple[Numbers, NDArray[Any]], right: tuple[Numbers, NDArray[Any]], sample: NDArray[Any]
 ) -> list[Explained]:
-    """Return the hypotheses that explain most elements, or none if the evidence is too weak.
+    """Return the faults that explain most elements of a sample, or an empty list if the evidence is too weak.
 
-    `differing`, `right`: wrong and right output elements, each as row-major numbers and the bit patterns that the device wrote.
-    `sample`: bit patterns of all elements of InputTensor or of a random sample.
+    `differing`, `right`: samples of the wrong and of the right output elements. Each is a pair of arrays: row-major numbers,
+    and the bit patterns that the device wrote. `sample`: the bit patterns of InputTensor's elements, of all or of a random
+    sample.
     """
     numbers, written = (np.concatenate([wrong, correct]) for wrong, correct in zip(differing, right, strict=True))
     reads, wrong = run.at(numbers), differing[0].size
@@ -266,18 +273,23 @@ def _cost(candidate: Explained) -> int:
 
 
 class _Frequencies:
-    """Frequencies of bit patterns in a sample of InputTensor's elements."""
+    """How often each bit pattern occurs in a sample of InputTensor's elements. Frequent patterns are weak evidence
+    for a fault.
+    """
 
     def __init__(self, sample: NDArray[Any]) -> None:
         self._patterns, self._counts = np.unique(sample, return_counts=True)
         self._size = sample.size
 
     def evidence(self, hits: NDArray[Any], copied: NDArray[np.bool_]) -> float:
-        """Return the evidence of correctly predicted patterns, in bits: minus log2 of their probability by chance.
+        """Return the evidence for a fault, in bits: minus log2 of the probability that its right predictions are chance.
 
-        A pattern of InputTensor counts once, by its frequency. A predicted constant that is not in the sample counts at each
-        hit, with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10 bits; two hits of a
-        32-bit constant that InputTensor lacks give 2 * 32 = 64 bits.
+        `hits`: the bit patterns that were predicted correctly. `copied`: True for the predictions that are copies of an input
+        element.
+
+        A pattern that occurs in InputTensor counts once, by its frequency. A predicted constant that is not in the sample
+        counts at each hit, with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10
+        bits; two hits of a 32-bit constant that InputTensor lacks give 2 * 32 = 64 bits.
         """
         patterns, first, counts = np.unique(hits, return_index=True, return_counts=True)
         at = np.minimum(np.searchsorted(self._patterns, patterns), max(self._patterns.size - 1, 0))

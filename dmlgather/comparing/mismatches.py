@@ -29,19 +29,19 @@ class Bits(Record):
 
 
 class IndexRead(Record):
-    """An index that an output element's source address depends on."""
+    """An index in IndicesTensor that helps to select the input element for an output element."""
 
     position: tuple[int, ...]
-    """Coordinates in IndicesTensor."""
+    """Coordinates of the index in IndicesTensor."""
 
     value: int
-    """The index at that position."""
+    """The value of the index."""
 
     axis: int
-    """The dimension of InputTensor that the index refers to."""
+    """The dimension of InputTensor in which the index selects a position."""
 
     taken_as: int | None
-    """The position along `axis` that the index selects, after clamping. None if the policy fills or raises instead."""
+    """The selected position along `axis`, after clamping. None if the index is out of range and the policy fills or raises."""
 
     def __str__(self) -> str:
         place = f"IndicesTensor{list(self.position)} = {self.value}"
@@ -63,13 +63,13 @@ class Mismatch(Record):
     """The element that each device wrote."""
 
     source: tuple[int, ...] | None
-    """Coordinates in InputTensor of the correct element; None for the fill value."""
+    """Coordinates in InputTensor of the element that should have been copied. None if the fill value is correct."""
 
     expected: Bits | None
     """The correct element or the fill value; None if an index must raise an error."""
 
     indices: tuple[IndexRead, ...]
-    """The indices that the source address depends on."""
+    """The indices that select the element to copy."""
 
     difference: Number | None
     """The absolute difference of the two numbers; None if either is NaN."""
@@ -78,8 +78,8 @@ class Mismatch(Record):
     """Number of bits that differ."""
 
     found_sources: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
-    """For each device, the coordinates of the only element of InputTensor with the bits that the device wrote. None if the
-    device is right, or if no element or several elements have these bits.
+    """For each device, the coordinates in InputTensor from which it may have copied its wrong element. The element there is the
+    only one with these bits. None if the device is right, or if no element or several elements have these bits.
     """
 
     @property
@@ -109,7 +109,7 @@ class Stretch(Record):
 
 
 class SuspectedFault(Record):
-    """A fault that would explain the wrong values of a device. It is likely, not proven."""
+    """A fault that would explain the wrong values of a device. It is likely, but not proven."""
 
     device: str
     """The device that is wrong."""
@@ -118,22 +118,22 @@ class SuspectedFault(Record):
     """The kind of fault."""
 
     as_if: str
-    """The fault in words: "the index along dimension 0 were 1 higher"."""
+    """The fault in words. They complete the sentence "as if …": "the index along dimension 0 were 1 higher"."""
 
     explains: int
-    """Number of sampled differing elements whose value the fault explains."""
+    """Number of differing elements in the sample that have the value that the fault predicts."""
 
     looked_at: int
-    """Number of sampled differing elements. The sample is random, or has all differing elements."""
+    """Number of differing elements in the sample. The sample is random, or has all differing elements."""
 
     differing: int
-    """Number of all differing elements."""
+    """Number of differing elements in the whole output."""
 
     contradicted: int
-    """Number of sampled equal elements that the fault would make wrong."""
+    """Number of equal elements in their sample for which the fault predicts another value."""
 
     equal_looked_at: int
-    """Number of sampled equal elements."""
+    """Number of equal elements in a random sample of the output."""
 
     def __str__(self) -> str:
         sampled = "" if self.looked_at == self.differing else " that were looked at"
@@ -156,7 +156,7 @@ class Difference(Record):
     """Number of output elements."""
 
     nan_payloads: int = 0
-    """Number of differing elements that are NaNs on both devices."""
+    """Number of differing elements that are NaN on both devices. They differ in sign or payload."""
 
     zero_signs: int = 0
     """Number of differing elements that are zeros on both devices, with different signs."""
@@ -165,15 +165,15 @@ class Difference(Record):
     """The first differing element in row-major order."""
 
     worst: Mismatch
-    """The element with the largest numeric difference; of equal ones, the first of those with the most differing bits. The
-    difference of a NaN and a number counts as infinite.
+    """The element with the largest numeric difference. If several have it: the one with the most differing bits, and of these
+    the first. The difference of a NaN and a number counts as infinite.
     """
 
     faults: tuple[SuspectedFault, ...] = ()
-    """Likely faults, all of which explain equally many elements."""
+    """Likely faults. If there are several, they explain equally many elements."""
 
     stretches: tuple[Stretch, ...] = ()
-    """The differing elements, in row-major order, at most 100,000 stretches."""
+    """The differing elements as stretches of consecutive elements, in row-major order. At most 100,000 stretches are listed."""
 
     stretches_left_out: int = 0
     """Number of stretches that are not in `stretches`."""

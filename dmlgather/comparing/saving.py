@@ -1,4 +1,4 @@
-"""Reports of comparisons, and functions that save reports and outputs beside a case."""
+"""The report of a comparison as records, and functions that write reports and outputs beside a saved model ("case")."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ class DispatchReport(Record):
     """True if all devices gave the same bits, or raised the same error."""
 
     errors: Mapping[str, str] = Field(default_factory=dict)
-    """Messages of errors, by device."""
+    """Messages of the IndexErrors that devices raised, by device."""
 
     differences: tuple[Difference, ...] = ()
-    """A difference for each device whose output differs from the first device's."""
+    """An entry for each device with an output that differs from the first device's output."""
 
     outputs: Mapping[str, str] = Field(default_factory=dict)
-    """The .npy files of outputs beside a saved case, by device."""
+    """The .npy files to which the outputs were saved, by device. They lie beside the saved case."""
 
     against: tuple[str, ...] = ()
-    """The files of outputs from elsewhere. In `differences`, their names take the place of device names."""
+    """The files of outputs that other programs computed. In `differences`, these file names appear as names of devices."""
 
 
 class CompareReport(Record):
@@ -100,7 +100,7 @@ class CompareReport(Record):
     """The file that was compared; null for `dmlgather.compare`."""
 
     against: str | None = None
-    """The file or folder of outputs from elsewhere, as named by the user."""
+    """The file or folder of outputs that other programs computed, as named by the user."""
 
     inputs: tuple[str, ...] = ()
     """The files of --inputs, as named by the user."""
@@ -112,7 +112,7 @@ class CompareReport(Record):
     """The number of trials of a single descriptor. The report is about the last one; the others were equal."""
 
     devices: tuple[ComparedDevice, ...]
-    """The devices, in the order that the user gave. All outputs are compared with the output of the first device."""
+    """The devices, in the order that the user gave. All other outputs are compared with the output of the first device."""
 
     dispatches: tuple[DispatchReport, ...] = ()
     """The dispatches, in the order of the commands."""
@@ -148,11 +148,12 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if outputs of an earlier case would stay beside a new one, or if a file of `made_from` would be
+    """Raise FileError if outputs of an earlier case would stay in the folder of a new case, or if an input file would be
     overwritten.
 
-    Users would take the earlier outputs for outputs of the new case. `devices`: devices whose outputs are replaced. `external`:
-    number of outputs from elsewhere, which are also replaced.
+    Users would take the earlier outputs for outputs of the new case. `devices`: the devices that write outputs now, over those
+    of the earlier case. `external`: the number of outputs of other programs that are also written. `made_from`: the input
+    files.
     """
     target = model_path(case)
     _check_no_other_case(target)
@@ -172,7 +173,7 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
 
 
 def _check_no_other_case(target: Path) -> None:
-    """Raise FileError if another case in the folder uses the same file names, as `a b.json` and `a_b.json` do."""
+    """Raise FileError if another case in the folder writes to the same files. For example, `a b.json` and `a_b.json` do."""
     if target.stem.lower().endswith(".report"):
         raise FileError(f"{target} has the name of a case's report: name the case without .report")
     prefix = beside(target, "")
@@ -187,7 +188,9 @@ def _check_no_other_case(target: Path) -> None:
 
 
 def _names_files(model: Path, prefix: str) -> bool:
-    """Return True if the file is readable and has a JSON string that starts with `prefix`."""
+    """Return True if the model's file is readable and has a JSON string that starts with `prefix`, as the names of its files
+    do.
+    """
     try:
         return f'"{prefix}' in read_text(model)
     except FileError:
@@ -207,11 +210,11 @@ def save_outputs(
     *,
     external: int = 0,
 ) -> dict[str, str]:
-    """Write the outputs of one dispatch beside the model `target` of a case, and return the file names by device.
+    """Write the outputs of one dispatch beside the saved model `target`. Return the file names by device.
 
-    `outputs`: arrays of shape Sizes, by device; None for a device that raised an error. `external`: number of outputs from
-    elsewhere, which are last in `outputs` and have file names as keys. Raise FileError if a file cannot be written, or if a
-    file of `made_from` would be overwritten.
+    `outputs`: by device, arrays of shape Sizes, or None if the device raised an error. `external`: the number of outputs that
+    other programs computed. They are the last entries of `outputs`, with file names as keys. Raise FileError if a file cannot
+    be written, or if it would overwrite one of the input files `made_from`.
     """
     endings = {
         device: _ending(device) if number < len(outputs) - external else f"against{number + external - len(outputs)}"
@@ -231,7 +234,7 @@ def save_outputs(
 
 
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
-    """Write the report beside the model `target` of a case, and return its path. Raise FileError like `save_outputs`."""
+    """Write the report beside the saved model `target`, and return the report's path. Raise FileError like `save_outputs`."""
     name = beside(target, "report.json")
     with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
@@ -239,10 +242,11 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 
 
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
-    """Return the inputs as buffers in the described layouts, shape [count]. Bytes between elements are 0.
+    """Copy the inputs into one-dimensional buffers at the strides of the descriptor. Bytes between elements are 0.
 
-    `inputs`: arrays of the described Sizes, or one-dimensional buffers. `described`: True if all inputs are buffers. Raise
-    ValueError if elements with different values share an address in the described layout.
+    `inputs`: arrays of shape Sizes, or one-dimensional buffers. `described`: True if all inputs already are buffers. The result
+    has an array of shape [count] for each input. Raise ValueError if the strides put elements with different values at one
+    address.
     """
     tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
     return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""Functions that read tensors from files, and that find the files of a model's outputs in a folder."""
+"""Reading of tensors from files, and the search for the files of a model's outputs in a folder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from dmlgather.wording import alternatives, counted, printable
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """One tensor in a file.
+    """A tensor that is stored in a file and has not been read yet.
 
-    `start`: byte offset of the tensor in the file's data, which are read through the described strides. None if the data are
-    the tensor's elements in row-major order.
+    `name`: the file's name in messages. `tensor`: the description of the tensor. `start`: None if the file has the tensor's
+    elements in row-major order. Otherwise the file has the tensor's memory, including bytes between the elements; `start` is
+    the byte offset of the first element, and the described strides apply.
     """
 
     name: str
@@ -44,14 +45,18 @@ class StoredTensor:
         return self.values.bytes + self.values.scratch_bytes
 
     def read(self) -> NDArray[Any]:
-        """Return the tensor, of shape Sizes. Raise FileError, which names the file, if the file cannot be read."""
+        """Read the tensor. Return an array of shape Sizes. Raise FileError, which names the file, if the file
+        cannot be read.
+        """
         values = self.stored()
         if self.start is None:
             return values.reshape(self.tensor.sizes)
         return elements(values.view(np.uint8)[self.start :], self.tensor)
 
     def stored(self) -> NDArray[Any]:
-        """Return the file's data, of shape [count]. Raise FileError, which names the file, if the file cannot be read."""
+        """Read all of the file's values. Return an array of shape [count]. Raise FileError, which names the file, if it cannot
+        be read.
+        """
         values = np.empty(self.values.count, dtype_of(self.values.data_type))
         try:
             self.values.write(values)
@@ -61,10 +66,10 @@ class StoredTensor:
 
 
 class FileTensor(NamedTuple):
-    """A tensor that a file may hold.
+    """A tensor of a descriptor or a model that a file can provide: an input, or an output to compare with.
 
-    `field`: name of the tensor, such as "OutputTensor". `remedy`: advice for a file of another size. `bound`, `resource`: place
-    of the tensor in a model.
+    `field`: the tensor's name, such as "OutputTensor". `remedy`: advice for the error about a file of another size. `bound`,
+    `resource`: in a model, the buffer binding of the tensor and the resource that it refers to.
     """
 
     field: str
@@ -74,7 +79,7 @@ class FileTensor(NamedTuple):
     resource: Resource | None = None
 
     def start(self, size: int) -> int:
-        """Return the byte offset of the tensor in a file of `size` bytes. The file holds either the whole resource or only the
+        """Return the byte offset of the tensor in a file of `size` bytes. The file has either the whole resource or only the
         tensor.
 
         Raise FileError for any other size.
@@ -92,9 +97,10 @@ class FileTensor(NamedTuple):
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-        """Return the tensor in one file. Raise FileError, which names the file, if the file cannot hold the tensor.
+        """Return the tensor as stored in `file`. Raise FileError, which names the file, if the file does not fit the tensor.
 
-        `name`: the file's name in messages. `dimensions`: dimensions of the buffer, if the model states them.
+        `name`: the file's name in messages. `dimensions`: the shape of the resource as the model's writeFile command states it,
+        if known. An array of this shape is accepted as the resource's memory.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -119,7 +125,9 @@ class FileTensor(NamedTuple):
 
 
 class _DispatchOutput(NamedTuple):
-    """The output of one dispatch, and the writeFile commands that save it."""
+    """The output of a dispatch command: its tensor, the resource that holds it, and the writeFile commands that save this
+    resource.
+    """
 
     command: Dispatch
     tensor: BufferTensorDesc
@@ -129,11 +137,12 @@ class _DispatchOutput(NamedTuple):
 
 
 def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """Return the outputs in files at `path`, at least one for each dispatch command, by the command's number.
+    """Return outputs that another program computed and saved, by the number of the dispatch command; at least one for each
+    dispatch.
 
-    `path`: a .npy, .bin or .dat file for a model with one dispatch, or a folder of such files, with the names that the model's
-    writeFile commands or `dmlgather compare --save` use. Raise FileError for a file that does not fit its dispatch, and for a
-    dispatch without a file.
+    `path`: a .npy, .bin or .dat file if the model has one dispatch. Otherwise a folder with such files, named as by the model's
+    writeFile commands or by `dmlgather compare --save`. Raise FileError if a file does not fit its dispatch, or if a dispatch
+    has no file.
     """
     targets = _targets(model)
     if not path.exists():
@@ -178,7 +187,9 @@ def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
 
 
 def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
-    """Yield the files in `folder` with the output of a dispatch. Files of its writeFile commands come first."""
+    """Yield the files in `folder` that hold the output of a dispatch: first those of writeFile commands, then
+    those of --save.
+    """
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -195,7 +206,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
-    """Return a pattern of the file names that --save uses for a dispatch's output. Group 1 is the case's name."""
+    """Return a pattern that matches the file names of a dispatch's output as --save writes them. Group 1 is the case's name."""
     return re.compile(rf"(?:(.+)\.)?out{number}_{re.escape(plain(target.command.dispatchable))}(?:\.[^.]+)?\.(?:npy|bin|dat)")
 
 
@@ -212,6 +223,6 @@ def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> Non
 
 
 def _output(file: Path, name: str, target: _DispatchOutput, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-    """Return the output in one file. `dimensions`: the dimensions that a writeFile command states."""
+    """Return the output of a dispatch as stored in `file`. `dimensions`: the shape that a writeFile command states."""
     remedy = "run this model there again, and copy the whole file"
     return FileTensor("OutputTensor", target.tensor, remedy, target.bound, target.resource).stored(file, name, dimensions)
