@@ -41,10 +41,9 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """Finds the correct content of single output elements. It evaluates the operator's plan for these elements and runs no
-    device.
+    """An operator's plan, evaluated for single output elements to find their correct content. No device runs.
 
-    It computes as if all tensors were packed (row-major without gaps), so that an offset determines the coordinates.
+    The plan is made as if all tensors were packed (row-major without gaps), so that an offset determines the coordinates.
     """
 
     def __init__(

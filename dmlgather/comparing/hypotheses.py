@@ -273,8 +273,8 @@ def _cost(candidate: Explained) -> int:
 
 
 class _Frequencies:
-    """How often each bit pattern occurs in a sample of InputTensor's elements. Frequent patterns are weak evidence
-    for a fault.
+    """The number of occurrences of each bit pattern in a sample of InputTensor's elements. Frequent patterns are
+    weak evidence.
     """
 
     def __init__(self, sample: NDArray[Any]) -> None:

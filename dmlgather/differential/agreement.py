@@ -1,4 +1,4 @@
-"""The differential check: runs a program and an ONNX model on the same inputs and compares the outputs bit for bit."""
+"""The differential check: run a program and an ONNX model on the same inputs, and compare the outputs bit for bit."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from dmlgather.plan import unravel
 from dmlgather.wording import alternatives, counted, shortened
 
 _MAX_ELEMENTS = 2**28
-"""The largest number of elements that one run may read and write. Larger programs are not run."""
+"""If one run of a program would read and write more elements than this, it is not checked."""
 
 _SHOWN_ELEMENTS = 16
-"""The largest number of elements of an index tensor in a message."""
+"""A message shows the values of an index tensor only if it has at most this many elements."""
 
 _SHOWN_INPUTS = 3
-"""The largest number of index tensors in a message."""
+"""A message shows the values of at most this many index tensors."""
 
 _LISTED_ELEMENTS = 4096
-"""The largest number of elements of an index tensor in JSON."""
+"""JSON has the values of an index tensor only if it has at most this many elements; otherwise null."""
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Inputs for which a program and a model differ.
+    """Inputs for which a program and an ONNX model give different results.
 
-    `judge`: the library that ran the model.
-    `inputs`: the arrays, by input name.
-    `output`: the output that differs, or None if the program or the model raises.
-    `position`: the index of the first element that differs.
-    `values`: this element as text, in the program's output and in the model's. If only the program or only the model raises:
-    the error and "raises nothing". If the types differ: the two types.
-    `sources`: for each of the two values, the input element that it is a copy of, such as "data[3, 4]", or None if unknown.
-    `indices`: the names of the index inputs that the output depends on.
+    `judge`: the name of the library that ran the model.
+    `inputs`: the input arrays, by input name.
+    `output`: the name of the output that differs. None if only one of the two raises an error.
+    `position`: the coordinates of the first output element that differs.
+    `values`: the element as text, first in the program's output, then in the model's. If only one raises: the error, and
+    "raises nothing" for the other. If the output types differ: the two types.
+    `sources`: for each of the two values, the input element that it is a copy of, such as "data[3, 4]"; None if it is unknown.
+    `indices`: the names of the index inputs that influence the output.
     """
 
     judge: str
@@ -70,7 +70,7 @@ class Counterexample:
         return f"{element(self.output, self.position)} must be {ours}; the model gives {theirs}{suffix}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counterexample as JSON-able data. Index tensors of more than 4096 elements are null."""
+        """Return the counterexample as plain data for JSON. Index tensors of more than 4096 elements are null."""
         return {
             "judge": self.judge,
             "output": self.output,
@@ -88,8 +88,9 @@ class Agreement:
     `judges`: the libraries that ran the model, with versions.
     `index_values`: the number of index values that were tried.
     `elements`: the number of output elements that were compared.
-    `remarks`: the limits of the check, as sentences.
-    `difference`: inputs for which the program and the model differ, or a difference in words, or None.
+    `remarks`: what the check did not cover, as sentences.
+    `difference`: inputs for which the results differ, or the reason in words why the two cannot be compared. None if all
+    results were equal.
     """
 
     judges: tuple[str, ...]
@@ -100,7 +101,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """Return "equal", "different" or "not checked"."""
+        """Return "equal", "different", or "not checked" if no library ran the model."""
         return "different" if self.difference is not None else "equal" if self.judges else "not checked"
 
     def __bool__(self) -> bool:
@@ -119,7 +120,7 @@ class Agreement:
         return "\n".join([head, *(f"  {remark}" for remark in self.remarks)])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON-able data."""
+        """Return the result as plain data for JSON."""
         difference = self.difference
         return {
             "verdict": self.verdict,
@@ -135,22 +136,25 @@ class Agreement:
 def check_agreement(
     graph: IndexGraph, model: Any, *, initial: Mapping[str, NDArray[Any]] | None = None, seed: int = 0
 ) -> Agreement:
-    """Compare a program, run in the reference backend, with an ONNX model, run in other libraries, on the same inputs.
+    """Run a program and an ONNX model on the same inputs, and compare the outputs bit for bit.
 
-    Outputs are compared bit for bit. If the program raises for an index, the model must raise too.
+    The program runs in the reference backend, the model in onnx's reference evaluator and in onnxruntime, if installed. If the
+    program raises an error for an index, the model must raise one, too.
 
+    `graph`: the program.
     `model`: a path or an onnx.ModelProto.
-    `initial`: by name, the values of inputs that the model may contain as constants.
-    `seed`: the seed of the random draws.
+    `initial`: the values of inputs of the program that may be constants in the model, by input name.
+    `seed`: the seed of the random inputs.
 
-    The tensors of a descriptor are buffers. So if the graph contains descriptors, the shapes of the model's tensors may differ
-    from the program's if the numbers of elements are equal. Elements are then compared in row-major order, and a remark says so.
+    Descriptors describe buffers, in which an output of shape [2, 3] may be given as [6]. So if the graph contains descriptors,
+    a tensor of the model may have another shape with as many elements. Elements are then compared in row-major order, and a
+    remark says so.
 
-    The data elements are their own positions, so an element from a wrong position is visible. If a data type has too few values,
-    the program runs once per digit of the positions. One more run has random bits. The indices are all boundary values of each
-    lookup, and random values.
+    Each data element contains its own position, so that an element copied from a wrong position is visible. If a data type has
+    too few values for this, the program runs once for each digit of the positions. One more run has data with random bits. The
+    indices take all boundary values, such as the first index out of range, and random values.
 
-    Raise FileError if the file is not a readable ONNX model, ModuleNotFoundError if onnx is not installed.
+    Raise FileError if the file is not a readable ONNX model. Raise ModuleNotFoundError if onnx is not installed.
     """
     proto, loadable = read_model(model)
     fault = checker_error(proto)
@@ -177,19 +181,25 @@ def check_agreement(
 
 
 class _Check:
-    """One differential check of a program and a model."""
+    """A running differential check of a program and a model. It collects counts and remarks for the result."""
 
     def __init__(self, graph: IndexGraph, matching: Matching, trials: Trials) -> None:
         self.graph, self.matching, self.trials = graph, matching, trials
         self.program = ReferenceRun(graph)
         self.index_values = self.elements = 0
         self.missed_errors = set[str]()
-        """Names of libraries with `misses_errors` that returned a result although the program raises."""
+        """The names of the libraries that returned a result although an error is required, and that are known to do so
+        (`misses_errors`).
+        """
         self.lost_bits = set[tuple[str, tuple[str, ...]]]()
-        """Names of libraries that changed the sign of a zero or the bits of a NaN, with their `inexact` operators."""
+        """The libraries that changed the sign of a zero or the bits of a NaN: pairs of the name and the operators that do so
+        (`inexact`).
+        """
 
     def run(self, libraries: Sequence[Judge], remarks: list[str]) -> Agreement:
-        """Run all draws in all libraries, and stop at the first difference. A library that cannot run the model is dropped."""
+        """Compare the results for all inputs in all libraries, until the first difference. A library that cannot run the model
+        is dropped.
+        """
         remaining = list(libraries)
         draws, tried = self.trials.draws(), 0
         for draw in draws:
@@ -219,7 +229,10 @@ class _Check:
         return self._result(remaining, remarks, None)
 
     def _in_range_remarks(self, judge: Judge, draw: Arrays) -> Iterator[str]:
-        """Yield a remark if `draw` has an index out of range and random draws in range show no difference."""
+        """Yield a remark if the results seem to differ only for indices out of range.
+
+        This is so if `draw` has an index out of range, and random indices in range show no difference.
+        """
         if self.trials.all_in_range(draw):
             return
         draws = [self.trials.draw_in_range() for _ in range(min(RANDOM_DRAWS, self.trials.max_draws))]
@@ -246,9 +259,11 @@ class _Check:
     def _difference(
         self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, has_positions: bool
     ) -> Counterexample | None:
-        """Run the model in a library and return the first difference from `expected`, or None.
+        """Run the model in a library on one set of inputs. Return the first difference from `expected`, or None.
 
-        `has_positions`: True if the data contain positions, False if they contain random bits.
+        `draw`, `data`: the index arrays and the data arrays, by input name.
+        `expected`: the program's outputs, or its error as text.
+        `has_positions`: True if the data elements contain positions, False if they contain random bits.
         """
         inputs = draw | data
         try:
@@ -286,14 +301,14 @@ class _Check:
         return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(*self.graph.outputs))
 
     def _indices(self, *outputs: str) -> tuple[str, ...]:
-        """Return the index inputs that these outputs depend on."""
+        """Return the names of the index inputs that influence these outputs."""
         needed = {*outputs}
         for step in reversed(self.graph.steps):
             needed.update(step.inputs if needed.intersection(step.outputs) else ())
         return tuple(name for name in self.trials.ranges if name in needed)
 
     def _sources(self, judge: Judge, draw: Arrays, output: str, place: int) -> tuple[str | None, str | None]:
-        """Return the input elements that an output element is a copy of, in the program and in the model. None for unknown.
+        """Return the input elements from which the program and the model copied an output element, as text. None for unknown.
 
         `place`: the row-major number of the output element.
         """
@@ -314,7 +329,9 @@ class _Check:
 
 
 def _different_bits(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a row-major mask of the elements whose bits differ. Both arrays have the same data type and shape."""
+    """Compare two arrays of the same data type and shape. Return a flat mask, in row-major order: True for elements with
+    different bits.
+    """
     if one.dtype.hasobject:
         return np.asarray(one.astype(str) != other.astype(str), bool).reshape(-1)
     size = one.dtype.itemsize
@@ -323,7 +340,7 @@ def _different_bits(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]
 
 
 def _both_zero_or_nan(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a row-major mask of the elements that are 0 in both arrays, or NaN in both."""
+    """Return a flat mask, in row-major order: True for elements that are 0 in both arrays, or NaN in both arrays."""
     if one.dtype.kind not in "fcV":
         return np.zeros(one.size, bool)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -334,7 +351,7 @@ def _both_zero_or_nan(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool
 
 
 def _element_texts(ours: Any, theirs: Any) -> tuple[str, str]:
-    """Return two different elements as text. If the texts are equal, as for NaNs with different payloads, add the bits."""
+    """Return two different elements as text. If they look the same, as NaNs with different payloads do, add the bits."""
     if str(ours) != str(theirs):
         return str(ours), str(theirs)
     return f"{ours} (bits {ours.tobytes()[::-1].hex()})", f"{theirs} (bits {theirs.tobytes()[::-1].hex()})"

@@ -1,4 +1,7 @@
-"""The index elements in a program's inputs: which lookups read them, and the index values that are boundaries of a lookup."""
+"""The index values at which an operator's behaviour changes (boundary values), for each element of a program's index inputs.
+
+A lookup is one index that an operator reads for each output element. It defines which indices are valid.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds
 
 _NO_INPUT = -1
-"""The number of an element that is not copied from an input."""
+"""Stands for the number of an input element if an element is not copied from an input."""
 
 _WIDTHS = (8, 16, 32, 64)
 """Widths of integer types in bits. A wrong program may truncate an index to a width, or read it with the other signedness."""
@@ -25,14 +28,15 @@ _WIDTHS = (8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bounds:
-    """The valid indices of a lookup: -wrap … limit - 1. `raises`: True if all other indices are errors."""
+    """The valid indices of a lookup: from -wrap to limit - 1. `raises`: True if any other index is an error."""
 
     limit: int
     wrap: int
     raises: bool
 
     def edges(self, dtype: np.dtype[Any]) -> list[int]:
-        """Return the boundary indices that `dtype` can represent, without duplicates.
+        """Return the boundary values for a lookup: indices that expose mistakes. Only values of `dtype` are returned, each
+        once.
 
         They are the first and last valid index and their neighbours, values around -limit, the extremes of `dtype`, and values
         that change when they are truncated or reinterpreted, such as 2**31 and 2**32 + 1. The values that expose most faults
@@ -53,10 +57,10 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class IndexClass:
-    """Elements of one input that the same lookups read.
+    """Elements of one index input that are read by the same lookups, so the same boundary values apply to them.
 
     `elements`: the row-major numbers of the elements in the input.
-    `bounds`: the bounds of these lookups.
+    `bounds`: the valid indices of each of these lookups.
     """
 
     elements: NDArray[np.int64]
@@ -64,11 +68,12 @@ class IndexClass:
 
 
 def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
-    """Return the classes of each integer input that a lookup reads, by input name. Each element of the input is in one class.
+    """Group the elements of each index input by the lookups that read them. Return the groups by input name.
 
-    The program runs on the numbers of the input elements, with every index 0. The numbers that arrive at a lookup are those of
-    the elements that it reads. The class of an element that arrives at no lookup has the bounds of all lookups that read the
-    input.
+    Index inputs are inputs of an integer type that some lookup reads. Each element is in one group. To find out which lookups
+    read an element, the program runs with the element numbers in place of the inputs, and every index 0: the numbers that
+    arrive at a lookup are those of the elements that it reads. An element that arrives at no lookup gets the bounds of all
+    lookups of its input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
     reads: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
@@ -81,7 +86,10 @@ def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
 
 
 def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
-    """Yield the classes of an input with `count` elements. `reads`: the bounds of each lookup, and the elements that it reads."""
+    """Group the elements of an input by the lookups that read them.
+
+    `reads`: for each lookup, its valid indices and the numbers of the elements that it reads. `count`: the number of elements.
+    """
     class_of = np.zeros(count, np.int64)
     for number, (_, elements) in enumerate(reads):  # each lookup splits the classes into elements that it reads and others
         is_read = np.zeros(count, np.int64)
@@ -94,9 +102,9 @@ def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> I
 
 
 def _lookup_reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds, NDArray[np.int64]]]:
-    """Yield each lookup's bounds, and the sorted numbers of the input elements that it reads as indices.
+    """Yield, for each lookup, its valid indices and the numbers of the input elements that it reads as indices, sorted.
 
-    `starts`: the number of each input's first element.
+    The elements of all inputs are numbered consecutively. `starts`: the number of each input's first element.
     """
     numbers: dict[str, NDArray[np.int64]] = {}
     for name, start in zip(graph.inputs, starts, strict=False):
@@ -114,7 +122,7 @@ def _lookup_reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds
 
 
 def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
-    """Return the addresses in the index tensor that a lookup reads, in elements."""
+    """Return the positions in the flattened index tensor that a lookup reads."""
     addresses = np.array([lookup.index_offset], np.int64)
     if plan.index_reach is None:
         return addresses[:0]
@@ -125,7 +133,10 @@ def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
 
 
 def _output_numbers(graph: IndexGraph, step: Step, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the input element number that each element of a step's output is copied from, if every index is 0."""
+    """Return, for each output element of a step, the number of the input element that it is copied from if every index is 0.
+
+    `numbers`: these numbers for the step's inputs, by value name.
+    """
     inputs = [numbers[name] for name in step.inputs]
     count = prod(graph.types[step.outputs[0]].shape)
     match step.work:

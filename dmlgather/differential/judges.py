@@ -1,4 +1,6 @@
-"""Libraries that run an ONNX model for the differential check: onnxruntime, if installed, and onnx's reference evaluator."""
+"""The libraries that run an ONNX model for the differential check: onnxruntime, if installed, and onnx's reference
+evaluator.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +22,25 @@ from dmlgather.package import missing_extra
 
 
 class RaisedError(Exception):
-    """An error that the model raises for its inputs."""
+    """The model raised an error for its inputs, such as an index out of range."""
 
 
 class CannotRunError(Exception):
-    """An error of a library that does not implement the model or its data types."""
+    """The library does not implement the model or its data types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A library that has loaded a model.
+    """A library that has loaded an ONNX model and can run it.
 
-    `name`: the name and the version.
-    `run`: takes inputs by name and returns the outputs in order. It raises RaisedError if the model raises, CannotRunError if the
-    library does not implement the model, and MemoryError.
+    `name`: the library's name and version.
+    `run`: a function that takes the inputs by name and returns the outputs in order. It raises RaisedError if the model raises
+    an error, CannotRunError if the library does not implement the model, and MemoryError.
     `misses_errors`: True if the library may return a result although ONNX requires an error.
-    `knows_empty`: True if the shapes of empty outputs are right.
-    `inexact`: the model's operators for which the library may change the sign of a zero or the bits of a NaN.
-    `max_index`: the largest magnitude of indices for which the library is right and terminates, or None.
+    `knows_empty`: True if the library gives empty outputs the right shape.
+    `inexact`: the operators of the model in which the library may change the sign of a zero or the bits of a NaN.
+    `max_index`: the largest magnitude of indices that the library can handle; beyond it, results are wrong or runs do not end.
+    None if there is no limit.
     """
 
     name: str
@@ -49,10 +52,10 @@ class Judge:
 
 
 def read_model(source: Any) -> tuple[Any, bytes | Path]:
-    """Return an onnx.ModelProto, and the path or the serialised model for the libraries to load.
+    """Return the parsed model (onnx.ModelProto), and what the libraries load: the file's path, or the serialised bytes.
 
-    `source`: a path or an onnx.ModelProto. Raise FileError if the file is not a readable ONNX model, ModuleNotFoundError if onnx
-    is not installed.
+    `source`: a path or an onnx.ModelProto. Raise FileError if the file is not a readable ONNX model. Raise ModuleNotFoundError
+    if onnx is not installed.
     """
     try:
         onnx = import_module("onnx")
@@ -77,7 +80,7 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
 
 
 def checker_error(model: Any) -> str | None:
-    """Return the first line of the error that onnx's checker raises for a model, or None."""
+    """Return the first line of the error that onnx's checker raises for a model. Return None if it raises none."""
     onnx = import_module("onnx")
     if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
         return None
@@ -91,11 +94,13 @@ def checker_error(model: Any) -> str | None:
 
 
 def judges(model: Any, loadable: bytes | Path) -> tuple[list[Judge], list[str]]:
-    """Return the libraries that load a model, and a remark for each library that fails to load it.
+    """Load a model in each library. Return the libraries that loaded it, and a remark for each one that failed.
 
-    A model with GatherElements goes to onnx's reference evaluator only if onnxruntime is missing. The evaluator raises no errors
-    for GatherElements, rejects index shapes smaller than the data, and wraps an index by adding the axis size in a loop, which
-    takes forever for large indices.
+    `loadable`: the model's path or bytes, from `read_model`.
+
+    A model with GatherElements goes to onnx's reference evaluator only if onnxruntime is missing. The evaluator raises no
+    errors for GatherElements, rejects index shapes smaller than the data, and wraps an index by adding the axis size in a loop,
+    which takes forever for large indices.
     """
     libraries, remarks = list[Judge](), list[str]()
     for title, load in (("onnxruntime", _load_in_onnxruntime), ("onnx's reference evaluator", _load_in_reference)):
@@ -150,13 +155,14 @@ def _load_in_onnxruntime(model: Any, loadable: bytes | Path) -> Judge:
 
 
 _STOP_SECONDS = 10.0
-"""Longest wait for a stopped thread. Python aborts if the process ends while the thread runs."""
+"""Seconds to wait for a stopped thread. The wait is needed because Python aborts if the process ends while the thread runs."""
 
 
 def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """Return the result of native code, run in a thread, so that Python handles signals (Ctrl-C, a time limit) meanwhile.
+    """Call a function of native code in a thread, so that this thread can handle signals (Ctrl-C, a time limit). Return the
+    result.
 
-    `stop`: makes `work` end early. It is called if a signal handler raises.
+    `stop`: a function that makes `work` end early. It is called if a signal handler raises.
     """
     outcome: list[Any] = []
     errors: list[Exception] = []
@@ -191,7 +197,7 @@ def _stop_and_wait(ended: threading.Event, stop: Callable[[], None]) -> None:
 
 
 def _clamps_wrongly(version: str) -> bool:
-    """Return True for a version of onnxruntime whose Clip, Min and Max leave some integers of more than 32 bits unclamped."""
+    """Return True for versions of onnxruntime in which Clip, Min and Max do not clamp some integers of more than 32 bits."""
     return [int(part) for part in version.split(".")[:2]] < [1, 32]
 
 
@@ -241,7 +247,9 @@ def _operators(model: Any, *names: str) -> tuple[str, ...]:
 
 
 def _wraps_in_old_gather(model: Any) -> bool:
-    """Return True for Gather before opset 11. Negative indices are errors there, but both libraries wrap them."""
+    """Return True if the model has Gather before opset 11. Negative indices are errors there, but both libraries
+    accept them.
+    """
     opset = min((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=11)
     return opset < 11 and any(node.op_type == "Gather" for node in _nodes(model))
 

@@ -1,4 +1,4 @@
-"""Matching of an ONNX model's inputs and outputs with those of a program."""
+"""The assignment of a program's inputs and outputs to those of an ONNX model."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ from dmlgather.wording import counted
 
 
 class MismatchError(ValueError):
-    """An input or output of a model or a program that has no counterpart, or one of another type or shape."""
+    """An input or output of a program or a model has no counterpart in the other, or one with a different type or shape."""
 
 
 class DifferentValuesError(ValueError):
-    """An input whose initial values in a model differ from those in a program."""
+    """The initial values of an input differ between a model and a program."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Pairs of a program's inputs and outputs with those of a model.
+    """The inputs and outputs of a program, each with its counterpart in an ONNX model.
 
-    `inputs`: by name in the program, the name and the type in the model.
-    `types`: by name in the program, the data types of the input in the program and in the model.
-    `constants`: by name in the program, the values of inputs that are constants in the model.
-    `shapes`: of the program's outputs.
-    `order`: for each output of the program, its number among the model's outputs.
-    `buffers`: True if a tensor may have another shape with as many elements.
-    `remarks`: differences that do not prevent a comparison.
+    Keys are names of the program's inputs.
+
+    `inputs`: for each input, the name and the type of the model's input.
+    `types`: for each input, its data type in the program and its data type in the model.
+    `constants`: the values of inputs that are constants in the model.
+    `shapes`: the shapes of the program's outputs, in order.
+    `order`: for each output of the program, the position of its counterpart among the model's outputs.
+    `buffers`: True if a tensor may have different shapes in the program and the model, with as many elements.
+    `remarks`: differences that do not prevent a comparison, as sentences.
     """
 
     inputs: Mapping[str, tuple[str, TensorType]]
@@ -48,14 +50,14 @@ class Matching:
     remarks: tuple[str, ...] = field(default=())
 
     def feeds(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the model's inputs, by name in the model. `arrays`: by name in the program."""
+        """Convert the program's inputs to the model's: names, data types and shapes. Both dictionaries are by input name."""
         return {
             model_name: np.ascontiguousarray(arrays[name], tensor.dtype).reshape(tensor.shape)
             for name, (model_name, tensor) in self.inputs.items()
         }
 
     def outputs(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return the model's outputs in the program's order, with `buffers` also in the program's shapes."""
+        """Sort the model's outputs into the program's order. With `buffers`, also reshape them to the program's shapes."""
         ordered = [arrays[number] for number in self.order]
         if not self.buffers:
             return ordered
@@ -64,15 +66,16 @@ class Matching:
 
 
 def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[str, NDArray[Any]]) -> Matching:
-    """Match the inputs and outputs of a program and an onnx.ModelProto by name.
+    """Find the counterparts of a program's inputs and outputs in an onnx.ModelProto, by name.
 
-    If no name of an input matches, inputs are matched by order. If the names of the outputs differ, outputs are matched by order.
+    If no name of an input matches, inputs are matched by order. If the names of the outputs differ, outputs are matched by
+    order.
 
-    `buffers`: True if a tensor may have another shape with as many elements.
-    `initial`: by name, the values of inputs that the model may contain as constants.
+    `buffers`: True if a tensor may have different shapes in the program and the model, with as many elements.
+    `initial`: the values of inputs of the program that may be constants in the model, by input name.
 
-    Raise MismatchError if an input or output has no counterpart, or one of another type or shape; DifferentValuesError if the
-    initial values of an input differ.
+    Raise MismatchError if an input or output has no counterpart, or one with a different type or shape. Raise
+    DifferentValuesError if the initial values of an input differ.
     """
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     model_inputs = {value.name: value for value in model.graph.input}
@@ -127,7 +130,7 @@ def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mappin
 
 
 def output_names(graph: IndexGraph) -> list[str]:
-    """Return unique names of a graph's outputs: their labels, with a suffix such as " (2)" if a label is used twice.
+    """Return a unique name for each output of a graph: its label, or the label with a suffix such as " (2)" if it is taken.
 
     An output that is also an input always gets a suffix.
     """
@@ -144,7 +147,9 @@ def output_names(graph: IndexGraph) -> list[str]:
 
 
 def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_shape: Sequence[int]) -> list[str]:
-    """Return a remark if two shapes differ in more than leading 1s."""
+    """Return a list with a remark if two shapes differ. Leading dimensions of size 1 are ignored; without a remark, the list is
+    empty.
+    """
     program_sizes, model_sizes = ([*dropwhile(lambda size: size == 1, shape)] for shape in (program_shape, model_shape))
     remark = (
         f"{role} {name!r} is {[*program_shape]} in the program and {[*model_shape]} in the model: compared in row-major order"
@@ -153,7 +158,9 @@ def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_sha
 
 
 def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorType:
-    """Return the type of a model's input. What the ValueInfoProto does not state is taken from the program's type."""
+    """Return the type of a model's input. Sizes or types that its ValueInfoProto leaves open are taken from the program's
+    input.
+    """
     if not value.type.HasField("tensor_type"):
         raise MismatchError(f"input {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     stated = value.type.tensor_type
@@ -177,7 +184,7 @@ def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorTy
 
 
 def _check_initializer(name: str, initializer: Any, initial: NDArray[Any]) -> None:
-    """Raise DifferentValuesError if an input's initializer in the model differs from its initial values in the program."""
+    """Raise DifferentValuesError if the model has other initial values for an input than the program."""
     import onnx
 
     in_model = onnx.numpy_helper.to_array(initializer).reshape(-1)

@@ -1,4 +1,4 @@
-"""Data inputs whose elements contain their own positions, so that an output element shows where it was copied from."""
+"""Data inputs in which each element contains its own position, so that an output element shows where it was copied from."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from dmlgather.dialects.problem import TensorType
 from dmlgather.plan import unravel
 
 _STRING_RADIX = 2**62
-"""The radix of strings, which can hold any position."""
+"""Strings can hold any number. This stands for their radix."""
 
 
 def radix(dtype: np.dtype[Any]) -> int:
-    """Return the largest n for which one element can hold each of 0 … n - 1.
+    """Return the count of numbers 0, 1, 2, … that one element of a data type can hold without loss: 256 for int8, 2048 for
+    float16.
 
     An element of 8 bits holds a number as its bit pattern, any other element as its value.
     """
@@ -42,7 +43,7 @@ def _mantissa_bits(dtype: np.dtype[Any]) -> int:
 
 
 def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array of `dtype` that holds `numbers`, each below `radix(dtype)`."""
+    """Return an array of type `dtype` that holds the numbers, which must be less than `radix(dtype)`."""
     if dtype.hasobject:
         return numbers.astype(str).astype(object)
     if dtype.itemsize == 1 and dtype.kind != "b":
@@ -51,7 +52,7 @@ def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number that each element holds, or -1 if it holds none."""
+    """Return the numbers that `encoded` stored in these elements. An element that holds no such number gives -1."""
     dtype = elements.dtype
     if dtype.hasobject:
         numbers = [int(text) if str(text).isdecimal() else -1 for text in elements.flat]
@@ -68,11 +69,14 @@ def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
 
 
 class Positions:
-    """Numbers of the elements of all data inputs. They start at 1, so a fill value of 0 is not a number.
+    """A number for each element of all data inputs, and the arrays that contain these numbers.
 
-    `types`: of the data inputs, by name.
-    `radix`: the number base.
-    `digits`: how many digits a number has in this base. The program runs once per digit, on data that contain this digit.
+    If a data type is too narrow for the numbers, they are written in base `radix`, and the program runs once for each digit.
+    Numbers start at 1, so a fill value of 0 is not a number.
+
+    `types`: the types of the data inputs, by name.
+    `radix`: the base of the numbers.
+    `digits`: the count of digits of each number.
     """
 
     def __init__(self, types: Mapping[str, TensorType]) -> None:
@@ -90,7 +94,9 @@ class Positions:
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
-        """Return the data inputs, by name. Each element is one digit of its number; digit 0 is the least significant."""
+        """Return the arrays for one run, by input name. Each element is one digit of its own number; digit 0 is the least
+        significant.
+        """
         arrays = {}
         for name, tensor in self.types.items():
             first, flat = self._starts[name], np.empty(prod(tensor.shape), tensor.dtype)
@@ -102,9 +108,10 @@ class Positions:
         return arrays
 
     def origin(self, digits: Sequence[int]) -> str | None:
-        """Return the input element whose number has these digits, such as "data[3, 4]", or None.
+        """Return the input element that an output element was copied from, as text such as "data[3, 4]"; None if there is none.
 
-        `digits`: the digits, least significant first. `decoded` returns negative digits for elements that hold no number.
+        `digits`: the output element's number as found by the runs, least significant digit first. A digit of -1 is not part of
+        a number.
         """
         if min(digits) < 0:
             return None
@@ -125,10 +132,10 @@ _EXPONENT_MASKS = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000,
 
 
 def random_elements(rng: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
-    """Return an array of random bits.
+    """Return an array with random bits in every element, to test whether copies preserve all bits.
 
-    A third of all floats are NaNs or infinities, with random sign and payload. A sixth are 0.0 or -0.0. A string is an "s" and a
-    random number.
+    A third of all floats are NaNs or infinities, with random sign and payload. A sixth are 0.0 or -0.0. A string is an "s" and
+    a random number.
     """
     shape, dtype = tensor.shape, tensor.dtype
     if dtype.hasobject:

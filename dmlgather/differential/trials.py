@@ -1,4 +1,7 @@
-"""The inputs of a differential check: data that contain positions, and indices at all boundaries of the lookups."""
+"""The inputs of a differential check: data that contain positions, and indices that take all boundary values.
+
+A draw is one set of index arrays, by input name. Each draw runs with several sets of data.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +20,31 @@ from dmlgather.differential.boundaries import Bounds, IndexClass, index_classes,
 from dmlgather.differential.positions import Positions, random_elements
 
 RANDOM_DRAWS = 8
-"""The number of draws per check that mix edges with random indices."""
+"""Each check makes this many draws of random indices, some of which are boundary values."""
 
 _MAX_WORK = 2**28
-"""The largest number of elements that all runs of one check may read and write."""
+"""The runs of one check may read and write at most this many elements together. This limits the number of draws."""
 
 _MIN_DRAWS = 3
-"""The number of draws that every check makes, even if they exceed _MAX_WORK."""
+"""Each check makes at least this many draws, even if they exceed _MAX_WORK."""
 
 _MAX_KEPT_BYTES = 2**29
-"""The largest data, in bytes, that are kept between draws. Larger data are computed again for each draw."""
+"""Data up to this size in bytes are kept between draws. Larger data are computed again for each draw."""
 
 _RAISING_PLACES = 3
-"""The largest number of elements per class at which each index that raises is tried."""
+"""Each index that raises an error is tried at this many elements of a class (elements that the same lookups read), at most."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """The index values that are tried for the elements of one class.
+    """The index values that are tried for the elements of one class, that is, for elements that the same lookups read.
 
-    `elements`: row-major numbers in the input.
-    `edges`: boundary values for which no lookup raises.
-    `raising`: boundary values for which some lookup raises.
-    `low`, `high`: the smallest and the largest value that are in range for all lookups of the class.
+    `elements`: the row-major numbers of the elements in the index input.
+    `edges`: boundary values that raise no error.
+    `raising`: boundary values that raise an error.
+    `low`, `high`: the smallest and the largest value that are valid for all lookups of the class.
     """
 
     elements: NDArray[np.int64]
@@ -52,10 +55,10 @@ class IndexRange:
 
     @classmethod
     def of(cls, index_class: IndexClass, types: Sequence[np.dtype[Any]], max_index: int | None) -> IndexRange:
-        """Return the range for a class.
+        """Return the values to try for a class of elements.
 
-        `types`: the data types of the input in the program and in the model. All values fit both.
-        `max_index`: the largest magnitude of the values, or None for no limit.
+        `types`: the data types of the input in the program and in the model. All values fit both types.
+        `max_index`: the largest magnitude that a value may have. None for no limit.
         """
         magnitude = 2**64 if max_index is None else max_index
         smallest = max(-magnitude, *(integer_range(dtype)[0] for dtype in types))
@@ -75,11 +78,11 @@ def _raises(bounds: Bounds, index: int) -> bool:
 
 
 class Trials:
-    """The random inputs of a check.
+    """The inputs of a differential check: index arrays (draws), and data arrays for each draw.
 
-    `types`: by input name, the data types of the input in the program and in the model.
-    `constants`: by name, the values of inputs that are not drawn.
-    `max_index`: the largest magnitude of indices, or None for no limit.
+    `types`: for each input, its data type in the program and its data type in the model.
+    `constants`: the inputs with fixed values, by name.
+    `max_index`: the largest magnitude that an index may have. None for no limit.
     """
 
     def __init__(
@@ -101,22 +104,24 @@ class Trials:
             ]
             for name, own_classes in classes.items()
         }
-        """By name of an index input, the ranges of its classes."""
+        """For each index input, the values to try for each class of its elements."""
         self.positions = Positions({name: graph.types[name] for name in drawn if name not in classes})
 
     @cached_property
     def work(self) -> int:
-        """Return the number of elements that one run reads and writes, at least 1."""
+        """Return the number of elements that one run of the program reads and writes, at least 1."""
         names = {*self.graph.inputs, *self.graph.outputs}
         return max(sum(prod(self.graph.types[name].shape) for name in names), 1)
 
     @cached_property
     def max_draws(self) -> int:
-        """Return the largest number of draws for a check."""
+        """Return the maximum number of draws for a check, which depends on the size of the program."""
         return max(_MAX_WORK // (self.work * (self.positions.digits + 1)), _MIN_DRAWS)
 
     def data(self) -> Iterator[Arrays]:
-        """Yield the data for each run of one draw: first each digit of the positions, then random bits."""
+        """Yield the data arrays for the runs of one draw: the digits of the positions, one digit in each run, then
+        random bits.
+        """
         for number in range(self.positions.digits + 1):
             if number not in self._kept:
                 arrays = self.positions.elements(number) if number < self.positions.digits else self._random_data()
@@ -130,10 +135,10 @@ class Trials:
         return {name: random_elements(self._rng, tensor) for name, tensor in self.positions.types.items()}
 
     def draws(self) -> Iterator[Arrays]:
-        """Yield draws: an array for each index input, by name.
+        """Yield sets of index arrays, by input name.
 
-        The first draw is in range. Then draws with edges alternate with draws that contain one index that raises. The last draws
-        are random.
+        In the first set, all indices are in range. Then sets with boundary values alternate with sets in which one index raises
+        an error. The last sets are random.
         """
         yield self.draw_in_range()
         for pair in zip_longest(self._edge_draws(), self._raising_draws()):
@@ -159,7 +164,9 @@ class Trials:
             yield self._draw(partial(_cycled_edges, shift=shift))
 
     def _raising_draws(self) -> Iterator[Arrays]:
-        """Yield draws with one index that raises: first at the last element of each class, then at other elements."""
+        """Yield sets of index arrays in which one index raises an error: first at the last element of each class, then at other
+        elements.
+        """
         places = [
             (name, index_range, self._places(index_range)) for name, ranges in self.ranges.items() for index_range in ranges
         ]
@@ -171,7 +178,7 @@ class Trials:
                     yield draw
 
     def _draw(self, values: Callable[[IndexRange], Any]) -> Arrays:
-        """Return a draw. `values`: returns one value for each element of a range."""
+        """Return a set of index arrays, filled by a function that returns the values for the elements of one class."""
         arrays = {}
         for name, ranges in self.ranges.items():
             tensor = self.graph.types[name]
@@ -189,9 +196,10 @@ class Trials:
         return self._rng.integers(index_range.low, index_range.high, index_range.elements.size, endpoint=True)
 
     def _mixed(self, index_range: IndexRange, share: float) -> Any:
-        """Return random indices in range, with about a fraction `share` of edges and a fraction `share / 4` of arbitrary values.
+        """Return indices for the elements of a class: random ones in range, mixed with boundary values and arbitrary values.
 
-        An arbitrary value lies between the smallest and the largest edge. If some lookup raises, it is in range.
+        About a fraction `share` are boundary values, and a fraction `share / 4` arbitrary values. An arbitrary value lies
+        between the smallest and the largest boundary value. If an index out of range raises an error, it lies in range instead.
         """
         indices = self._in_range(index_range).astype(object)
         if not index_range.edges:
@@ -205,13 +213,18 @@ class Trials:
         return np.where(self._rng.random(indices.size) < share / 4, np.array(arbitrary, object), indices)
 
     def _places(self, index_range: IndexRange) -> list[int]:
-        """Return the last, the first and one random element of a class, without duplicates."""
+        """Return the elements at which an index that raises is tried: the last, the first and a random one of a class, each
+        once.
+        """
         size = index_range.elements.size
         return [int(index_range.elements[place]) for place in dict.fromkeys((size - 1, 0, int(self._rng.integers(0, size))))]
 
 
 def _cycled_edges(index_range: IndexRange, shift: int) -> Any:
-    """Return the edges cyclically, starting with edge number `shift`. Over all shifts, each element gets each edge."""
+    """Return boundary values for the elements of a class, in turn, starting with number `shift`.
+
+    Over all values of `shift`, each element takes each boundary value.
+    """
     if not index_range.edges:
         return np.full(index_range.elements.size, index_range.low)
     return np.array(index_range.edges, object)[(np.arange(index_range.elements.size) + shift) % len(index_range.edges)]

@@ -1,4 +1,4 @@
-"""Access patterns (sizes, strides, lookups) as axes and windows of a packed tensor; strided copies in ONNX's operators."""
+"""Strided copies in ONNX's operators. Strides are first turned into axes: a reshape and a slice that read the same elements."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 @dataclass(frozen=True, slots=True)
 class AccessPattern:
-    """The elements that a copy reads. Strides and offset are in elements.
+    """The elements that an operator reads, as addresses in elements: offset + sum of coordinate * stride + sum of index *
+    lookup stride.
+
+    A lookup is one index that is read for each output element.
 
     `sizes`, `strides`: the sizes and strides of the dimensions.
-    `lookups`: the limit and the stride of each lookup.
+    `offset`: the address of the first element.
+    `lookups`: for each lookup, a pair of its limit (index values are 0 to limit - 1) and its stride.
     """
 
     sizes: tuple[int, ...]
@@ -32,13 +36,14 @@ class AccessPattern:
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """An access pattern as windows of a tensor.
+    """An access pattern, expressed as a reshape of the tensor and a slice along each axis.
 
-    `shape`: the shape in which the first elements of the tensor are viewed.
-    `windows`: for each axis of `shape`, the positions that are read. For an axis with a lookup, all positions from the smallest
-    to the largest index.
-    `dim_axes`: for each dimension, the axis along which it moves; None for a stride of 0, and possibly for a size of 1.
-    `lookup_axes`: the axis of each lookup.
+    `shape`: the shape to which the tensor is reshaped; elements at its end may be left out.
+    `windows`: for each axis of `shape`, the positions that are read. For an axis with a lookup, these are all positions that
+    its indices can select.
+    `dim_axes`: for each dimension of the pattern, the axis along which its stride moves. None for a stride of 0; a dimension of
+    size 1 may also have None.
+    `lookup_axes`: for each lookup of the pattern, the axis in which its index selects a position.
     """
 
     shape: tuple[int, ...]
@@ -48,15 +53,15 @@ class AxisMap:
 
     @property
     def used_axes(self) -> tuple[int, ...]:
-        """Return the axes along which a dimension or a lookup moves. Only one position of each other axis is read."""
+        """Return the axes along which a dimension or a lookup moves. Along every other axis, only one position is read."""
         return tuple(axis for axis in range(len(self.shape)) if axis in self.dim_axes or axis in self.lookup_axes)
 
 
 def map_to_axes(shape: tuple[int, ...], access: AccessPattern) -> AxisMap | None:
-    """Map an access pattern to the axes of a packed tensor.
+    """Express an access pattern as a reshape and slices of a packed tensor with this shape.
 
-    Try the tensor's shape, then the shape that follows from the strides of the pattern, then the flattened tensor. Return None if
-    none has an axis for each dimension and lookup, for example for overlapping windows.
+    Try to slice the tensor in its own shape, then in the shape that follows from the pattern's strides, then flattened. Return
+    None if each of these shapes lacks an axis for some dimension or lookup, for example because windows overlap.
     """
     shapes = (shape, *_shape_of_strides(prod(shape), access), (prod(shape),))
     maps = (_AxisAssignment(candidate, access).axis_map() for candidate in shapes)
@@ -64,9 +69,10 @@ def map_to_axes(shape: tuple[int, ...], access: AccessPattern) -> AxisMap | None
 
 
 def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[int, ...]]:
-    """Yield the shape whose packed strides are those of the pattern, if there is one with at most `elements` elements.
+    """Yield the shape in which a packed tensor has the pattern's strides, or nothing if there is no such shape.
 
-    For strides 12, 3 and 1 it is (n, 4, 3), with n just large enough for the last element.
+    For strides 12, 3 and 1 it is (n, 4, 3), with n just large enough for the last element that is read. The shape has at most
+    `elements` elements.
     """
     pairs = [*zip(access.sizes, access.strides, strict=True), *access.lookups]
     if any(size == 0 for size, _ in pairs):
@@ -83,16 +89,19 @@ def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[in
 
 @dataclass(slots=True)
 class _AxisAssignment:
-    """The search for an axis of each dimension and lookup. `starts`: the first position that is read, by axis."""
+    """The search for an axis of `shape` for each dimension and each lookup of an access pattern.
+
+    `strides`: the strides of the packed tensor. `starts`: for each axis, the first position that is read.
+    """
 
     shape: tuple[int, ...]
     access: AccessPattern
     strides: tuple[int, ...] = field(init=False)
     starts: tuple[int, ...] = field(init=False)
     windows: dict[int, Window] = field(default_factory=dict)
-    """By axis."""
+    """The positions that are read, by axis."""
     dim_axes: dict[int, int] = field(default_factory=dict)
-    """By dimension."""
+    """The axis of each dimension, by dimension."""
     lookup_axes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -100,7 +109,7 @@ class _AxisAssignment:
         self.starts = (0,) * len(self.shape) if 0 in self.shape else unravel(self.access.offset, self.shape)
 
     def axis_map(self) -> AxisMap | None:
-        """Return the map, or None if a dimension or lookup has no axis."""
+        """Return the result of the search. Return None if a dimension or a lookup has no axis."""
         if 0 not in self.shape and dot(self.starts, self.strides) != self.access.offset:
             return None
         sizes = self.access.sizes
@@ -118,7 +127,7 @@ class _AxisAssignment:
         return AxisMap(self.shape, tuple(windows), dim_axes, tuple(self.lookup_axes))
 
     def _assign_dim(self, dim: int) -> bool:
-        """Assign the first free axis along which the dimension can move. Return False if there is none."""
+        """Give a dimension the first free axis along which it can move. Return False if there is none."""
         size, stride = self.access.sizes[dim], self.access.strides[dim]
         for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             if axis in self.windows or stride % axis_stride or (size == 1 and stride != axis_stride):
@@ -132,7 +141,10 @@ class _AxisAssignment:
         return False
 
     def _assign_lookup(self, limit: int, stride: int) -> bool:
-        """Assign an axis to a lookup, or return False. Axes without a dimension come first, then axes whose size is the limit."""
+        """Give a lookup an axis with its stride. Return False if there is none.
+
+        Axes without a dimension come first, then axes with exactly `limit` positions.
+        """
         candidates = []
         for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             window = self.windows.get(axis, Window(self.starts[axis], 1, 1))
@@ -152,11 +164,15 @@ class _AxisAssignment:
 
 
 _MAX_POSITIONS = 2**24
-"""The largest number of constant positions in a model, for a copy that slices and transpositions cannot express."""
+"""A copy that slices and transpositions cannot express becomes a Gather with constant indices, if there are at
+most this many.
+"""
 
 
 def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
-    """Add a copy, with shape `access.sizes`, of the elements of a value that the pattern reads. The pattern has no lookups."""
+    """Add steps that copy the elements of an access pattern without lookups. Return the name of the copy, of shape
+    `access.sizes`.
+    """
     axis_map = map_to_axes(target.type_of(value).shape, access)
     if axis_map is None:
         copy = gather_flat(target, value, target.graph.constant(positions(access)))
@@ -166,7 +182,7 @@ def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
 
 
 def read_window(target: OnnxProgram, value: str, axis_map: AxisMap) -> str:
-    """Add a copy of the map's windows of a value, without its unused axes."""
+    """Add a reshape and a slice that copy the elements of an `AxisMap`. The result has only the axes in `used_axes`."""
     tensor = target.type_of(value)
     count = prod(axis_map.shape)
     if count < prod(tensor.shape):
@@ -176,7 +192,7 @@ def read_window(target: OnnxProgram, value: str, axis_map: AxisMap) -> str:
 
 
 def sliced(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
-    """Add a slice with one window per dimension. If all windows are whole, return the value itself."""
+    """Add a slice with a window for each dimension. If the windows cover the whole value, return the value itself."""
     shape = target.type_of(value).shape
     windows = [window if window.count > 1 else Window(window.start * window.count, window.count, 1) for window in windows]
     if all(window == Window.whole(size) for size, window in zip(shape, windows, strict=True)):
@@ -189,9 +205,10 @@ def sliced(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
 
 
 def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequence[int]) -> str:
-    """Add a transposition and an expansion of a value to the shape `sizes`.
+    """Add steps that transpose a value and broadcast it to the shape `sizes`.
 
-    `dims`: for each dimension of the value, its number in `sizes`. All other dimensions are broadcast.
+    `dims`: for each dimension of the value, the dimension of the result that it becomes. The value is broadcast along all
+    others.
     """
     order = sorted(range(len(dims)), key=lambda dim: dims[dim])
     value = target.transposed(value, order)
@@ -200,9 +217,10 @@ def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequen
 
 
 def positions(access: AccessPattern) -> NDArray[Any]:
-    """Return the flat position of each element that the pattern reads, with size 1 for dimensions of stride 0.
+    """Return the positions in the flattened tensor that an access pattern reads, as an array that broadcasts to the pattern's
+    sizes.
 
-    Raise UntranslatableError if there are too many.
+    A dimension of stride 0 has size 1. Raise UntranslatableError if the array would be too large to be a constant in a model.
     """
     sizes = [size if stride else 1 for size, stride in zip(access.sizes, access.strides, strict=True)]
     if prod(sizes) > _MAX_POSITIONS:
@@ -219,6 +237,6 @@ def positions(access: AccessPattern) -> NDArray[Any]:
 
 
 def gather_flat(target: OnnxProgram, value: str, places: str) -> str:
-    """Add a Gather from the flattened value. The result has the shape of `places`, the flat positions."""
+    """Add a Gather from the flattened value. `places`: the positions to read; the result has their shape."""
     shape = target.type_of(value).shape
     return target.gather(target.reshaped(value, (prod(shape),)), places, 0)

@@ -1,4 +1,6 @@
-"""Gathers in ONNX's operators: Gather, GatherElements, GatherND, or a Gather at computed positions in the flattened data."""
+"""The choice of ONNX's operator for a gather: Gather, GatherElements, GatherND, or a Gather at computed positions in the
+flattened data.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from dmlgather.translation.onnx_operators import POSITIONS, OnnxProgram, Untrans
 
 
 def gather_by_axes(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a gather, with shape `gathering.sizes`, by one of ONNX's operators. Return None if no operator fits."""
+    """Add the gather as one of ONNX's gather operators. Return the output's name, or None if no operator fits."""
     if gathering.windowed:
         return None if gathering.index_dims else _one_window(target, gathering)
     if len(gathering.plan.lookups) > 1:
@@ -23,7 +25,11 @@ def gather_by_axes(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def _is_gather_elements(gathering: Gathering) -> bool:
-    """Return True if all axes of the data but one are batch dimensions, and at most one more dimension has indices."""
+    """Return True if the gather can be a GatherElements: along each axis of the data except one, indices and data advance
+    together.
+
+    The indices may have at most one further dimension.
+    """
     batch, indexed = gathering.batch_dims, gathering.index_dims
     dims = [dim for dim in gathering.dim_of_axis if dim is not None]
     return bool(batch) and len(indexed) - len(batch) <= 1 and set(dims) == set(batch)
@@ -39,7 +45,7 @@ def _gather(target: OnnxProgram, gathering: Gathering) -> str:
 
 
 def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
-    """Add a GatherElements. The data's axes are transposed to the order of the output's dimensions."""
+    """Add a GatherElements, after a transposition of the data to the order of the output's dimensions."""
     converted = gathering.converted([0], target.gather_elements_rule)
     dims = gathering.lookup_dims(0)
     order = [gathering.dim_of_axis.index(dim if dim in gathering.batch_dims else None) for dim in dims]
@@ -56,7 +62,9 @@ def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
 
 
 def _gather_nd(target: OnnxProgram, gathering: Gathering) -> str:
-    """Add a GatherND. The data's axes are transposed: batch dimensions, then one axis per component, then the others."""
+    """Add a GatherND, after a transposition of the data. GatherND needs this order: batch dimensions, the axes that index
+    tuples select positions in, the other axes.
+    """
     tuples = gathering.index_tuples(target.gather_nd_rule)
     batch, indexed = gathering.batch_dims, gathering.index_dims
     dims = (*batch, *(dim for dim in indexed if dim not in batch))
@@ -75,9 +83,10 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a window that starts at one index per axis, as one Gather per axis. The Gather's indices are index, index + 1, ….
+    """Add a gather that reads one window of the data, as one Gather for each axis. Its indices are start, start + 1, start + 2,
+    ….
 
-    Return None under RAISE.
+    Return None if an index out of range must raise an error, because it would be checked for each element of the window.
     """
     plan = gathering.plan
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -100,9 +109,10 @@ def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def gather_by_positions(target: OnnxProgram, gathering: Gathering, access: AccessPattern) -> str:
-    """Add the computation of flat positions, and a Gather from the flattened data. `access`: the data's pattern with the lookups.
+    """Add steps that compute positions in the flattened data, and a Gather that reads them.
 
-    Raise UntranslatableError under RAISE.
+    `access`: the addresses that the gather reads in the data. Raise UntranslatableError if an index out of range must raise an
+    error, because a position does not show which index was out of range.
     """
     plan, dtype = gathering.plan, np.dtype(np.int64)
     if plan.out_of_bounds is OutOfBounds.RAISE:

@@ -1,4 +1,6 @@
-"""A gather to translate: data with one axis per dimension or lookup, and the conversion of indices for ONNX's operators."""
+"""A gather in terms of ONNX's operators: which axis of the data each index selects from, and indices converted to
+ONNX's rules.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ _WIDE_UNSIGNED = ("uint32", "uint64")
 
 @dataclass(frozen=True, slots=True)
 class ConvertedIndices:
-    """Indices for an ONNX operator.
+    """Indices that an ONNX operator can read.
 
     `value`: the name of the indices in the graph.
-    `valid`: a mask of the indices in range if the source fills, else None.
+    `valid`: if indices out of range give a fill value, the name of a mask that is true for indices in range; otherwise None.
     """
 
     value: str
@@ -32,10 +34,13 @@ class ConvertedIndices:
 
 
 class IndexConverter:
-    """A conversion of indices for an ONNX operator. With several lookups, the last dimension has one component per lookup.
+    """A conversion of indices from the source's rules to those of an ONNX operator: data type, negative indices, indices out of
+    range.
 
-    `source`: the policy of the source.
-    `rule`: of the ONNX operator.
+    With several lookups, the indices are tuples: the last dimension has one component for each lookup.
+
+    `source`: what the source does with an index out of range.
+    `rule`: how the ONNX operator treats its indices.
     """
 
     def __init__(self, target: OnnxProgram, lookups: Sequence[Lookup], source: OutOfBounds, rule: IndexRule) -> None:
@@ -46,7 +51,7 @@ class IndexConverter:
         self.both_raise = rule.raises and self.source is OutOfBounds.RAISE
 
     def convert(self, value: str) -> ConvertedIndices:
-        """Add the steps that wrap, clamp, mask or cast the indices, where the operator's rule differs from the source's."""
+        """Add the steps that wrap, clamp, mask or cast the indices, as far as the operator does not do this itself."""
         dtype = self.target.type_of(value).dtype
         signed = dtype.kind == "i"
         source_wraps = signed and bool(self.wraps.any())
@@ -66,7 +71,7 @@ class IndexConverter:
         return ConvertedIndices(clamped, self._valid(clamped, value))
 
     def _clamp_then_cast(self, value: str) -> ConvertedIndices:
-        """Clamp unsigned indices in their own type, then cast them. (onnxruntime before 1.32 does not clamp all int64 values.)"""
+        """Clamp unsigned indices before the cast to int64, because onnxruntime before 1.32 does not clamp all int64 values."""
         info, largest = np.iinfo(self.target.type_of(value).dtype), max([1, *self.limits])
         clamped = self._clamped(value, None, np.minimum(self.limits - 1, info.max), signed=False)
         dtype = next(name for name in self.rule.types if np.iinfo(name).max >= largest)
@@ -76,7 +81,9 @@ class IndexConverter:
         return None if self.source is OutOfBounds.CLAMP else self.target.compute("equal", np.bool_, clamped, value)
 
     def _without_negative(self, value: str) -> str:
-        """Replace negative indices, which the operator would wrap, by the limit, for which it raises."""
+        """Replace negative indices by the limit. The operator would take them as valid, but it raises an error for
+        the limit.
+        """
         return self._where_negative(value, self._number(value, self.limits))
 
     def _where_negative(self, value: str, other: str) -> str:
@@ -89,9 +96,9 @@ class IndexConverter:
         return self._compute("minimum", value, self._number(value, last))
 
     def _cast(self, value: str, *, changes: bool) -> str:
-        """Cast the indices to a type that the operator takes.
+        """Cast the indices to a data type that the operator accepts.
 
-        `changes`: True if arithmetic on the indices follows. The type is then wide enough for limits and wraps.
+        `changes`: True if arithmetic on the indices follows. The type is then wide enough for its results.
         """
         dtype = self.target.type_of(value).dtype
         largest = max([1, *self.limits, *self.wraps])
@@ -111,18 +118,19 @@ class IndexConverter:
 
 
 def _is_wide_enough(dtype: np.dtype[Any], indices: np.dtype[Any], largest: int) -> bool:
-    """Return True if `dtype` holds `largest` and all values of the data type `indices`."""
+    """Return True if `dtype` can hold `largest` and all values of the data type `indices`."""
     wide, narrow = np.iinfo(dtype), np.iinfo(indices)
     return wide.min <= narrow.min and wide.max >= max(narrow.max, largest)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTuples:
-    """Index tuples for GatherND.
+    """The indices of several lookups, combined into tuples for GatherND.
 
-    `order`: the lookup of each component.
-    `value`: the tuples, shape [index dimensions…, components].
-    `masks`: values that are true where an index is in range, if the source fills. Each broadcasts to the output.
+    `order`: the number of the lookup that each component belongs to.
+    `value`: the name of the tuples. Their shape is [index dimensions…, components].
+    `masks`: if indices out of range give a fill value, the names of masks that are true for indices in range. Each broadcasts
+    to the output.
     """
 
     order: list[int]
@@ -132,14 +140,16 @@ class IndexTuples:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """A plan with lookups whose data have an axis for each dimension and lookup.
+    """A plan with lookups, in a form that ONNX's gather operators can express.
 
-    Dimensions are those of the plan, which writes a packed output, outermost first.
+    Each dimension of the output, and each lookup (an index that is read per output element), moves along one axis of the data.
+    Dimensions are those of the plan: it writes a packed output, outermost dimension first.
 
-    `data`: the value that is read.
-    `indices`: the value that the lookups read.
-    `dim_of_axis`, `lookup_of_axis`: for each axis of the data, the dimension and the lookup that move along it, or None. An axis
-    has both if each index is the start of a window.
+    `data`: the name of the value from which elements are copied.
+    `indices`: the name of the value from which indices are read.
+    `dim_of_axis`: for each axis of the data, the output dimension that moves along it, or None.
+    `lookup_of_axis`: for each axis of the data, the lookup with indices that select a position in it, or None. An axis has both
+    a dimension and a lookup if each index is the start of a window.
     """
 
     target: OnnxProgram
@@ -151,7 +161,7 @@ class Gathering:
 
     @classmethod
     def of(cls, target: OnnxProgram, plan: IndexPlan, axis_map: AxisMap, data: str, indices: str) -> Gathering:
-        """Return a gathering from `data`, the result of `read_window` for the map."""
+        """Return the gather that reads `data`, which `read_window` has reshaped and sliced for `axis_map`."""
         dims = {axis: dim for dim, axis in enumerate(axis_map.dim_axes) if axis is not None}
         lookups = {axis: number for number, axis in enumerate(axis_map.lookup_axes)}
         by_axis = (tuple(numbers.get(axis) for axis in axis_map.used_axes) for numbers in (dims, lookups))
@@ -159,7 +169,7 @@ class Gathering:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Return the sizes of the dimensions."""
+        """Return the sizes of the output dimensions."""
         return self.plan.shape
 
     @property
@@ -169,21 +179,23 @@ class Gathering:
         return any(dim is not None and number is not None for dim, number in axes)
 
     def lookup_dims(self, number: int) -> tuple[int, ...]:
-        """Return the dimensions along which a lookup's indices vary."""
+        """Return the output dimensions along which the indices of a lookup vary."""
         return tuple(dim for dim, step in enumerate(self.plan.lookups[number].index_strides) if step)
 
     @property
     def index_dims(self) -> tuple[int, ...]:
-        """Return the dimensions along which the indices of any lookup vary."""
+        """Return the output dimensions along which any index varies."""
         return tuple(sorted({dim for number in range(len(self.plan.lookups)) for dim in self.lookup_dims(number)}))
 
     @property
     def batch_dims(self) -> tuple[int, ...]:
-        """Return the dimensions along which both the indices and the data vary."""
+        """Return the output dimensions along which the indices vary and the data also advance (batch dimensions of
+        a gather).
+        """
         return tuple(dim for dim in self.index_dims if dim in self.dim_of_axis)
 
     def without_small_batch(self) -> Gathering:
-        """Return the gathering with index stride 0 for batch dimensions of size 1."""
+        """Return the same gather without batch dimensions of size 1: the indices no longer vary along them."""
         small = [dim for dim in self.batch_dims if self.sizes[dim] == 1]
         lookups = (
             replace(lookup, index_strides=tuple(0 if dim in small else step for dim, step in enumerate(lookup.index_strides)))
@@ -192,9 +204,10 @@ class Gathering:
         return replace(self, plan=replace(self.plan, lookups=tuple(lookups)))
 
     def tuple_order(self) -> list[int] | None:
-        """Return the lookups sorted by index offset if they read consecutive components of index tuples, else None.
+        """Return the order of the lookups in which their indices are consecutive components of index tuples, as GatherND reads
+        them.
 
-        They do so if their index strides are equal and their offsets are equally spaced.
+        Their index strides must be equal, and their index offsets equally spaced. Otherwise, return None.
         """
         lookups = self.plan.lookups
         order = sorted(range(len(lookups)), key=lambda number: lookups[number].index_offset)
@@ -204,10 +217,13 @@ class Gathering:
         return order if equal_strides and len(steps) <= 1 and 0 not in steps else None
 
     def converted(self, numbers: Sequence[int], rule: IndexRule, *, components: bool = False) -> ConvertedIndices:
-        """Add the indices of lookups, for an operator with `rule`. The shape is the sizes of the lookups' dimensions.
+        """Add the indices of some lookups, converted for an ONNX operator. They have the output dimensions along which they
+        vary.
 
-        `numbers`: the numbers of the lookups, which have equal index strides.
-        `components`: True for a last dimension with one component per lookup. Without it, there is one lookup.
+        `numbers`: the numbers of the lookups, which must have equal index strides.
+        `rule`: how the operator treats its indices.
+        `components`: True to combine several lookups; a last dimension then has one component for each. False for a single
+        lookup.
         """
         lookups = [self.plan.lookups[number] for number in numbers]
         first, dims = lookups[0], self.lookup_dims(numbers[0])
@@ -220,7 +236,7 @@ class Gathering:
         return IndexConverter(self.target, lookups, self.plan.out_of_bounds, rule).convert(value)
 
     def index_tuples(self, rule: IndexRule) -> IndexTuples:
-        """Add the indices of all lookups as tuples, for an operator with `rule`."""
+        """Add the indices of all lookups, combined into tuples and converted for GatherND."""
         order, dims = self.tuple_order(), self.index_dims
         if order is not None:
             tuples = self.converted(order, rule, components=True)
@@ -249,15 +265,17 @@ class Gathering:
         return strided_copy(self.target, value, AccessPattern(tuple(sizes), strides, place))
 
     def with_all_dims(self, value: str, dims: Sequence[int]) -> str:
-        """Add a reshape of a value with dimensions `dims` to all dimensions. The added dimensions have size 1."""
+        """Add a reshape that gives a value all output dimensions. `dims`: the output dimensions that it has; the others get
+        size 1.
+        """
         sizes = [size if dim in dims else 1 for dim, size in enumerate(self.sizes)]
         return self.target.reshaped(value, sizes)
 
     def finish(self, result: str, dims: Sequence[int], masks: Sequence[str] = ()) -> str:
-        """Add the output: arrange the result's dimensions, broadcast to the missing dimensions, and fill where a mask is false.
+        """Add the steps from an operator's result to the output: transpose, broadcast, and replace elements by the fill value.
 
-        `dims`: the dimensions of `result`, in its order.
-        `masks`: values that broadcast to all dimensions.
+        `dims`: the output dimension that each dimension of `result` belongs to.
+        `masks`: the names of masks that broadcast to the output. Elements are filled where one of them is false.
         """
         result = arranged(self.target, result, dims, self.sizes)
         if not masks:

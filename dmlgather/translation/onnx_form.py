@@ -1,4 +1,4 @@
-"""Writes a graph of ONNX's problems as an ONNX model."""
+"""Conversion of a graph of ONNX problems into an ONNX model."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from dmlgather.translation.onnx_operators import UntranslatableError
 
 
 def clamps(graph: IndexGraph) -> dict[str, Step]:
-    """Return pairs of steps that clamp together: minimum(maximum(x, low), high), where nothing else reads the maximum.
+    """Find pairs of steps that clamp a value: minimum(maximum(x, low), high). Each pair becomes one Clip.
 
-    The keys are the outputs of the minima, the values the steps of the maxima.
+    The keys are the names of the minima's outputs, the values the steps that compute the maxima. No other step reads these
+    maxima.
     """
     uses = Counter([*(name for step in graph.steps for name in step.inputs), *graph.outputs])
     makers, maxima = graph.makers, {}
@@ -35,7 +36,7 @@ def clamps(graph: IndexGraph) -> dict[str, Step]:
 
 
 def has_scalar(graph: IndexGraph, step: Step, *operators: str) -> bool:
-    """Return True if a step is one of these operators with a constant scalar as its second input."""
+    """Return True if a step is one of these arithmetic operators and its second input is a scalar constant."""
     work = step.work
     if not isinstance(work, Elementwise) or work.operator not in operators:
         return False
@@ -56,15 +57,17 @@ _OPERATORS = {
 """ONNX's operators for elementwise arithmetic, by the operators of `Elementwise`."""
 
 _WHERE_TYPES = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
-"""Data types that onnxruntime's Where does not implement, and for each, a type to cast to and back without loss."""
+"""Data types that onnxruntime's Where does not implement. For each, a type to which its values can be cast and back without
+loss.
+"""
 
 
 _MIN_IR_VERSION = 4
-"""The first version of ONNX's file format in which a constant need not be an input as well."""
+"""The first version of ONNX's file format in which a constant need not be a graph input as well."""
 
 
 class OnnxForm:
-    """An ONNX model under construction. `types`: the types of all values of the graph and of the model."""
+    """An ONNX model under construction. `types`: the shape and data type of each value of the model, by name."""
 
     def __init__(self, graph: IndexGraph, opset: int) -> None:
         self.graph, self.opset = graph, opset
@@ -73,15 +76,15 @@ class OnnxForm:
         self.constants: dict[str, NDArray[Any]] = dict(graph.constants)
         self.clamps = clamps(graph)
         self._integers: dict[tuple[int, ...], str] = {}
-        """The names of the constants of `integers`, by value."""
+        """The names of the int64 constants that `integers` has added, by their elements."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
-        """Return the onnx.ModelProto.
+        """Build the model, and return it as an onnx.ModelProto.
 
-        `defaults`: initializers of inputs, by name.
-        `outputs`: the names of the model's outputs.
+        `defaults`: the default values of inputs, by name. They become initializers.
+        `outputs`: the names that the model's outputs get.
 
-        Raise UntranslatableError if the opset has no such operator, or an operator of the opset does not take a data type.
+        Raise UntranslatableError if the opset lacks an operator, or if an operator does not accept a data type at this opset.
         """
         from onnx import helper
 
@@ -105,7 +108,7 @@ class OnnxForm:
         return helper.make_model(body, opset_imports=[opset], ir_version=version)
 
     def add(self, step: Step) -> None:
-        """Add the nodes of a step."""
+        """Add the ONNX nodes for a step of the graph."""
         work, inputs, outputs = step.work, step.inputs, step.outputs
         if isinstance(work, Elementwise):
             self._add_elementwise(step, work)
@@ -122,7 +125,7 @@ class OnnxForm:
     def node(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
         """Add one node.
 
-        Raise UntranslatableError if the opset has no such operator, or the operator does not take the inputs' data types.
+        Raise UntranslatableError if the opset lacks the operator, or if the operator does not accept the inputs' data types.
         """
         from onnx import helper
 
@@ -130,7 +133,7 @@ class OnnxForm:
         self.nodes.append(helper.make_node(operator, inputs, outputs, name=f"{operator} {len(self.nodes)}", **attributes))
 
     def integers(self, values: Sequence[int]) -> str:
-        """Return the name of an int64 constant of shape [n], such as a shape or the bounds of a Slice."""
+        """Return the name of an int64 constant of shape [n] with these elements. It is added if there is none yet."""
         key = tuple(values)
         if key not in self._integers:
             array = np.array(values, np.int64)
@@ -139,7 +142,9 @@ class OnnxForm:
         return self._integers[key]
 
     def _new(self, name: str, tensor: TensorType) -> str:
-        """Return an unused name for a new value, and store the value's type."""
+        """Reserve a name for a new value, and record the value's type. If `name` is taken, add apostrophes to it. Return the
+        name.
+        """
         while name in self.types:
             name += "'"
         self.types[name] = tensor
@@ -183,7 +188,7 @@ class OnnxForm:
             self.node(_OPERATORS[work.operator], inputs, [output])
 
     def _add_where(self, dtype: np.dtype[Any], inputs: Sequence[str], output: str) -> None:
-        """Add a Where on values cast to `dtype`, and a cast of the result back."""
+        """Add a Where that computes in data type `dtype`, with a cast before and after it."""
         branches = []
         for name in inputs[1:]:
             branches.append(self._new(f"{name}: as {dtype}", replace(self.types[name], dtype=dtype)))
@@ -257,4 +262,4 @@ _PROBLEM_NODES: Mapping[type[Problem], Callable[[OnnxForm, Any, Sequence[str], S
     DepthToSpace: _depth_space,
     SpaceToDepth: _depth_space,
 }
-"""Functions that add the node of a problem, for each class that `OnnxProgram` adds."""
+"""For each class of problems, the function that adds its ONNX node."""

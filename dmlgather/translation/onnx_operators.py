@@ -1,4 +1,4 @@
-"""A graph under construction from ONNX's operators at an opset, and rules of how these operators treat indices."""
+"""A graph of ONNX's operators under construction, and how these operators treat indices."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dmlgather.plan import canonicalise
 
 
 class UntranslatableError(ValueError):
-    """A problem that has no equivalent in ONNX; the message says why."""
+    """A problem has no equivalent in ONNX. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """A rule of how an operator treats its indices.
+    """How an ONNX operator treats its indices.
 
-    `raises`: True if an index out of range is an error. If False, indices must be in range.
+    `raises`: True if an index out of range is an error. If False, an index must be in range.
     `wraps`: True if negative indices count from the end.
-    `types`: the data types of indices, in order of preference.
+    `types`: the data types that indices may have, in order of preference.
     """
 
     raises: bool
@@ -39,7 +39,7 @@ class IndexRule:
 
 
 POSITIONS = IndexRule(raises=False, wraps=False, types=("int64",))
-"""The rule for computed positions."""
+"""The rule for indices that become positions in further arithmetic. They must be int64 and in range."""
 
 _BLOCK_OPSETS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
 """The first opset in which onnxruntime has DepthToSpace and SpaceToDepth for a data type. For other types, they are translated to
@@ -47,11 +47,12 @@ transpositions. Float16 is not listed, because onnxruntime's operators quiet its
 """
 
 _BEFORE_FIRST = -(2**63) + 1
-"""The `end` of a Slice with a negative step that includes the first element."""
+"""The `end` of a Slice with a negative step that goes down to element 0. (-1 would mean the last element.)"""
 
 
 class OnnxProgram:
-    """A graph under construction from ONNX's operators at an opset.
+    """A graph under construction that contains only ONNX's operators, at one opset. Its methods add steps and return the
+    result's name.
 
     `step_name`: the name of the source's step that is being translated. Gathers and slices get this name.
     """
@@ -59,31 +60,31 @@ class OnnxProgram:
     def __init__(self, graph: GraphBuilder, opset: int) -> None:
         self.graph, self.opset, self.step_name = graph, opset, ""
         self._before_reshape: dict[str, str] = {}
-        """The input of each reshape, by its output."""
+        """The name of the value that each reshape reads, by the name of the reshape's result."""
 
     @property
     def gather_rule(self) -> IndexRule:
-        """Return the rule of Gather."""
+        """Return how Gather treats its indices at this opset."""
         return IndexRule(raises=True, wraps=self.opset >= 11, types=("int32", "int64"))
 
     @property
     def gather_elements_rule(self) -> IndexRule:
-        """Return the rule of GatherElements."""
+        """Return how GatherElements treats its indices."""
         return IndexRule(raises=True, wraps=True, types=("int32", "int64"))
 
     @property
     def gather_nd_rule(self) -> IndexRule:
-        """Return the rule of GatherND."""
+        """Return how GatherND treats its indices."""
         return IndexRule(raises=True, wraps=True, types=("int64",))
 
     # Gathers, slices and block operators.
 
     def at_opset(self, problem: Problem) -> Problem | None:
-        """Return an ONNX problem at this program's opset, or None for a problem of another dialect."""
+        """Return an ONNX problem with its opset replaced by this graph's. Return None for a problem of another library."""
         return replace(problem, opset=self.opset) if isinstance(problem, OnnxProblem) else None  # type: ignore[type-var] # all are
 
     def block_operator(self, problem: Problem) -> Problem | None:
-        """Return the DepthToSpace or SpaceToDepth with an equal canonical plan, or None."""
+        """Return a DepthToSpace or SpaceToDepth that moves the same elements as a problem. Return None if there is none."""
         data, output = problem.data.shape, problem.output.shape
         implemented = self.opset >= _BLOCK_OPSETS.get(problem.data.dtype.name, self.opset + 1)
         if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not implemented:
@@ -101,7 +102,7 @@ class OnnxProgram:
         return None
 
     def sliced(self, value: str, windows: Sequence[Window]) -> str:
-        """Add a Slice with one window per dimension. At least one window is not whole."""
+        """Add a Slice with a window for each dimension. At least one window must be smaller than its dimension."""
         tensor = self.type_of(value)
         axes = [axis for axis, window in enumerate(windows) if window != Window.whole(tensor.shape[axis])]
         starts, ends, steps = [], [], []
@@ -126,7 +127,7 @@ class OnnxProgram:
         return self.add(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
 
     def add(self, problem: Problem, *inputs: str) -> str:
-        """Add an ONNX problem and return its output."""
+        """Add an operator of ONNX, and return the name of its output."""
         return self.graph.problem(self.step_name or problem.name, problem, *inputs, output=problem.name)
 
     # Arithmetic and views. If all inputs are constants, the result is a constant, and no step is added.
@@ -136,13 +137,15 @@ class OnnxProgram:
         return self.graph.types[value]
 
     def number(self, value: Any, dtype: np.dtype[Any]) -> str:
-        """Add a constant. An array of equal numbers becomes a scalar."""
+        """Add a constant, and return its name. If all elements of an array are equal, the constant is a scalar."""
         array = np.asarray(value, dtype)
         equal = array.size and (array == array.flat[0]).all()
         return self.graph.constant(array.reshape(-1)[0] if equal else array)
 
     def compute(self, operator: str, dtype: Any, *values: str) -> str:
-        """Add elementwise arithmetic. `operator`: as of `Elementwise`. `dtype`: the result's type."""
+        """Add elementwise arithmetic. `operator`: a name that `Elementwise` knows, such as "add". `dtype`: the result's data
+        type.
+        """
         constants = [array for value in values if (array := self.graph.known(value)) is not None]
         if len(constants) == len(values):
             return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))
@@ -155,7 +158,7 @@ class OnnxProgram:
         return self.compute("cast", dtype, value)
 
     def reshaped(self, value: str, shape: Sequence[int]) -> str:
-        """Add a reshape. A reshape of a reshape reads the first one's input."""
+        """Add a reshape. If the value is itself the result of a reshape, read that reshape's input instead."""
         constant = self.graph.known(value)
         if constant is not None:
             return self.graph.constant(constant.reshape(shape))
@@ -166,14 +169,16 @@ class OnnxProgram:
         return after
 
     def transposed(self, value: str, order: Sequence[int]) -> str:
-        """Add a transposition. `order`: for each dimension of the result, the dimension of `value`."""
+        """Add a transposition. `order`: for each dimension of the result, the dimension of `value` that it was."""
         constant = self.graph.known(value)
         if constant is not None:
             return self.graph.constant(constant.transpose(order))
         return self.graph.transposed("transpose", value, order)
 
     def selected(self, valid: str, value: str, fill: bytes) -> str:
-        """Add a selection: `value` where `valid` is true, `fill` elsewhere. `fill`: the bytes of one element."""
+        """Add a selection: the elements of `value` where `valid` is true, `fill` elsewhere. `fill`: the bytes of
+        one element.
+        """
         tensor = self.type_of(value)
         constant = self.graph.constant(np.frombuffer(fill, tensor.dtype).reshape(()))
         return self.graph.elementwise("where", "where", tensor.dtype, valid, value, constant)

@@ -1,4 +1,6 @@
-"""Rules that translate problems to ONNX's operators, from the operator of the same name to the last resort."""
+"""The translation of one problem to ONNX's operators. Several ways are tried, from the operator of the same name to the last
+resort.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,18 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 
 def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
-    """Add a problem to the program by the first rule that applies, and return its output.
+    """Add a problem to a graph of ONNX's operators, in the first way that fits it (`RULES`). Return the name of the output.
 
     `values`: the names of the problem's data and, if it has any, its indices in the graph.
 
-    Raise UntranslatableError if ONNX has no equivalent; TypeError or ValueError if ONNX's operators do not take the data types or
-    sizes.
+    Raise UntranslatableError if ONNX has no equivalent. Raise TypeError or ValueError if ONNX's operators do not accept the
+    data types or sizes.
     """
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
 def _same_operator(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add the operator itself, if its version at the opset has an equal plan."""
+    """Add the operator itself, if it is ONNX's and does the same at the graph's opset."""
     with suppress(TypeError, ValueError):
         own = target.at_opset(problem)
         if own is not None and (own is problem or canonicalise(own.plan()) == canonicalise(problem.plan())):
@@ -52,14 +54,16 @@ def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str |
 
 
 def _slice(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a Slice for windows, with bounds in range: onnx's reference evaluator treats other bounds like NumPy, not like ONNX."""
+    """Add a Slice with its bounds clamped to the sizes, because onnx's reference evaluator treats other bounds as
+    NumPy does.
+    """
     if not isinstance(problem, WindowProblem):
         return None
     return target.reshaped(sliced(target, values[0], problem.windows), problem.output.shape)
 
 
 def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
-    """Add an empty output whose indices are not checked, or an output that is all fill values."""
+    """Add a constant, if no data are read: the output is empty and its indices are not checked, or it only has fill values."""
     plan, output = _element_plan(problem), problem.output
     if plan.empty and not plan.index_reach:
         return target.graph.constant(np.empty(output.shape, output.dtype))
@@ -70,13 +74,13 @@ def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | 
 
 
 def _depth_space(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add the DepthToSpace or SpaceToDepth with an equal plan."""
+    """Add a DepthToSpace or SpaceToDepth, if one moves the same elements."""
     own = None if len(values) > 1 else target.block_operator(problem)
     return None if own is None else target.add(own, *values)
 
 
 def _by_axes(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a strided copy, or a gather in which each dimension and each lookup moves along one axis of the data."""
+    """Add a strided copy or a gather, if each dimension and each index moves along one axis of the data."""
     plan = _outermost_first(_element_plan(problem))
     access = _access_pattern(plan)
     if not plan.lookups:
@@ -90,7 +94,7 @@ def _by_axes(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> st
 
 
 def _by_positions(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a gather at computed positions in the flattened data."""
+    """Add a gather at computed positions in the flattened data (the last resort)."""
     plan = _outermost_first(_element_plan(problem))
     gathering = Gathering(target, plan, values[0], values[1], (), ())
     return target.reshaped(gather_by_positions(target, gathering, _access_pattern(plan)), problem.output.shape)
@@ -105,11 +109,13 @@ RULES: tuple[Callable[[OnnxProgram, Problem, Sequence[str]], str | None], ...] =
     _by_axes,
     _by_positions,
 )
-"""The rules in order of preference. A rule returns None if it does not apply."""
+"""The ways to translate a problem, in order of preference. Each is a function that returns None if it does not fit
+the problem.
+"""
 
 
 def _element_plan(problem: Problem) -> IndexPlan:
-    """Return the problem's plan in elements of the data's type."""
+    """Return the problem's plan, with strides and offsets in elements of the data type."""
     return narrow(problem.plan(), problem.data.dtype.itemsize)
 
 
@@ -119,7 +125,7 @@ def _access_pattern(plan: IndexPlan) -> AccessPattern:
 
 
 def _outermost_first(plan: IndexPlan) -> IndexPlan:
-    """Return the plan with its dimensions sorted by output stride, largest first. Equal strides keep their order."""
+    """Sort the plan's dimensions by output stride, largest first. Dimensions with equal strides keep their order."""
     order = sorted(range(plan.rank), key=lambda axis: -plan.out_strides[axis])
     return replace(
         plan,
@@ -133,9 +139,9 @@ def _outermost_first(plan: IndexPlan) -> IndexPlan:
 
 
 def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
-    """Return an equal graph of ONNX's operators at an opset, with the inputs and outputs of `graph`.
+    """Translate a graph to ONNX's operators at an opset. The result has the same inputs and outputs.
 
-    Raise UntranslatableError for a step without an equivalent in ONNX.
+    Raise UntranslatableError if a step has no equivalent in ONNX.
     """
     builder = GraphBuilder()
     target = OnnxProgram(builder, opset)
@@ -158,7 +164,10 @@ def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
 
 
 def _rename_outputs(graph: IndexGraph, new_names: Sequence[str]) -> IndexGraph:
-    """Return the graph with each output that a step writes renamed. Other values with one of the names get a new name."""
+    """Rename the graph's outputs. A value that already has one of the new names gets another name.
+
+    Outputs that no step writes (inputs and constants) keep their names.
+    """
     makers, outputs = graph.makers, dict(zip(graph.outputs, new_names, strict=True))
     names = {value: name for value, name in outputs.items() if value in makers}
     for value in graph.types:

@@ -1,4 +1,4 @@
-"""`translate`: writes a problem, descriptors or a DxDispatch model as an ONNX model."""
+"""`translate`: convert a problem, descriptors or a DxDispatch model to an ONNX model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _SHOWN_ATTRIBUTES = ("axis", "batch_dims", "blocksize", "mode")
 
 
 def step_texts(graph: IndexGraph) -> Iterator[str]:
-    """Yield each step as text: "Gather-13 (axis 1)". A minimum of a maximum is one text: "clamp to -5 … 4"."""
+    """Yield each step of a graph in words: "Gather-13 (axis 1)". Two steps that clamp a value are one text: "clamp
+    to -5 … 4".
+    """
     maxima = clamps(graph)
     for step in graph.steps:
         maximum = maxima.get(step.outputs[0])
@@ -81,7 +83,7 @@ def _attributes_text(problem: Problem) -> str:
 
 
 def _window_text(window: Window, size: int) -> str:
-    """Return a window as a slice of NumPy: "0:25:6"."""
+    """Return the positions that a window selects, in NumPy's syntax: "0:25:6"."""
     if window == Window.whole(size):
         return ":"
     end = window.start + (window.count - 1) * window.step + (1 if window.step > 0 else -1) if window.count else window.start
@@ -104,13 +106,13 @@ Initial = Mapping[str, NDArray[Any]]
 class Translation:
     """The result of `translate`.
 
-    `source`: the source as a graph.
-    `opset`: the model's opset of ONNX.
-    `form`: the onnx.ModelProto, or None if ONNX has no equivalent.
-    `steps`: the model's steps as text, in order.
-    `graph`: the model as a graph of ONNX problems, or None.
-    `reason`: the reason why `form` is None, else "".
-    `initial`: by name, the initial values of inputs of the source. They are the model's initializers.
+    `source`: the program that was translated, as a graph.
+    `opset`: the version of ONNX's operators in the model.
+    `form`: the model as an onnx.ModelProto, or None if ONNX has no equivalent.
+    `steps`: the model's operators in words, in order.
+    `graph`: the model as a graph of ONNX problems, or None if ONNX has no equivalent.
+    `reason`: the reason why `form` is None; empty if there is a model.
+    `initial`: initial values of the source's inputs, by name. They are initializers in the model.
     """
 
     source: IndexGraph
@@ -123,9 +125,10 @@ class Translation:
 
     @cached_property
     def check(self) -> Agreement | None:
-        """Return the result of the differential check, or None without a model. The first access runs the check.
+        """Return the result of a differential check of the model against the source, or None if there is no model.
 
-        The source runs in the reference backend, the model in onnx's reference evaluator and, if installed, in onnxruntime.
+        The first access runs the check. The source runs in the reference backend, the model in onnx's reference evaluator and,
+        if installed, in onnxruntime.
         """
         if self.form is None:
             return None
@@ -145,7 +148,7 @@ class Translation:
         return "\n".join([f"to {self.to}", *(f"  {line}" for line in self.steps or [self.reason or "nothing is to be done"])])
 
     def write(self, path: Path, made_from: Iterable[Path] = ()) -> None:
-        """Write the model to a file. `made_from`: the source's files.
+        """Write the model to a file. `made_from`: the files of the source, which must not be overwritten.
 
         Raise FileError if the file cannot be written, would exceed 2 GiB, or would replace one of `made_from`.
         """
@@ -159,20 +162,21 @@ class Translation:
 
 
 def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, initial: Initial | None = None) -> Translation:
-    """Translate a problem, descriptors or a DxDispatch model to ONNX.
+    """Translate a problem, descriptors or a DxDispatch model to an ONNX model.
 
-    `source`: a problem such as `dg.onnx.gather.problem(…)`, or a sequence of problems, each of which reads the output of the one
-    before; a descriptor, or a sequence of descriptors to run in order; the path of a DxDispatch model, of a descriptor, or of a
-    file with one descriptor per line.
-    `to`: "onnx".
-    `opset`: 13 by default.
-    `initial`: by name, the values of inputs. They become initializers, like the initial values in a DxDispatch model.
+    `source`: a problem such as `dg.onnx.gather.problem(…)`, or a sequence of problems, each of which reads the output of the
+    one before; a descriptor, or a sequence of descriptors to run in order; the path of a DxDispatch model, of a descriptor, or
+    of a file with one descriptor per line.
+    `to`: "onnx", the only target.
+    `opset`: the version of ONNX's operators. Default: 13.
+    `initial`: initial values of inputs, by input name. They become initializers, like the initial values in a DxDispatch model.
 
-    The result's `form` is an onnx.ModelProto. Its inputs and outputs have the names of the source's. If ONNX has no equivalent,
-    `form` is None and `reason` says why. `check` runs the source and the model on the same inputs and compares the outputs.
+    The result's `form` is an onnx.ModelProto. Its inputs and outputs have the same names as in the source. If ONNX has no
+    equivalent, `form` is None and `reason` says why. `check` runs the source and the model on the same inputs and compares the
+    outputs.
 
-    Raise ValueError for another library or an unknown opset, ModuleNotFoundError if onnx is not installed. Reading the source
-    raises FileError, TypeError or ValueError.
+    Raise ValueError for another target or an unknown opset. Raise ModuleNotFoundError if onnx is not installed. Reading the
+    source raises FileError, TypeError or ValueError.
 
     >>> rows = dg.openvino.gather.problem(((5, 4), "float32"), ((3,), "int64"), axis=0)  # an index out of range gives zeros
     >>> translation = dg.translate(rows, "onnx")
