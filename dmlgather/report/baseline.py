@@ -1,4 +1,4 @@
-"""The baseline: findings that are known and do not fail the check."""
+"""The baseline: a file of known findings, which do not fail the check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmlgather.report.paths import beside, named, program_line
 
 
 class Baseline(Record):
-    """The content of a baseline file. Findings are compared without their lines and columns."""
+    """The content of a baseline file: the findings that a project knows and accepts. Lines and columns do not matter."""
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote the file."""
@@ -32,11 +32,11 @@ class Baseline(Record):
 
 
 class BaselineError(FileError):
-    """The error for a baseline that cannot be used. The message names the file."""
+    """A baseline cannot be used. The message names the file."""
 
 
 def read(file: Path) -> Baseline:
-    """Read a baseline. Raises BaselineError if `file` is missing or not a baseline."""
+    """Read a baseline file. Raises BaselineError if `file` is missing or is not a baseline."""
     remedy = "name a file that --write-baseline wrote, or write a new file"
     try:
         data = json.loads(read_text(file, "write it anew"))
@@ -53,17 +53,17 @@ def read(file: Path) -> Baseline:
 
 
 def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
-    """Write the baseline. Raises FileError if writing fails, or if `file` is one of `made_from`."""
+    """Write a baseline file. Raises FileError if writing fails, or if `file` is one of the checked files `made_from`."""
     text = json.dumps(baseline.model_dump(mode="json"), indent=1)
     with writing(file, made_from) as stream:
         stream.write(text.encode() + b"\n")
 
 
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
-    """Return `report` with the baseline's findings marked as known, and with its vanished findings.
+    """Compare a report with a baseline. Return the report with known findings marked, and with the findings that have vanished.
 
-    `file`: the baseline's file. If the baseline counts n equal findings, the first n open ones of the report become known. A
-    finding has vanished if only the baseline has it, and if its file was checked without problems or no longer exists.
+    `file`: the baseline's path. If the baseline counts n equal findings, the first n open ones of the report become known. A
+    finding has vanished if only the baseline has it, and its file was checked without problems or no longer exists.
     """
     remaining = _counts(baseline)
     is_complete = _complete_files(report, file)
@@ -95,9 +95,10 @@ def _with_known(checked: FileReport, folder: str, remaining: Counter[Fingerprint
 
 
 def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
-    """Return the new baseline for `file`: all findings that are not ignored.
+    """Return a new baseline with all findings of the report that are not ignored.
 
-    Entries of `old` are kept for files that were not checked or have problems.
+    `file`: the path that the baseline will have; its entries name files relative to this path. `old`: the earlier baseline. Its
+    entries are kept for files that were not checked or have problems.
     """
     folder = str(file.parent)
     counts: Counter[Fingerprint] = Counter()
@@ -114,13 +115,17 @@ def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
 
 
 def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
-    """Return a predicate on the names in baseline `file`: True for a file that was checked without problems or is missing."""
+    """Return a function that tells whether the report knows all findings of a file: it was checked without problems, or is
+    missing.
+
+    The function takes the name of a file as the baseline `file` states it.
+    """
     complete = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
     return lambda name: complete[name] if name in complete else not os.path.lexists(beside(name, str(file)))
 
 
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
-    """Return the identity of a finding. `file`: the name of its file in the baseline.
+    """Return the identity of a finding, which stays the same when lines move. `file`: the name of its file in the baseline.
 
     A descriptor may be named by the source line that creates it ("src/rows.cpp:12"). Its line and folder are then left out,
     because lines move and folders differ between machines.

@@ -35,45 +35,49 @@ class FileReport(Record):
     """The number of descriptors that were checked in a stream."""
 
     opsets: dict[str, int] = Field(default_factory=dict)
-    """The versions of an ONNX model's operator sets, by domain. ONNX's own domain is the empty string."""
+    """The versions of the operator sets that an ONNX model imports, by domain. ONNX's own domain is the empty string."""
 
     nodes: tuple[CheckedNode, ...] = ()
     """The nodes of an ONNX model that gather or slice, each with its verdict."""
 
     others: dict[str, int] = Field(default_factory=dict)
-    """The number of other nodes, by operator. They are not checked."""
+    """The number of nodes with other operators, by operator. They are not checked."""
 
     relatives: tuple[Relative, ...] = ()
-    """Operators among `others` that also gather, slice, scatter or look up, with DirectML's support for each."""
+    """Operators in `others` that also gather, slice, scatter or look up, with DirectML's support for each."""
 
     findings: tuple[ReportedFinding, ...] = ()
-    """The findings. A descriptor or binding breaks a rule; a node cannot be expressed, or a fact about it is unknown."""
+    """The findings: broken rules of descriptors and bindings; nodes that cannot be expressed, or about which a
+    fact is unknown.
+    """
 
     problems: tuple[FileProblem, ...] = ()
     """Reasons why the file, or parts of it, could not be read."""
 
     provider: ProviderSummary | None = Field(None, exclude_if=is_none)
-    """Counts of nodes by the place where the provider runs them; left out if no provider was requested."""
+    """The number of nodes that the provider runs on DirectML, on the CPU, and so on; left out if no provider was requested."""
 
     _lines: Mapping[int, str] = PrivateAttr({})
 
     def with_lines(self, lines: Mapping[int, str]) -> Self:
-        """Store the lines of standard input, which cannot be read again, by number from 1. Return this report."""
+        """Store the lines of standard input, because it cannot be read again. Return this report. `lines`: the lines by number
+        from 1.
+        """
         self._lines = lines
         return self
 
     def source(self) -> SourceLines:
-        """Return the lines of the file."""
+        """Return the text lines of the checked file, for excerpts in reports."""
         return SourceLines(self.file, self._lines)
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Return the findings grouped by cause. Each finding has one cause."""
+        """Return the findings in groups: findings with the same cause. Each finding is in one group."""
         return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
-        """Yield each cause with its findings."""
+        """Yield each group of findings with the same cause: the `Cause`, and its findings."""
         return ((cause, [self.findings[number] for number in cause.findings]) for cause in self.causes)
 
 
@@ -81,10 +85,12 @@ class Summary(Record):
     """Counts of files, problems and findings."""
 
     files: int
-    """The number of files that were read and whose kind is known."""
+    """The number of files that were read and have a known kind."""
 
     skipped: int
-    """The number of other JSON and XML files, found in folders or named with --skip-others."""
+    """The number of JSON and XML files that are neither models nor descriptors. They were in folders, or named with
+    --skip-others.
+    """
 
     problems: int
     """The number of problems: files, or parts of files, that could not be read."""
@@ -102,45 +108,45 @@ class Summary(Record):
     """The number of findings that the configuration ignores."""
 
     known: int
-    """The number of findings that are in the baseline."""
+    """The number of findings that are known, because the baseline lists them."""
 
     vanished: int
     """The number of the baseline's findings that no longer occur."""
 
 
 class Verdicts(Record):
-    """The number of nodes of ONNX models by verdict."""
+    """The number of nodes of ONNX models with each verdict."""
 
     decided: int
-    """The number of nodes that are taken without a condition."""
+    """The number of nodes that DirectML can express at the level, whatever their unknown sizes are."""
 
     conditional: int
-    """The number of nodes that are taken on conditions on sizes."""
+    """The number of nodes that DirectML can express at the level if sizes satisfy conditions, such as N <= 7."""
 
     undecided: int
-    """The number of nodes whose verdict is unknown."""
+    """The number of nodes without a verdict, because the model leaves too much open."""
 
     host: int
-    """The number of nodes that DirectML's caller computes on the CPU."""
+    """The number of nodes that only compute shapes, bounds and conditions. The caller of DirectML computes them on the CPU."""
 
     refused: int
     """The number of nodes that DirectML cannot express at the level."""
 
     unreached: int
-    """The number of dead nodes: no run of the model executes them."""
+    """The number of dead nodes, which no run of the model executes."""
 
     taken: int
-    """The number of nodes that DirectML can express at the level: decided and conditional ones."""
+    """The number of nodes that DirectML can express at the level: the sum of `decided` and `conditional`."""
 
     unknown: int
     """The same number as `undecided`."""
 
     from_data: int
-    """The number of conditional nodes with a condition on a size that is unknown until the model runs."""
+    """The number of conditional nodes that depend on a size that is unknown until the model runs."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers that reports show. Each node is counted once."""
+        """Return the numbers that reports show, by name. Each node is counted in one of them."""
         numbers = self.model_dump()
         return {name: numbers[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
 
@@ -160,7 +166,7 @@ class CheckReport(Record):
     """The version of the program."""
 
     level: FeatureLevelField
-    """The DirectML feature level of files without a level in the configuration."""
+    """The DirectML feature level at which files were checked, unless the configuration states another level for a file."""
 
     configuration: str | None = None
     """The configuration file."""
@@ -172,22 +178,22 @@ class CheckReport(Record):
     """True if warnings fail the check, too."""
 
     include_host: bool = False
-    """True if shape computations were judged like other nodes."""
+    """True if nodes that only compute shapes, bounds and conditions were judged like other nodes."""
 
     provider: Provider | None = Field(None, exclude_if=is_none)
-    """The provider whose verdicts are in the report; left out if none was requested."""
+    """The provider that the report also covers; left out if none was requested."""
 
     files: tuple[FileReport, ...]
     """The files, in the order in which they were named and found."""
 
     skipped: tuple[str, ...] = ()
-    """Other JSON and XML files, found in folders or named with --skip-others."""
+    """JSON and XML files that are neither models nor descriptors. They were in folders, or named with --skip-others."""
 
     vanished: tuple[CountedFingerprint, ...] = ()
-    """The baseline's findings that no longer occur, in files that were checked or no longer exist."""
+    """The baseline's findings that no longer occur, although their files were checked or no longer exist."""
 
     unused_ignores: tuple[UnusedIgnore, ...] = ()
-    """Ignore entries of the configuration without a finding, although all their files were checked."""
+    """Ignore entries of the configuration that match no finding, although all their files were checked."""
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
@@ -211,7 +217,7 @@ class CheckReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def verdicts(self) -> Verdicts:
-        """Return the number of nodes of ONNX models by verdict."""
+        """Return the number of nodes of ONNX models with each verdict."""
         return verdicts(node for file in self.files for node in file.nodes)
 
     @computed_field  # type: ignore[prop-decorator] # as above
@@ -234,7 +240,7 @@ class CheckReport(Record):
 
 
 def verdicts(nodes: Iterable[CheckedNode]) -> Verdicts:
-    """Count nodes by verdict."""
+    """Count nodes by their verdicts."""
     nodes = tuple(nodes)
     counts = Counter((node.verdict, bool(node.provided)) for node in nodes)
     totals = {verdict: counts[verdict, False] + counts[verdict, True] for verdict in Verdict}

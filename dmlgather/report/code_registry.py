@@ -1,4 +1,4 @@
-"""The codes of all findings of `check`, their SARIF rules, and their sections of the documentation."""
+"""All codes of findings (such as DML302): their rules in SARIF, and their sections of the documentation."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from dmlgather.onnx_checking.provider import codes as provider
 from dmlgather.report.rule_examples import written_out
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
-"""All codes, those of providers last."""
+"""All codes, by name. The codes about providers (ORT…) come last, so that reports without a provider can leave them out."""
 
 SOURCES = {**directml.SOURCES, **dialects.SOURCES, **provider.SOURCES}
-"""Key -> document. The source of a code names its documents by keys in brackets."""
+"""The documents that rules cite, by key. A rule's source names its documents by these keys, in brackets."""
 
 PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md", "ORT": "docs/onnxruntime-findings.md"}
-"""First letters of codes -> the page with a section per code."""
+"""The documentation page with a section about each code, by the first letters of the codes."""
 
 INDEX = {code: number for number, code in enumerate(CODES)}
-"""Code -> its position in `rules`."""
+"""The position of each code in `rules`, as SARIF results need it."""
 
 
 def help_uri(code: Code) -> str | None:
-    """Return the address of a rule's first document; None for dmlgather's own rules, or if it depends on the operator."""
+    """Return the address of the first document that a rule cites. Return None for dmlgather's own rules, and if the address
+    depends on the operator.
+    """
     for key in re.findall(r"\[([A-Z0-9-]+)\]", code.source):
         match = re.search(r"https://\S+", SOURCES[key])
         if match:
@@ -36,7 +38,9 @@ def help_uri(code: Code) -> str | None:
 
 
 def rules(providers: bool) -> list[Any]:
-    """Return the rules as SARIF's reportingDescriptor objects, ordered as in `INDEX`. `providers`: include providers' rules."""
+    """Return all rules as SARIF's reportingDescriptor objects, in the order of `INDEX`. `providers`: also include the rules of
+    providers.
+    """
     from pydantic_sarif import model as sarif
 
     descriptors = []
@@ -64,16 +68,17 @@ _HEAD = re.compile(r"\s*\*\w+\* · [^\n]*\n")
 
 
 def explanation(code: str) -> str:
-    """Return the section about a code as Markdown: why the rule exists, an example that breaks it and a fixed one.
+    """Return the documentation's section about a code, as Markdown: the reason for the rule, an example that breaks it, a fixed
+    one.
 
-    Heading, severity and source are left out. The wheel carries the pages.
+    The heading, the severity and the source are left out. Wheels contain the documentation pages.
     """
     page = PAGES[code[:3]]
     return written_out(_sections(page)[code], read_text(shipped(page)))
 
 
 def documents(code: str) -> dict[str, str]:
-    """Return the documents that a rule's source names, by key."""
+    """Return the documents that a rule cites as its source, by key."""
     return {key: SOURCES[key] for key in re.findall(r"\[([A-Z0-9-]+)\]", CODES[code].source)}
 
 

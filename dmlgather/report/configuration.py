@@ -45,21 +45,21 @@ def _pattern(pattern: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(plainly(_pattern))]
-"""A pattern of paths relative to the configuration's folder, in the syntax of .gitignore."""
+"""A pattern of paths, in the syntax of .gitignore. Paths are relative to the configuration's folder."""
 
 
 class Ignore(Record, strict=True):
-    """A code whose findings are ignored. Reports still count them."""
+    """An entry of the configuration: a finding's code, such as DML305, that reports ignore. They still count such findings."""
 
     code: Annotated[str, AfterValidator(plainly(_code))]
     """The code: "DML305"."""
 
     reason: Annotated[str, AfterValidator(plainly(_reason))]
-    """The reason, which reports show."""
+    """The reason for ignoring the findings, which reports show."""
 
     paths: Annotated[list[Pattern], Field(min_length=1)] | None = None
-    """Patterns of files in which the code is ignored, relative to the configuration's folder. They also match source files that
-    create descriptors. Default: all files.
+    """Patterns of the files in which findings are ignored, relative to the configuration's folder. They also match the source
+    files that create descriptors. Default: all files.
     """
 
 
@@ -70,13 +70,15 @@ class Configuration(Record, strict=True):
     """The DirectML feature level to check for."""
 
     levels: dict[Pattern, FeatureLevelField] = Field(default={})
-    """Feature levels of some files, by pattern relative to the configuration's folder. The last match applies."""
+    """Feature levels for some of the files, by pattern relative to the configuration's folder. The last pattern that matches a
+    file applies.
+    """
 
     exclude: list[Pattern] = Field(default=[])
     """Patterns of files to skip in folders, relative to the configuration's folder."""
 
     formats: Annotated[list[str], AfterValidator(plainly(_formats))] = Field(default=[])
-    """Formats of the report, each with a file ("sarif:report.sarif"); at most one without a file, for standard output."""
+    """Formats of the report, each with a file ("sarif:report.sarif"). At most one has no file; it goes to standard output."""
 
     baseline: Annotated[str, Field(min_length=1)] | None = None
     """The baseline file, relative to the configuration's folder."""
@@ -85,13 +87,13 @@ class Configuration(Record, strict=True):
     """True if warnings fail the check, too."""
 
     include_host: bool = False
-    """True if shape computations of ONNX models are judged like other nodes."""
+    """True if nodes of ONNX models that only compute shapes, bounds and conditions are judged like other nodes."""
 
     provider: Annotated[Provider, Field(strict=False)] | None = None
-    """A program that runs models on DirectML. `check` also shows what it does with each node."""
+    """A program that runs ONNX models on DirectML. `check` also shows what it does with each node."""
 
     ignore: list[Ignore] = Field(default=[])
-    """The codes that are ignored."""
+    """Codes of findings that reports ignore."""
 
 
 _BOOLEAN = ("true or false", "write one of them without quotes, or remove the key")
@@ -119,16 +121,17 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         'write like ["old/", "/models/*.json"], or remove the key for all files',
     ),
 }
-"""Key -> its expected value, and the remedy for other values."""
+"""For each key: the value that is expected, and the remedy for other values. Error messages contain both."""
 
 
 _BLANK = re.compile(r"\s*(#.*)?")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """Return the line, from 1, of the TOML statement that sets the value at `path`, or None.
+    """Return the line number, from 1, of the TOML statement that sets a value. Return None if there is no such statement.
 
-    The shortest prefix of `text` that parses and has a value at `path` ends with this statement.
+    `path`: the keys and indices that lead to the value. The statement ends the shortest prefix of `text` that parses and has
+    the value.
     """
     lines = text.split("\n")
     begun = 0
@@ -144,7 +147,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
 
 
 def has(value: Any, path: Sequence[str | int]) -> bool:
-    """Return True if there is a value at `path`."""
+    """Return True if a parsed document has a value at this path of keys and indices."""
     for step in path:
         try:
             value = value[step]
@@ -154,17 +157,17 @@ def has(value: Any, path: Sequence[str | int]) -> bool:
 
 
 OWN, SHARED = "dmlgather.toml", "pyproject.toml"
-"""Names of configuration files. The first one takes precedence."""
+"""The names of configuration files. If a folder has both, the first one is used."""
 
 TABLE = ("tool", "dmlgather")
-"""The table of the configuration in pyproject.toml."""
+"""The keys of the table in pyproject.toml that contains the configuration."""
 
 KeyPath = tuple[str | int, ...]
-"""Keys and indices from the document's root to a value."""
+"""The keys and indices that lead from a document's root to a value."""
 
 
 class ConfigurationError(Exception):
-    """The error for a configuration that cannot be used. `problems`: one line per error."""
+    """A configuration cannot be used. `problems`: a message for each error in it."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -172,7 +175,7 @@ class ConfigurationError(Exception):
 
 
 class LoadedConfiguration(NamedTuple):
-    """A configuration with its file."""
+    """A configuration, with the path and the text of its file."""
 
     file: Path
     text: str
@@ -180,16 +183,19 @@ class LoadedConfiguration(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return the folder to which the configuration's paths are relative."""
+        """Return the configuration file's folder. Paths in the configuration are relative to it."""
         return self.file.parent
 
     def line(self, *path: str | int) -> int | None:
-        """Return the line of a key."""
+        """Return the line number of a key, or None if it cannot be found."""
         return line_of(self.text, (*_table(self.file), *path))
 
 
 def find(folder: Path) -> LoadedConfiguration | None:
-    """Load the configuration in `folder`, or in the nearest folder above it. Raises ConfigurationError if it cannot be used."""
+    """Load the configuration that applies to a folder: from this folder, or from the nearest folder above it that has one.
+
+    Return None if there is none. Raises ConfigurationError if it cannot be used.
+    """
     for parent in (folder, *folder.parents):
         for name in (OWN, SHARED):
             file = parent / name
@@ -206,9 +212,10 @@ def _relative_to_cwd(file: Path) -> Path:
 
 
 def load(file: Path, display_path: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
-    """Load the configuration in `file`. Raises ConfigurationError if it cannot be used.
+    """Load a configuration file. Raises ConfigurationError if it cannot be used.
 
-    `display_path`: the file's name in messages. `required`: if False, return None for a pyproject.toml without the table.
+    `display_path`: the name of the file in messages. `required`: False to return None for a pyproject.toml without dmlgather's
+    table.
     """
     display_path = display_path or file
     table = _table(file)
@@ -249,7 +256,7 @@ def _syntax(file: Path, message: str) -> str:
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
-    """Yield a message per Pydantic error, with the line of the key, or of the table that lacks the key."""
+    """Yield a message for each of Pydantic's errors, with the line of the key. If a key is missing, the line is its table's."""
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)

@@ -1,4 +1,4 @@
-"""Checking one file, or many files with worker processes."""
+"""Checking of one file, or of many files in several processes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 SUFFIXES = (".json", *STREAMS, ".onnx", ".ort", ".xml")
-"""Suffixes of the files that are checked in folders. .ort and .xml files are only counted as skipped."""
+"""The suffixes of files that a search in folders finds. Files with .ort and .xml are not checked, but counted as skipped."""
 
 NO_IR = (
     "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "
     "single layer of an IR"
 )
-"""The problem that a report states for an .xml file."""
+"""The problem that reports state for an .xml file (an OpenVINO model)."""
 
 
 class CheckOptions(NamedTuple):
-    """Options of checking a file.
+    """Options for the check of one file.
 
-    `allow_outside`: as in `check_file`. `include_host`, `provider`: as in `check_model`. `limits`: time and memory for the
-    file.
+    `allow_outside`: True if a model may name files outside its folder. `include_host`: True to also judge nodes of ONNX models
+    that only compute shapes, bounds and conditions. `provider`: the program that runs ONNX models on DirectML, if it is to be
+    checked. `limits`: limits of time and memory.
     """
 
     allow_outside: bool = False
@@ -49,9 +50,9 @@ class CheckOptions(NamedTuple):
 
 
 def file_report(path: Path, level: FeatureLevel, options: CheckOptions) -> Checked:
-    """Check a file at a feature level.
+    """Check a file at a feature level. Return its report, and True if it is neither a model nor a descriptor.
 
-    A file that exceeds the limits of time or memory, or that causes an internal error, gets a problem: this never raises.
+    This never raises. If the file exceeds the limits of time or memory, or causes an internal error, the report has a problem.
     """
     try:
         with options.limits.over(path):
@@ -97,7 +98,9 @@ def _check_onnx(path: Path, level: FeatureLevel, options: CheckOptions) -> Check
 
 
 def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> Checked:
-    """Check standard input. `allow_outside`: as in `check_file`."""
+    """Check standard input. Return as `file_report` does. `allow_outside`: True if a model may name files outside the current
+    folder.
+    """
     from dmlgather.directml.dxdispatch.descriptor_lines import check_stdin
 
     checked = check_stdin(sys.stdin.buffer, level, allow_outside)
@@ -118,18 +121,23 @@ def _json(checked: CheckedFile, level: FeatureLevel) -> Checked:
 
 
 def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
-    """Return a sort key of problems by place. Problems without a line come last."""
+    """Return a sort key that orders problems by line and column. Problems without a line come last."""
     return problem.line is None, problem.line or 0, problem.column or 0
 
 
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
-    """Return the findings with status OPEN. `named`: subjects are descriptors' names, which may be lines of a program."""
+    """Convert findings to findings of a report, with status OPEN.
+
+    `named`: True if the subjects of the findings are names of descriptors, which may be lines of a program ("src/rows.cpp:12").
+    """
     reported = map(ReportedFinding.of_located, findings)
     return tuple(map(_with_program_line, reported) if named else reported)
 
 
 def _with_program_line(finding: ReportedFinding) -> ReportedFinding:
-    """Return a finding with the line of the program, if its subject is one. Then the subject is relative, too."""
+    """If a finding's subject is a line of a program ("src/rows.cpp:12"), add the line to the finding. The file becomes relative
+    to the current folder.
+    """
     created = ProgramLine.of(finding.subject)
     return finding if created is None else finding.model_copy(update={"created": created, "subject": str(created)})
 
@@ -153,38 +161,40 @@ Checked = tuple[FileReport, bool]
 """The report of a file, and True if the file is neither a model nor a descriptor."""
 
 Files = Sequence[tuple[Path, FeatureLevel, CheckOptions]]
-"""Arguments of `file_report` for each file."""
+"""The files to check, each with its feature level and options."""
 
 Note = Callable[[str], None]
-"""A function that shows a note to the user."""
+"""A function that shows a message to the user."""
 
 
 def no_note(note: str) -> None:
-    """Discard a note."""
+    """Ignore a message."""
 
 
 FILES_PER_WORKER = 3_000
-"""Number of files that one process checks while a worker process starts."""
+"""The number of files that one process checks in the time that a worker process takes to start."""
 
 MOST_PROCESSES = 4
-"""Default maximum of processes; each takes about 60 MB."""
+"""The maximum number of processes, unless the user states another. Each takes about 60 MB."""
 
 BATCH = 100
-"""Number of files that a process takes at a time. Small batches let all processes end at about the same time."""
+"""The number of files that a process takes at a time. If it is small, all processes end at about the same time."""
 
 
 def check_all(files: Files, jobs: int | None = 1, note: Note = no_note) -> list[Checked]:
-    """Check files, and return the results in the same order.
+    """Check files, in several processes if there are many. Return the results in the order of the files.
 
-    `jobs`: maximum number of processes, including this one; None for one per CPU, at most `MOST_PROCESSES`. One worker is
-    started per `FILES_PER_WORKER` files. `note`: called if a worker cannot be started.
+    `jobs`: the maximum number of processes, including this one. None for one per CPU, at most `MOST_PROCESSES`. For each
+    `FILES_PER_WORKER` files, one worker process is started. `note`: called with a message if a worker cannot be started.
     """
     workers = min(len(files) // FILES_PER_WORKER, (min(cpus(), MOST_PROCESSES) if jobs is None else jobs) - 1)
     return _check_with_workers(files, workers, note) if workers > 0 else _check(files)
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage rarely. A process that checks files and then ends keeps nearly all of its objects."""
+    """Make garbage collections rare. They would free little: a process that checks files and then ends keeps nearly all of its
+    objects.
+    """
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
 
@@ -205,7 +215,7 @@ def _send(value: Any, pipe: Any) -> None:
 
 
 def _receive(pipe: Any) -> Any:
-    """Return an object from the other process, or None if it closed the pipe."""
+    """Read an object that the other process has sent. Return None if it has closed the pipe."""
     import pickle
 
     try:
@@ -219,9 +229,9 @@ def _check(files: Files) -> list[Checked]:
 
 
 def _check_with_workers(files: Files, workers: int, note: Note) -> list[Checked]:
-    """Check batches of files in workers, from the front of the list, and in this process, from the back.
+    """Check batches of files in several processes: in workers from the front of the list, in this process from its back.
 
-    This process also checks the batches of a worker that dies or cannot be started.
+    If a worker dies or cannot be started, this process checks the worker's batches, too.
     """
     batches = {start: files[start : start + BATCH] for start in range(0, len(files), BATCH)}
     queue = deque(batches)
@@ -250,7 +260,10 @@ def _check_queue(batches: dict[int, Files], queue: deque[int], results: dict[int
 
 
 class _WorkerProcess:
-    """A Python process that checks batches, and the thread that serves it. Leaving the context ends the process."""
+    """A Python process that checks batches of files, and the thread that sends them and receives the reports.
+
+    Leaving the context ends the process.
+    """
 
     def __init__(self, batches: dict[int, Files], queue: deque[int], results: dict[int, list[Checked]]) -> None:
         self._batches, self._queue, self._results = batches, queue, results

@@ -1,4 +1,4 @@
-"""The status of findings (open, known, ignored), and causes, which group similar findings."""
+"""The status of a finding (open, known, ignored), and causes: groups of findings that one change may fix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FindingStatus(enum.StrEnum):
     """The status of a finding. Only open findings can fail the check."""
 
     OPEN = "open"
-    """The finding counts."""
+    """The finding counts, and can fail the check."""
     KNOWN = "known"
     """The finding is in the baseline."""
     IGNORED = "ignored"
@@ -27,10 +27,10 @@ class FindingStatus(enum.StrEnum):
 
 
 class ProgramLine(Record):
-    """A line of a program that creates an operator."""
+    """A line of a program's source code that creates a DirectML operator."""
 
     file: str
-    """The source file as named by the compiler, with slashes; relative to the current folder if it is inside."""
+    """The source file as the compiler names it, with slashes. The name is relative if the file is inside the current folder."""
 
     line: int = Field(ge=1)
     """The line, counted from 1."""
@@ -40,7 +40,7 @@ class ProgramLine(Record):
 
     @classmethod
     def of(cls, name: str) -> ProgramLine | None:
-        """Return the line in a descriptor's name, such as "src/rows.cpp:12", or None if the name has another form."""
+        """Return the source line that a descriptor's name states, such as "src/rows.cpp:12". Return None for other names."""
         place = program_line(name)
         file = program_file(place[0]) if place else None
         return cls(file=file, line=place[1]) if place and file and place[1] else None
@@ -52,13 +52,13 @@ class ReportedFinding(LocatedFinding):
     model_config = ConfigDict(serialize_by_alias=True)
 
     status: FindingStatus = Field(default=FindingStatus.OPEN, alias="standing")
-    """The status: "open" counts, "known" is in the baseline, "ignored" in the configuration."""
+    """The status: "open" counts, "known" is listed in the baseline, "ignored" is ignored by the configuration."""
 
     reason: str = ""
-    """The configuration's reason for ignoring the finding; empty for other statuses."""
+    """The configuration's reason for ignoring the finding; empty if the finding is not ignored."""
 
     created: ProgramLine | None = Field(default=None, exclude_if=is_none)
-    """The line of the program that creates the descriptor; left out unless the descriptor's name states it."""
+    """The line of the program that creates the descriptor. Left out if the descriptor's name does not state it."""
 
     @classmethod
     def of_located(cls, finding: LocatedFinding, status: FindingStatus = FindingStatus.OPEN, reason: str = "") -> ReportedFinding:
@@ -67,7 +67,9 @@ class ReportedFinding(LocatedFinding):
 
     @property
     def head(self) -> str:
-        """Return the place to look at first: FILE:LINE of the program, otherwise `place`."""
+        """Return the place to look at first: FILE:LINE of the program that creates the descriptor, if known;
+        otherwise `place`.
+        """
         return self.place if self.created is None else str(self.created)
 
     def __str__(self) -> str:
@@ -77,14 +79,14 @@ class ReportedFinding(LocatedFinding):
 
     @property
     def remark(self) -> str:
-        """Return the status as a text to put behind a finding; empty for an open finding."""
+        """Return the finding's status as a text to append to it. The text is empty for an open finding."""
         if self.status is FindingStatus.KNOWN:
             return " (known: in the baseline)"
         return f" (ignored: {self.reason})" if self.status is FindingStatus.IGNORED else ""
 
 
 class Fingerprint(Record):
-    """The identity of a finding, without line and column, because findings move when a file is edited."""
+    """The identity of a finding in a baseline. It has no line and column, because these change when the file is edited."""
 
     file: str
     """The file, relative to the folder of the baseline, with slashes."""
@@ -93,13 +95,13 @@ class Fingerprint(Record):
     """The finding's code: "DML302"."""
 
     subject: str = ""
-    """The part of the file where `path` starts: "dispatchables.gather"; empty for a single descriptor."""
+    """The part of the file that the finding is about: "dispatchables.gather"; empty for a single descriptor."""
 
     path: str = ""
-    """The field, in DirectML's names: "OutputTensor.Sizes"; empty for the whole descriptor."""
+    """The field of the subject, in DirectML's names: "OutputTensor.Sizes"; empty for the whole descriptor."""
 
     got: str
-    """The actual value."""
+    """The actual value, in words."""
 
     def __str__(self) -> str:
         where = " ".join(filter(None, (self.subject, self.code, self.path)))
@@ -107,7 +109,7 @@ class Fingerprint(Record):
 
 
 class CountedFingerprint(Fingerprint):
-    """A finding in a baseline, with its number of occurrences."""
+    """A finding in a baseline, and how often it occurs."""
 
     count: int = Field(default=1, ge=1)
     """The number of findings with this identity."""
@@ -134,13 +136,13 @@ class UnusedIgnore(Record):
 
 
 UNKNOWN = ("EXP301", "EXP302")
-"""The codes of findings about facts that a model does not determine."""
+"""The codes of findings that say that a model does not determine a fact, such as a size."""
 
 _DECIDES = re.compile(r"(?<!\w)('[^']*')(?=, an input of the graph)|(?<=input )('[^']*')")
-"""A pattern for the name of the model input that decides a value, in the text of a finding."""
+"""A pattern that finds, in a finding's text, the name of the model input that determines a value."""
 
 _EXAMPLE = " (with "
-"""The start of the example sizes at the end of a finding's text."""
+"""Findings with example sizes in their text have this before them."""
 
 _NODE_SPECIFIC = (
     (re.compile(r"""(?<!\w)'[^']*'|"[^"]*\""""), "''"),
@@ -148,13 +150,15 @@ _NODE_SPECIFIC = (
     (re.compile(r"\[[^][]*\]"), "[]"),
     (re.compile(r"(?<![\w.])(?<!\w-)-?\d+(?!\w)"), "0"),
 )
-"""Patterns of names, shapes and numbers, which differ between the nodes of one cause, and their replacements. Matching takes
-linear time, because a hostile file may have long texts.
+"""Patterns of names, shapes and numbers, and their replacements. After the replacement, findings about different nodes with the
+same cause have equal texts. Matching takes linear time, because a hostile file may have long texts.
 """
 
 
 class Cause(Record):
-    """Findings that one change may fix: equal code and status, and texts that only differ in names and numbers."""
+    """A group of findings that one change may fix. They have the same code and status, and texts that differ only in names and
+    numbers.
+    """
 
     code: str
     """The code of the findings."""
@@ -166,16 +170,17 @@ class Cause(Record):
     """The status of the findings."""
 
     findings: tuple[int, ...]
-    """The positions of the findings in the file's `findings`, counted from 0. Each finding has one cause."""
+    """The positions of the findings in the file's `findings`, counted from 0. Each finding belongs to one cause."""
 
     places: tuple[str, ...]
     """The field of each finding, from the root of the file: "If_0.then_branch/Slice_7.starts"."""
 
 
 def causes(findings: Sequence[ReportedFinding], of_model: bool) -> tuple[Cause, ...]:
-    """Return the causes of a file's findings, in the order of their first findings. `of_model`: the file is an ONNX model.
+    """Group a file's findings by cause. The causes are in the order of their first findings.
 
-    Only findings about nodes of ONNX models are grouped. Every other finding is a cause of its own.
+    `of_model`: True for an ONNX model. Only findings about nodes of ONNX models are grouped; any other finding is a cause of
+    its own.
     """
     grouped: dict[Hashable, list[int]] = {}
     for number, finding in enumerate(findings):

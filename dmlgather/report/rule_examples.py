@@ -1,4 +1,6 @@
-"""Examples in the pages about findings: each rule has a diff from a failing to a fixed document."""
+"""The examples on the documentation pages about findings. Each rule has a diff from a document that breaks it to a
+fixed one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
 def shared_example(section: str, page: str) -> str:
-    """Return the document to which diffs of the section apply: the last JSON block of the page before the section."""
+    """Return the JSON document that the diffs of a section change: the last JSON block of the page before the section."""
     found = _JSON.findall(page.partition(section)[0])
     if not found:
         raise ValueError("the page has no example before the section")
@@ -18,7 +20,7 @@ def shared_example(section: str, page: str) -> str:
 
 
 def written_out(section: str, page: str) -> str:
-    """Return a section of `page` with each diff replaced by its failing and its fixed document.
+    """Return a section of a page, in which two documents replace each diff: the one that breaks the rule, and the fixed one.
 
     A diff that begins with "{" or "<" has all lines of a descriptor, file or ONNX model. Any other diff applies to the example
     before the section: each line replaces the example's line with the same key or command.
@@ -43,6 +45,6 @@ def written_out(section: str, page: str) -> str:
 
 
 def _key(line: str) -> str:
-    """Return the key at the start of a line, or the type of a command."""
+    """Return what identifies a line of JSON: the key at its start, or the type of a command."""
     match = _KEY.match(line)
     return line if match is None else match[1] or match[2]

@@ -1,4 +1,4 @@
-"""Settings of a check from options and configuration, the search for files in folders, and the report on all of them."""
+"""The settings of a check (from options and configuration), the search for files in folders, and the report on all files."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ HIDDEN, ENVIRONMENT, IGNORED, EXCLUDED = (
     "ignored path",
     "excluded file",
 )
-"""Kinds of paths that a search leaves out."""
+"""The reasons why a search does not enter a path."""
 REPOSITORY = ".git"
 IGNORE_FILES = (".gitignore", f"{REPOSITORY}/info/exclude")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The result of searching a folder.
+    """The files that a search in a folder found.
 
-    `files`: the files to check, by absolute path, sorted by name. `left_out`: kind -> paths that were not searched. `problems`:
-    errors for folders that cannot be listed.
+    `files`: the files to check, by absolute path, sorted by name. `left_out`: the paths that were not searched, by reason
+    (`HIDDEN`, …). `problems`: the errors for folders that cannot be listed.
     """
 
     files: dict[str, Path] = field(default_factory=dict)
@@ -56,11 +56,11 @@ class FolderFiles:
     problems: list[OSError] = field(default_factory=list)
 
     def leave_out(self, kind: str, path: str) -> None:
-        """Add a path to `left_out`."""
+        """Record a path that is not searched. `kind`: the reason, such as `HIDDEN`."""
         self.left_out.setdefault(kind, []).append(path)
 
     def note(self) -> str | None:
-        """Return a sentence about the paths that were left out, or None if there are none."""
+        """Return a sentence about the paths that were not searched, or None if all were."""
         parts = [f"{counted(len(paths), kind)} ({paths[0]}{', …' * (len(paths) > 1)})" for kind, paths in self.left_out.items()]
         return f"not searched: {', '.join(parts)}; name a file or a folder to have it checked" if parts else None
 
@@ -68,8 +68,8 @@ class FolderFiles:
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
     """Search a folder for files to check. Links to folders are not followed.
 
-    `excluded`: patterns of the configuration. If they or .gitignore files exclude all files, the search is repeated without the
-    patterns that exclude the whole folder, because the user named this folder.
+    `excluded`: the configuration's patterns of files to skip. If these patterns or .gitignore files leave no file, patterns
+    that match the whole folder are dropped and the search is repeated, because the user has named this folder.
     """
     result = _search(folder, excluded)
     if result.files or not result.left_out:
@@ -78,7 +78,7 @@ def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
 
 
 def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
-    """Search a folder. `named`: drop the patterns of .gitignore files that exclude the whole folder."""
+    """Search a folder once. `named`: True to drop the patterns of .gitignore files that match the whole folder."""
     result, start = FolderFiles(), absolute(folder)
     inherited = {start: _rules_above(start)}
     for directory, folders, names in os.walk(folder, onerror=result.problems.append):
@@ -110,7 +110,7 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
 
 
 def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
-    """Return the kind (see FolderFiles) of a folder that is not searched, or None for other folders."""
+    """Return the reason (such as `HIDDEN`) if a folder is not to be searched. Return None if it is."""
     if name.startswith("."):
         return HIDDEN
     if os.path.exists(os.path.join(path, "pyvenv.cfg")):  # noqa: PTH110, PTH118 # unlike Path.exists, it never raises
@@ -119,7 +119,10 @@ def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
 
 
 def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
-    """Return True if git ignores `path`. The deepest .gitignore file with a match decides. A folder's path ends in "/"."""
+    """Return True if git ignores a path. Of the .gitignore files with a matching pattern, the deepest one decides.
+
+    `path`: ends in "/" for a folder.
+    """
     for rule in reversed(rules):
         include = rule.spec.check_file(path[len(rule.folder) :].replace(os.sep, "/").lstrip("/")).include
         if include is not None:
@@ -128,19 +131,22 @@ def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
 
 
 class _Rules(NamedTuple):
-    """The patterns of one .gitignore file, for paths inside `folder`."""
+    """The patterns of one .gitignore file. They apply to paths inside `folder`."""
 
     folder: str
     spec: GitIgnoreSpec
 
     @classmethod
     def of(cls, folder: str, above: Iterable[_Rules]) -> list[_Rules]:
-        """Return the rules of the folders above, followed by those of `folder`."""
+        """Return the patterns that apply in a folder: those of the folders `above`, then those of its own .gitignore file."""
         return [*above, *(cls(folder, spec) for name in IGNORE_FILES for spec in _read(os.path.join(folder, name)))]  # noqa: PTH118
 
 
 def _rules_above(folder: str) -> list[_Rules]:
-    """Return the rules of the folders from the repository's root to the parent of `folder`. Empty outside of repositories."""
+    """Return the patterns that apply in a folder because of .gitignore files above it, from the repository's root on.
+
+    The list is empty outside of repositories.
+    """
     parents = list(Path(folder).parents)
     roots = [place for place, parent in enumerate(parents) if os.path.exists(parent / REPOSITORY)]  # noqa: PTH110 # never raises
     rules: list[_Rules] = []
@@ -150,7 +156,7 @@ def _rules_above(folder: str) -> list[_Rules]:
 
 
 def _read(path: str) -> Iterator[GitIgnoreSpec]:
-    """Yield the patterns of a file, if it exists and can be read. Lines that are no patterns are skipped, as git does."""
+    """Yield the patterns of a .gitignore file, or nothing if it cannot be read. Invalid lines are skipped, as git does."""
     if not os.path.isfile(path):  # noqa: PTH113 # unlike Path.is_file, it never raises
         return
     try:
@@ -169,7 +175,7 @@ def _is_pattern(line: str) -> bool:
 
 
 LevelOf = Callable[[str], FeatureLevel | None]
-"""A function from a file's name to its feature level, or None for the common level."""
+"""A function that returns the feature level of a file by its name, or None if the common level applies."""
 
 
 def check_paths(
@@ -186,13 +192,17 @@ def check_paths(
     limits: Limits = DEFAULT,
     provider: Provider | None = None,
 ) -> CheckReport:
-    """Check files, and the models and descriptors in folders.
+    """Check files, and the models and descriptors in folders. Return one report on all of them.
 
-    `paths`: files and folders; "-" is standard input. `level`: the feature level of files without a level of `level_of`.
-    `excluded`: patterns of files that are skipped in folders. `skip_others`: also skip named JSON and XML files that are
-    neither models nor descriptors. `jobs`, `note`: as in `check_all`. `allow_outside`: as in `check_file`. `include_host`,
-    `provider`: as in `check_model`. `limits`: time and memory for each file. Raises ValueError for a level that is unknown, or
-    too low for the provider.
+    `paths`: files and folders; "-" is standard input. `level`: the feature level to check for. `level_of`: returns another
+    level for some files. `excluded`: patterns of files to skip in folders. `skip_others`: True to also skip named JSON and XML
+    files that are neither models nor descriptors, instead of reporting a problem. `jobs`: the maximum number of processes; None
+    for one per CPU, at most four. `allow_outside`: True if models may name files outside their folders. `include_host`: True to
+    also judge nodes of ONNX models that only compute shapes, bounds and conditions. `note`: called with messages for the user.
+    `limits`: limits of time and memory for each file. `provider`: a program that runs ONNX models on DirectML, to report what
+    it does with each node.
+
+    Raises ValueError for a level that is unknown, or too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -219,7 +229,10 @@ def check_paths(
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for one named path, by absolute path: the file itself, or the files in the folder."""
+    """The files to check for a path that the user named: the file itself, or the files in the folder.
+
+    `files`: the files by absolute path. `problems`: the errors for folders that cannot be listed.
+    """
 
     files: Mapping[str, Path]
     folder: Path | None = None
@@ -239,7 +252,9 @@ def _listed(path: Path, excluded: Patterns | None, note: Note) -> _PathFiles:
 
 @dataclass
 class _ReportFiles:
-    """The collected files of a report. `results`: the report of each checked file, by absolute path."""
+    """The reports on files, collected in the order in which the files were named and found. `results`: all reports, by absolute
+    path.
+    """
 
     level: FeatureLevel
     skip_others: bool
@@ -247,7 +262,7 @@ class _ReportFiles:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    """Absolute paths of `files`. A file that is named twice, or is also in a folder, is reported once."""
+    """Absolute paths of the files in `files`. A file that is named twice, or is also in a named folder, is reported once."""
 
     def add_all(self, listed: _PathFiles) -> None:
         before = len(self.skipped)
@@ -277,10 +292,10 @@ class _ReportFiles:
 
 
 def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
-    """Return `report` with the ignore entries of the configuration applied, and with the unused entries.
+    """Apply the ignore entries of the configuration to a report. Return the report with ignored findings and unused entries.
 
-    `checked`: the files and folders that the user named. An entry without findings is unused only if the check covered all
-    files of the entry and at least one, without problems. Otherwise another run may need the entry.
+    `checked`: the files and folders that the user named. An entry without findings counts as unused only if the check covered
+    all files of the entry, at least one, without problems. Otherwise another run may need the entry.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_with_ignored(file, entries) for file in report.files) if entries else report.files
@@ -309,7 +324,7 @@ def _with_status(finding: ReportedFinding, file: str, entries: list[_IgnoreEntry
 
 
 class _IgnoreEntry:
-    """An ignore entry of the configuration. `used`: it matched a finding."""
+    """An ignore entry of the configuration. `used`: True if it has matched a finding."""
 
     def __init__(self, loaded: LoadedConfiguration, number: int) -> None:
         ignore = loaded.configuration.ignore[number]
@@ -322,7 +337,10 @@ class _IgnoreEntry:
         return self._patterns is None or self._patterns.match(file)
 
     def is_complete(self, report: CheckReport, checked: Iterable[Path]) -> bool:
-        """Return True if the report on the `checked` paths is complete for all files that the entry applies to."""
+        """Return True if the check covered all files that the entry applies to, at least one, without problems.
+
+        `checked`: the files and folders that the user named.
+        """
         files = [file for file in report.files if self.covers(file.file)]
         whole = all(any(relative(root, str(path)) is not None for path in checked) for root in self._roots)
         return whole and bool(files) and not any(file.problems for file in files)
@@ -330,12 +348,12 @@ class _IgnoreEntry:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a check. Options override the configuration `loaded`; None: the option was not given.
+    """The settings of a check: the command's options, and the configuration (`loaded`), which they override.
 
-    `level`: the feature level of all files. `outputs`: formats with their files. `baseline`: the file to compare with.
-    `write_baseline`: the file to write, and to compare with if it exists. `error_on_warning`: warnings fail the check.
-    `include_host`, `provider`: as in `check_model`. `skip_others`, `jobs`, `allow_outside`, `note`, `limits`: as in
-    `check_paths`.
+    None stands for an option that was not given. `level`: the feature level of all files. `outputs`: the reports to write.
+    `baseline`: the file of known findings. `write_baseline`: the file to which all findings are written; if it exists, the
+    report also says which of its findings have vanished. `error_on_warning`: True if warnings fail the check. All others are
+    parameters of `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -354,20 +372,23 @@ class Settings:
 
     @property
     def configuration(self) -> Configuration:
-        """Return the configuration, or the default one."""
+        """Return the configuration that was loaded, or else the default one."""
         return self.loaded.configuration if self.loaded else Configuration()
 
     def complete_outputs(self) -> tuple[Output, ...]:
-        """Return all outputs, standard output last. Raises ValueError for two formats in one file or on standard output."""
+        """Return the reports to write, that for standard output last.
+
+        Raises ValueError for two formats in one file or on standard output.
+        """
         if self.outputs or self.loaded is None:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
 
     def check(self, paths: Iterable[Path], outputs: Sequence[Output] = ()) -> CheckReport:
-        """Check files and folders, and write the baseline if requested.
+        """Check files and folders, and write the baseline if requested. Return the report.
 
-        Raises FileError for a baseline that cannot be used, or if the baseline or one of `outputs` would overwrite a file that
-        was checked or read.
+        `outputs`: the reports that will be written. Raises FileError if a baseline cannot be used, or if the baseline or one of
+        `outputs` would overwrite a file that was checked or read.
         """
         old, paths = self._baseline(), tuple(paths)
         report = check_paths(
@@ -396,8 +417,9 @@ class Settings:
         return self.configuration.provider if self.provider is None else self.provider
 
     def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the levels that are too low for the provider: the configuration's keys (none for the option), and the
-        reason.
+        """Yield the feature levels that are too low for the provider, each as a pair.
+
+        The pair has the keys of the level in the configuration (empty for the option --level), and a message.
         """
         if self._provider is None:
             return
@@ -410,7 +432,9 @@ class Settings:
                 yield keys, f"expected {LEAST_LEVEL} or newer, which {self._provider} needs, got {level}"
 
     def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
-        """Compare the report with the old baseline, or with the new one after writing it."""
+        """Write the new baseline if requested, and compare the report with it; otherwise compare the report with the old
+        baseline.
+        """
         from dmlgather.report import baseline as baselines
 
         if self.write_baseline is not None:
@@ -423,7 +447,10 @@ class Settings:
         return baselines.compared(report, self._baseline_file, old)
 
     def made_from(self, report: CheckReport) -> InputFiles:
-        """Return the files that were read, which must not be overwritten. A file of unknown kind refers to no further files."""
+        """Return the files that the check has read, so that no output overwrites them.
+
+        `InputFiles` looks up the files that models refer to. For a file of unknown kind, it does not.
+        """
         single_files = [self.loaded.file] if self.loaded is not None else []
         if self.write_baseline is None and self._baseline_file is not None:
             single_files.append(self._baseline_file)
@@ -443,7 +470,7 @@ class Settings:
         return self.loaded.folder / self.configuration.baseline
 
     def _baseline(self) -> Baseline | None:
-        """Return the baseline to compare with. It is read before the check, which may overwrite it."""
+        """Read the baseline to compare with. This is done before the check, which may overwrite it."""
         file = self._baseline_file if self.write_baseline is None else self.write_baseline
         if file is None or (file is self.write_baseline and not file.exists()):
             return None

@@ -1,4 +1,4 @@
-"""Text of the findings of one cause: a block with the source line, or a single line."""
+"""Findings as text: a block of lines with the source line and a caret, or a single line."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dmlgather.report.finding_status import FindingStatus, ProgramLine, Reported
 from dmlgather.wording import printable
 
 TAB = " " * 4
-"""The text for a tab."""
+"""The spaces that replace a tab."""
 
 CUT = "…"
-"""The mark for a part of a line that is left out."""
+"""The mark where part of a line is left out."""
 
 
 class SourceLines:
-    """The lines of a file, which is read when the first line is needed.
+    """The lines of a checked file. The file is read when the first line is needed.
 
-    `lines`: the lines of standard input by number from 1, because it cannot be read again.
+    `lines`: the lines of standard input, by number from 1. They are stored because standard input cannot be read again.
     """
 
     def __init__(self, file: str, lines: Mapping[int, str] | None = None) -> None:
@@ -31,7 +31,7 @@ class SourceLines:
 
     @cached_property
     def _lines(self) -> Mapping[int, str]:
-        """The lines by number from 1; empty if the file can no longer be read."""
+        """Return the lines by number from 1. Return an empty mapping if the file can no longer be read."""
         if self._stored:
             return self._stored
         try:
@@ -40,8 +40,9 @@ class SourceLines:
             return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
-        """Yield a line in at most `width` cells and a caret below `column`, both counted from 1. Yields nothing for an empty or
-        missing line.
+        """Yield a source line, shortened to `width` terminal columns, and below it a caret that points at `column`.
+
+        `line`, `column`: counted from 1. Yields nothing for an empty or missing line.
         """
         if line is None or not self._lines.get(line, "").strip():
             return
@@ -53,9 +54,10 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """Return at most `width` cells of `text` around `column` (counted from 1), and the number of cells before `column`.
+    """Shorten a line to the part around a column. Return the part, and the number of terminal columns in it before the column.
 
-    Tabs become spaces and control characters are escaped. The time does not depend on the length of the text.
+    `column`: counted from 1, in characters. `width`: the maximum of terminal columns. Tabs become spaces and control characters
+    are escaped. The time does not depend on the length of the text.
     """
     at = min(column - 1, len(text))
     left = _shown(text[max(at - width, 0) : at])[::-1]
@@ -68,7 +70,10 @@ def cut(text: str, column: int, width: int) -> tuple[str, int]:
 
 
 def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
-    """Return the first parts that fit into `room` cells, with CUT if others are left out. `more`: others follow `parts`."""
+    """Return as many of the first parts as fit into `room` terminal columns. CUT replaces those that do not fit.
+
+    `more`: True if the text goes on after `parts`.
+    """
     if not more and _cells(parts) <= room:
         return list(parts)
     kept: list[str] = []
@@ -88,7 +93,7 @@ def _shown(text: str) -> list[str]:
 
 
 def _cells(parts: Iterable[str]) -> int:
-    """Return the number of terminal cells: wide characters take two, combining ones none."""
+    """Return the number of terminal columns of a text: wide characters take two, combining characters none."""
     text = "".join(parts)
     if text.isascii():
         return len(text)
@@ -98,20 +103,24 @@ def _cells(parts: Iterable[str]) -> int:
 
 
 _VALUE = re.compile(r" (?=\{|\w*\[|\d_\d)")
-"""A space before a value in braces, a type with sizes, or a level."""
+"""A pattern for a space at which lines must not be broken, because a value follows: braces, a type with sizes, or a level."""
 
 _PART = re.compile(r"[^/.]*[/.]|[^/.]+")
-"""Parts of a path, each with its separator."""
+"""A pattern for the parts of a path. Each part includes the slash or dot behind it."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
-"""A no-break space. The text itself has none, because `printable` has escaped them."""
+"""A no-break space, which stands for a space that must not be broken. The text has no others, because `printable` has escaped
+them.
+"""
 
 AT_FIRST = " (at the first place)"
-"""Appended to a text that differs between the places of a cause."""
+"""This is appended to a text of the first finding of a cause if other findings have another text."""
 
 
 def line(finding: ReportedFinding, places: int = 1) -> str:
-    """Return a finding as one line. `places`: the number of findings that it stands for (see `common`)."""
+    """Return a finding as one line. `places`: the number of findings with the same cause, if this one stands for all
+    (`common`).
+    """
     return f"{finding}{f' ({_times(places)})' if places > 1 else ''}{finding.remark}"
 
 
@@ -120,9 +129,10 @@ def block(
 ) -> Iterator[str]:
     """Yield a finding as lines of at most `width` characters.
 
-    FILE:LINE:COLUMN, code and rule; the source line with a caret; then "expected", "got" and "fix". A known finding is one
-    line. For a dumped descriptor, the line of the program comes first. `joint`: text between subject and path. `places`: as in
-    `line`. `named`: begin with the file.
+    The lines are: FILE:LINE:COLUMN, code and rule; the source line with a caret; "expected", "got" and "fix". A known finding
+    is one line. For a descriptor in a dump, the first line shows the place in the program that creates it. `joint`: the text
+    between the finding's subject and its path. `places`: the number of findings with the same cause, if this one stands for
+    all. `named`: True to begin with the file.
     """
     subject = finding.subject if finding.created is None else ""  # `head` has it
     where = ", ".join(filter(None, (joint.join(filter(None, (subject, finding.path))), _times(places))))
@@ -140,7 +150,9 @@ def block(
 
 
 def problem_line(problem: FileProblem) -> str:
-    """Return a problem as one line. For a dumped descriptor, the line of the program comes first."""
+    """Return a problem as one line. For a descriptor in a dump, it begins with the place in the program that creates the
+    descriptor.
+    """
     created = ProgramLine.of(problem.subject)
     if created is None:
         return str(problem)
@@ -148,13 +160,13 @@ def problem_line(problem: FileProblem) -> str:
 
 
 def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iterator[str]:
-    """Yield a problem in one line, and the source line with a caret."""
+    """Yield a problem as one line, then the source line with a caret."""
     yield problem_line(problem)
     yield from source.excerpt(problem.line, problem.column, width)
 
 
 def headed(start: str, text: str, width: int) -> Iterator[str]:
-    """Wrap `start` and `text` to lines of at most `width` characters. `start` is not broken.
+    """Wrap a text to lines of at most `width` characters. `start`: the beginning of the first line, which is never broken.
 
     A word longer than a line, such as the path of a node, is broken behind slashes and dots.
     """
@@ -170,13 +182,16 @@ def headed(start: str, text: str, width: int) -> Iterator[str]:
 
 
 def _parts(word: str, longest: int) -> Iterator[str]:
-    """Yield a word in parts of at most `longest` characters, broken behind slashes and dots."""
+    """Break a word behind slashes and dots. Yield the pieces, which have at most `longest` characters."""
     for part in [word] if len(word) <= longest else _PART.findall(word):
         yield from (part[first : first + longest] for first in range(0, len(part) or 1, longest))
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:
-    """Return the first finding of a cause, without its node. Texts that differ between findings get AT_FIRST."""
+    """Return one finding that stands for all findings with the same cause. It is the first, without the name of its node.
+
+    Texts that differ between the findings get AT_FIRST.
+    """
     first = findings[0]
     if len(findings) == 1:
         return first
@@ -190,7 +205,10 @@ def _times(places: int) -> str:
 
 
 def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Iterator[str]:
-    """Yield wrapped texts in a column behind a label. `hang`: additional indent of all but the first line of a text."""
+    """Yield texts, wrapped, in a column to the right of a label.
+
+    `hang`: the additional indent of each text's lines after its first.
+    """
     for text in texts:
         start = f"  {label:8}  "
         yield from wrapped(text, width, start, len(start) + hang)
@@ -198,10 +216,10 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
 
 
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
-    """Wrap `start` and `text` to lines of at most `width` characters.
+    """Wrap a text to lines of at most `width` characters. `start`: the beginning of the first line.
 
-    Words longer than a line are not broken, nor is a name with its value ("starts {0}"). `behind`: indent of all but the first
-    line; default: the length of `start`.
+    Words longer than a line are not broken, nor is a name with its value ("starts {0}"). `behind`: the indent of all lines but
+    the first. Default: the length of `start`.
     """
     text = printable(text)
     if len(start) + len(text) <= width:

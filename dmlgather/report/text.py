@@ -1,4 +1,4 @@
-"""The text formats of a report: a block of lines or one line per cause, and lines about ONNX models."""
+"""The report as text: for each cause, a block of lines or one line; and lines about ONNX models and their nodes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ from dmlgather.wording import braces, counted, printable, shortened, typed
 
 
 class NodeListing(enum.Enum):
-    """The nodes of a model that a report lists."""
+    """Which nodes of an ONNX model a report lists."""
 
     NONE = enum.auto()
-    """No nodes and no heading, only findings."""
+    """No nodes and no heading; only findings."""
     WRONG = enum.auto()
-    """A heading that counts all nodes, and the first nodes of each finding."""
+    """A heading that counts all nodes. Below each finding, the first of its nodes."""
     ALL = enum.auto()
     """A heading and all nodes."""
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """Return the findings that are about no single node, and the findings of each node, by place."""
+    """Group a model's findings by node. Return the findings that are about no single node, and those of each node, by the
+    node's place.
+    """
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -48,7 +50,9 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """Return a line about a model, without its name: opsets, and the number of nodes by operator, by verdict, and of others."""
+    """Return a line that summarises an ONNX model: its opsets, and the number of nodes by operator and by verdict. It does not
+    name the model.
+    """
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     counts = verdicts(file.nodes)
@@ -62,7 +66,7 @@ def heading(file: FileReport) -> str:
 
 
 def _opsets(file: FileReport) -> str:
-    """Return the operator sets that nodes use. Exporters often import unused ones."""
+    """Return, as text, the versions of the operator sets that nodes use. Exporters often import others."""
     used = {"", *(name.rpartition(".")[0] for name in file.others)}
     opsets = [
         f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
@@ -71,11 +75,14 @@ def _opsets(file: FileReport) -> str:
 
 
 NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: no run of the model reaches it"}
-"""Verdicts on nodes that do not run on DirectML -> text."""
+"""The text for each verdict of nodes that do not run on DirectML."""
 
 
 def line(node: CheckedNode, level: FeatureLevel) -> str:
-    """Return a node as one line: place, operator and version, types and shapes, verdict, and what a provider does with it."""
+    """Return a node as one line: place, operator, types and shapes, verdict, and what the provider does with the node.
+
+    `level`: the feature level of the verdict.
+    """
     version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
     arguments = [*map(_tensor, node.inputs), *map(_attribute, node.attributes.items())]
     results = ", ".join(typed(tensor.type, tensor.shape) for tensor in node.outputs)
@@ -113,7 +120,7 @@ def _tensor(tensor: CheckedTensor) -> str:
 
 
 LONGEST = 24
-"""Longest name of a size, in characters, that is not replaced by a short name."""
+"""A report replaces names of sizes that have more characters than this by short names (s1, s2, …)."""
 
 _RELATION = re.compile(r" (?:<=|>=|<|>|=) ")
 """The relations in a condition such as "1 <= N <= 7"."""
@@ -124,32 +131,33 @@ F = TypeVar("F", bound=Finding)
 
 
 class ShortNames:
-    """Short names s1, s2, … for sizes of a file with long names. No short name occurs as a word in the file. Without a file, no
-    name is shortened.
+    """Short names s1, s2, … for sizes with long names. A short name that already occurs as a word in the file is not used.
+
+    Without a file, no name is shortened.
     """
 
     def __init__(self, file: FileReport | None = None) -> None:
         self.legend: dict[str, str] = {}
-        """Short name -> size, in the order of first use."""
+        """The size that each short name stands for, in the order of first use."""
         self._short: dict[str, str] = {}
         self._long = {name for name in _sizes(file.nodes) if len(name) > LONGEST} if file else set()
         words = {word for text in _texts(file) for word in _WORD.findall(text)} if file and self._long else set()
         self._free = (name for number in count(1) if (name := f"s{number}") not in words)
 
     def text(self, text: str) -> str:
-        """Replace the long sizes in a text. Names in quotes are names of tensors and stay."""
+        """Replace the long names of sizes in a text. Names in quotes are names of tensors, and stay."""
         names = sorted((name for name in self._long if name in text), key=len, reverse=True)
         return re.sub("|".join(map(_whole_name, names)), lambda match: self._short_name(match[0]), text) if names else text
 
     def finding(self, finding: F) -> F:
-        """Return the finding with short names in its texts."""
+        """Return a finding with short names of sizes in its texts."""
         if not self._long:
             return finding
         texts = {"expected": finding.expected, "got": finding.got, "remedy": finding.remedy}
         return finding.model_copy(update={field: self.text(text) for field, text in texts.items()})
 
     def node(self, node: CheckedNode) -> CheckedNode:
-        """Return the node with short names in its shapes and conditions."""
+        """Return a node with short names of sizes in its shapes and conditions."""
         if not self._long:
             return node
         return node.model_copy(
@@ -179,7 +187,7 @@ class ShortNames:
 
 
 def _sizes(nodes: Iterable[CheckedNode]) -> Iterator[str]:
-    """Yield the symbolic sizes in shapes, values and conditions of nodes, as printed."""
+    """Yield the symbolic sizes in the shapes, values and conditions of nodes, as text."""
     for node in nodes:
         yield from _symbolic_sizes(node)
         for condition in node.provided:
@@ -193,7 +201,7 @@ def _symbolic_sizes(node: CheckedNode) -> Iterator[str]:
 
 
 def _texts(file: FileReport) -> Iterator[str]:
-    """Yield all texts that lines about a file may contain."""
+    """Yield all texts that a report on a file may contain."""
     yield file.file
     for finding in file.findings:
         yield from (finding.subject, finding.path, finding.expected, finding.got, finding.remedy)
@@ -204,24 +212,25 @@ def _texts(file: FileReport) -> Iterator[str]:
 
 
 def _whole_name(name: str) -> str:
-    """Return a pattern for a name that is no part of a longer one, and not in quotes."""
+    """Return a pattern that matches a name only if it is neither in quotes nor part of a longer name."""
     return rf"(?<![\w.'\"]){re.escape(name)}(?!\w|\.\w|['\"\[])"
 
 
 INDENT = 2
-"""Indent of the lines below a heading."""
+"""Number of spaces before the lines below a heading."""
 
 CONDITIONS = 4
-"""Maximum number of conditions below a heading without --verbose."""
+"""Below a heading, at most this many conditions are shown, unless --verbose is given."""
 
 PLACES = 3
-"""Maximum number of nodes below a finding without --verbose."""
+"""Below a finding, at most this many nodes are shown, unless --verbose is given."""
 
 
 def model_lines(file: FileReport, listed: NodeListing, width: int | None = None) -> Iterator[str]:
-    """Yield the heading of a model, its findings by cause with their nodes, and the nodes of `listed`.
+    """Yield the lines about an ONNX model: the heading, each cause of findings with its nodes, and the other nodes that
+    `listed` asks for.
 
-    `width`: the width at which lines are wrapped, but not the file's name. None: a finding or a node is one line.
+    `width`: lines are wrapped to this width, except for the file's name. None: each finding or node is one line.
     """
     if listed is NodeListing.NONE:
         yield from _ModelText(file, listed, width, ShortNames()).findings()
@@ -243,7 +252,9 @@ class _ModelText:
         self._shown_conditions: list[SizeCondition] = []
 
     def heading(self) -> Iterator[str]:
-        """Yield a line about the model, one for each related operator, and one for the provider."""
+        """Yield a line about the model, a line for each operator that is related to gathers and slices, and a line about the
+        provider.
+        """
         yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
             nodes = counted(relative.count, "node")
@@ -252,7 +263,7 @@ class _ModelText:
             yield from self.wrapped(f"{self.file.provider.provider}: {self.file.provider.text}")
 
     def conditions(self) -> Iterator[str]:
-        """Yield the conditions of the nodes that are taken."""
+        """Yield the conditions under which DirectML can express nodes."""
         from dmlgather.onnx_checking.sizes.conditions import strongest
 
         taken = [node for node in self.file.nodes if node.verdict is Verdict.TAKEN]
@@ -269,7 +280,7 @@ class _ModelText:
             yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, texts[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """Yield the meanings of short names, and of the node-computed sizes in shown conditions."""
+        """Yield the meanings of short names, and of sizes in shown conditions that nodes compute."""
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
         makers = {name: maker for condition in self._shown_conditions for name, maker in condition.makers.items()}
@@ -277,7 +288,7 @@ class _ModelText:
             yield from self.wrapped(f"{shortened(self.names.text(printable(name)))} = {shortened(maker.text)}")
 
     def findings(self) -> Iterator[str]:
-        """Yield each cause that is not ignored."""
+        """Yield the lines about each cause that is not ignored."""
         indent = "" if self.listed is NodeListing.NONE else " " * INDENT
         for cause, findings in self.file.by_cause():
             if cause.standing is not FindingStatus.IGNORED:
@@ -286,7 +297,7 @@ class _ModelText:
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """Yield the listed nodes: all, or only the refused and unknown nodes whose findings are ignored."""
+        """Yield a line for each node: for all nodes, or only for refused and unknown nodes with ignored findings."""
         shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown
@@ -294,7 +305,9 @@ class _ModelText:
                 yield from self.wrapped(self.node(node))
 
     def block(self, merged: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
-        """Yield a cause as a block of lines, with its nodes. `merged`: `common` of the findings."""
+        """Yield a cause as a block of lines, with its nodes. `merged`: the finding that stands for all `findings`
+        (`common`).
+        """
         room, named = width - INDENT, self.listed is NodeListing.NONE
         yield from snippets.block(merged, self.source, room, places=len(findings), named=named)
         if merged.status is FindingStatus.OPEN:
@@ -304,13 +317,15 @@ class _ModelText:
             yield ""
 
     def line(self, merged: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """Yield a cause as one line, followed by its nodes. `merged`: `common` of the findings."""
+        """Yield a cause as one line, and then its nodes. `merged`: the finding that stands for all `findings` (`common`)."""
         yield snippets.line(merged, len(findings))
         if merged.status is FindingStatus.OPEN:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """Yield the first nodes of a finding. If `nodes` lists all nodes, yield only the places of the finding."""
+        """Yield lines about the first nodes of a cause. If `nodes` shows all nodes anyway, yield only the places of the
+        findings.
+        """
         places, whole = list(dict.fromkeys(finding.subject for finding in findings)), self.listed is NodeListing.ALL
         in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
         if len(places) == 1 and places[0] not in in_full:  # the finding names it
@@ -330,16 +345,16 @@ class _ModelText:
 
 
 WIDTH = 120
-"""Width of lines without a terminal, so that logs are equal on all machines."""
+"""Width of lines if the output is not a terminal. It is fixed, so that logs are equal on all machines."""
 
 NARROWEST, WIDEST = 40, 130
-"""Limits of the width of lines on a terminal."""
+"""The smallest and the largest width of lines on a terminal."""
 
 AT_ONCE = 100
-"""Number of lines that are highlighted in one call, which takes little longer than for one line."""
+"""Number of lines that one call highlights. This takes little longer than for one line."""
 
 JOINTS = {"descriptor": ": ", "descriptors": ": "}
-"""Kind of file -> text between subject and path of a finding. The default is a dot."""
+"""The text between the subject and the path of a finding, by kind of file. For other kinds, it is a dot."""
 
 STYLES = {
     r"(?m)^ *\S[^\n ]*?:\d+(:\d+)?:": "bold",
@@ -353,26 +368,26 @@ STYLES = {
     r"(?m); fix: .*$": "green",
     r"(?m) \(known: in the baseline\)$": "dim",
 }
-"""Pattern -> style on a terminal."""
+"""Patterns, and the style that matching text has on a terminal."""
 
 
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
-    """Yield a block of lines per cause (`snippets.block`), without ignored findings. Control characters are escaped.
+    """Yield the report as text: a block of lines for each cause (`snippets.block`), except for ignored findings.
 
-    ONNX models also have a heading and lines about the nodes of `listed`.
+    ONNX models also have a heading and the nodes that `listed` asks for. Control characters are escaped.
     """
     for file in report.files:
         yield from map(printable, model_lines(file, listed, width) if file.kind == "onnx" else _blocks(file, width))
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
-    """Yield the same as `lines`, with one line per cause and without source lines."""
+    """Yield the same report as `lines`, but each cause is one line, without source lines."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
 
 def problem_lines(report: CheckReport, width: int, *, brief: bool = False) -> Iterator[str]:
-    """Yield the problems of all files with their source lines. `brief`: without source lines."""
+    """Yield the problems of all files, with their source lines unless `brief` is True."""
     for file in report.files:
         source = file.source()
         for problem in file.problems:
@@ -392,7 +407,11 @@ def _shown(file: FileReport) -> Iterator[ReportedFinding]:
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the width of lines on a stream (default: standard output): the terminal's, within limits, or WIDTH without one."""
+    """Return the width to which lines are wrapped: that of the terminal, within limits. If the stream is no terminal, return
+    WIDTH.
+
+    `stream`: the stream for the lines. Default: standard output.
+    """
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return WIDTH
@@ -400,7 +419,7 @@ def terminal_width(stream: TextIO | None = None) -> int:
 
 
 def show(lines: Iterator[str]) -> None:
-    """Write lines to standard output, in colour on a terminal."""
+    """Write lines to standard output. On a terminal, they are in colour."""
     if not sys.stdout.isatty():
         for line in lines:
             put(line + "\n")
