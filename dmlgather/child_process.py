@@ -9,16 +9,18 @@ import sys
 from contextlib import suppress
 
 WAIT = 4
-"""Wall-clock limit of a child process, as a multiple of its CPU-time limit: the child also waits while other programs run."""
+"""The time after which a child process is ended, as a multiple of its CPU-time limit. It is longer, because the child also
+waits while other programs run.
+"""
 
 TIMER_SIGNAL = getattr(signal, "SIGPROF", 0)
-"""The signal that ends a process which exceeds its processor time; 0 if the system has none."""
+"""The signal that ends a process when it exceeds its CPU-time limit. It is 0 if the system has no such signal."""
 
 
 def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen[bytes]:
-    """Start this Python interpreter with this process's sys.path, and with pipes as standard input and output.
+    """Start another process with this Python interpreter and this process's sys.path. Its standard input and output are pipes.
 
-    `errors`: Popen's argument stderr. OSError if the process cannot be started.
+    `errors`: where its standard error goes, as for `subprocess.Popen`. Raise OSError if the process cannot be started.
     """
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
     return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Large arrays in parts, so that a step takes little memory and Ctrl-C is handled soon."""
+"""Iteration over large arrays in parts. Each step then takes little memory, and Ctrl-C takes effect soon."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 2**18
-"""At most this many elements are in a chunk."""
+"""A part of an array has at most this many elements."""
 
 
 def chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield views of consecutive parts of the array in row-major order; together they cover it.
+    """Split an array into parts, and yield a view of each. The parts are consecutive in row-major order and cover the array.
 
     >>> [chunk.tolist() for chunk in chunks(np.zeros(3, np.uint8))]
     [[0, 0, 0]]

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.host import available_memory
 
 BYTES_PER_CHARACTER = 16
-"""Reading a JSON file takes this many bytes of memory per byte of the file: its text, its values and their positions."""
+"""Bytes of memory that reading a JSON file takes for each byte of the file: for its text, its values and their positions."""
 
 STDIN = "<stdin>"
 """The name that reports give to standard input."""
@@ -26,7 +26,7 @@ STREAMS = (".jsonl", ".ndjson")
 """The suffixes of files with one descriptor on each line."""
 
 SURELY_FITS = 2**20
-"""Size in bytes up to which a text is read without asking how much memory is free."""
+"""Text files of up to this many bytes are read without asking how much memory is free."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -52,7 +52,7 @@ class Position(NamedTuple):
 class FileError(Exception):
     """A file cannot be used. The message does not name the file: the caller adds its name.
 
-    `position`: the position of the fault in a text, if known.
+    `position`: the line and column of the error in a text file; None if it has none.
     """
 
     def __init__(self, message: str, position: Position | None = None) -> None:
@@ -65,9 +65,9 @@ class EncodingError(FileError):
 
 
 def shipped(name: str) -> Path:
-    """Return the path of a file or folder of dmlgather: inside the package (wheel) or beside it (checkout).
+    """Return the path of a file or folder that is part of dmlgather. It is inside the package (wheel) or beside it (checkout).
 
-    FileNotFoundError if neither path exists.
+    Raise FileNotFoundError if neither path exists.
     """
     wheel, checkout = _PACKAGE / name, _PACKAGE.parent / name
     for path in (wheel, checkout):
@@ -78,9 +78,9 @@ def shipped(name: str) -> Path:
 
 @contextmanager
 def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[tuple[io.BufferedReader, int]]:
-    """Open a regular file for reading; yields it with its size in bytes.
+    """Open a file for reading. Yield the open file and its size in bytes.
 
-    `buffer`: the size of the read buffer in bytes. FileError if the file is missing, unreadable or not a regular file.
+    `buffer`: the size of the read buffer in bytes. Raise FileError if the file is missing, unreadable or not a regular file.
     """
     with described():
         size = check_regular(path)
@@ -90,7 +90,9 @@ def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[t
 
 
 def check_regular(path: Path) -> int:
-    """Return the size of a regular file in bytes. FileError for other kinds: opening a pipe or a device may block forever."""
+    """Return the size of a file in bytes. Raise FileError if it is not a regular file: opening a pipe or a device may block
+    forever.
+    """
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         raise FileError(f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}, not a regular file")
@@ -99,7 +101,7 @@ def check_regular(path: Path) -> int:
 
 @contextmanager
 def described() -> Iterator[None]:
-    """Turn errors of the operating system into a FileError, without the path."""
+    """In this context, turn the operating system's errors into FileError. Its message does not contain the path."""
     try:
         yield
     except FileNotFoundError:
@@ -113,7 +115,7 @@ def described() -> Iterator[None]:
 
 
 def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
-    """Return True if a path, with links resolved, lies in none of the folders."""
+    """Return True if a path lies in none of these folders, after links in it are resolved."""
     try:
         resolved = Path(os.path.realpath(path))
         return not any(resolved.is_relative_to(os.path.realpath(folder)) for folder in folders)
@@ -122,7 +124,7 @@ def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
-    """Return the text of a UTF-8 file, without a byte order mark. FileError for any other file.
+    """Read a UTF-8 file, and return its text without a byte order mark. Raise FileError if that is not possible.
 
     `remedy`: the advice in the error for a file that does not fit into memory.
     """
@@ -136,7 +138,7 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
 
 
 def read_stream(stream: BinaryIO) -> bytes:
-    """Read a stream of unknown length to its end. FileError if it does not fit into the free memory."""
+    """Read a stream of unknown length to its end. Raise FileError if it does not fit into the free memory."""
     free = available_memory()
     longest = None if free is None else free // BYTES_PER_CHARACTER
     raw = stream.read() if longest is None else stream.read(longest + 1)
@@ -146,13 +148,13 @@ def read_stream(stream: BinaryIO) -> bytes:
 
 
 def check_not_utf16(raw: bytes) -> None:
-    """Raise EncodingError if the beginning of a text is UTF-16."""
+    """Raise EncodingError if the first bytes of a file show that its text is UTF-16."""
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
         raise EncodingError("is UTF-16 text; save it as UTF-8 (in PowerShell: … | Set-Content -Encoding utf8 FILE)")
 
 
 def decoded(raw: bytes) -> str:
-    """Decode UTF-8, without a byte order mark. EncodingError for other bytes."""
+    """Decode UTF-8, and drop a byte order mark. Raise EncodingError if the bytes are not UTF-8."""
     check_not_utf16(raw)
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
@@ -167,7 +169,7 @@ def decoded(raw: bytes) -> str:
 
 
 def _content(path: Path, size: int) -> bytes:
-    """Return the content of a regular file of about `size` bytes. Few system calls are made: they dominate for small files."""
+    """Read a regular file of about `size` bytes with few system calls, because they take most of the time for small files."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         raw = os.read(file, size + 1)
@@ -182,14 +184,15 @@ def _content(path: Path, size: int) -> bytes:
 
 
 TEMPORARY_PREFIX = ".dmlgather-"
-"""The prefix of temporary files and folders."""
+"""The names of temporary files and folders begin with this."""
 
 
 def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
-    """Raise FileError if a target is one of the files in `made_from`, or if two targets are the same file.
+    """Raise FileError if an output would overwrite an input, or if two outputs are the same file.
 
-    Every command that writes calls this function. Existing files are compared by device and inode, so links and other spellings
-    of a path are noticed. `made_from` is iterated only if a target exists.
+    Every command that writes files calls this first. `targets`: the outputs. `made_from`: the inputs; they are looked up only
+    if an output already exists. Existing files are compared by device and inode, so links and other spellings of a path are
+    noticed.
     """
     existing, missing = dict[tuple[int, int], Path](), dict[str, Path]()
     for target in targets:
@@ -206,7 +209,7 @@ def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
 
 
 def _inode(path: str | Path) -> tuple[int, int] | None:
-    """Return device and inode; None if there is no file."""
+    """Return the device and inode numbers of a file. Return None if there is no file."""
     try:
         info = os.stat(path)  # noqa: PTH116 # `path` may be text
     except (OSError, ValueError):
@@ -216,10 +219,11 @@ def _inode(path: str | Path) -> tuple[int, int] | None:
 
 @contextmanager
 def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces `path` when the block ends without an exception; otherwise `path` is unchanged.
+    """Open a temporary file for writing. When the block ends, it replaces the file `path`; after an exception, `path` is
+    unchanged.
 
-    Missing folders are created. If `path` is a symbolic link, its target is replaced. FileError, with the path, if the file
-    cannot be written or is one of `made_from`.
+    Missing folders are created. If `path` is a symbolic link, its target is replaced. Raise FileError, with the path, if the
+    file cannot be written or is one of the inputs `made_from`.
     """
     check_spared([path], made_from)
     import secrets
@@ -245,7 +249,7 @@ def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing_inside(folder: Path, name: str, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """Open a file called `name` inside `folder`, like `writing`. It also raises the errors of `check_place_inside`."""
+    """Open a file called `name` inside `folder` for writing, like `writing`. Also raise the errors of `check_place_inside`."""
     check_place_inside(folder, name)
     with writing(folder / name, made_from) as file:
         yield file
@@ -270,10 +274,11 @@ def check_place_inside(folder: Path, name: str) -> None:
 
 @contextmanager
 def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
-    """Create a temporary folder; its files move to `folder` when the block ends without an exception.
+    """Create a temporary folder for output files. When the block ends without an exception, they move to `folder`.
 
-    A moved file replaces a file of the same name. All files are moved, or none; .json files move last. A subfolder moves as a
-    whole and replaces nothing. FileError, with the path, if a file cannot be moved or would replace one of `made_from`.
+    A moved file replaces a file of the same name. Either all files are moved or none; .json files move last, because they refer
+    to the others. A subfolder moves as a whole and replaces nothing. Raise FileError, with the path, if a file cannot be moved
+    or would replace one of the inputs `made_from`.
     """
     import shutil
     import tempfile
@@ -297,7 +302,10 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
 
 
 def _move(files: Sequence[Path], targets: Sequence[Path], replaced: Path) -> None:
-    """Move files to their targets. If one cannot be moved, restore the targets from the folder `replaced`, which keeps them."""
+    """Move files to their targets. If one cannot be moved, restore all replaced files.
+
+    `replaced`: a folder for hard links to the replaced files, which exist until all files are moved.
+    """
     replaced.mkdir()
     moved = dict[Path, int | None]()
     try:
@@ -327,7 +335,9 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the permissions of the file to replace; None if it does not exist. FileError unless it is a regular file."""
+    """Return the permissions of a file that will be replaced. Return None if there is no file. Raise FileError if it is not a
+    regular file.
+    """
     if not path.exists():
         return None
     check_regular(path)

@@ -1,4 +1,4 @@
-"""CPUs and memory that this process may use."""
+"""The CPUs and the memory that this process may use, and the environment variables of dmlgather."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SettingError(ValueError):
 
 
 def threads() -> int:
-    """Return the largest number of threads to use: DMLGATHER_NUM_THREADS, but at most the number of CPUs.
+    """Return the maximum number of threads: DMLGATHER_NUM_THREADS if it is set, but at most the number of CPUs.
 
-    SettingError if DMLGATHER_NUM_THREADS is not a positive integer.
+    Raise SettingError if DMLGATHER_NUM_THREADS is not a positive integer.
     """
     value = os.environ.get("DMLGATHER_NUM_THREADS", "")
     if not value:
@@ -36,7 +36,7 @@ def threads() -> int:
 
 
 DEBUG = "DMLGATHER_DEBUG"
-"""Environment variable that shows tracebacks of unexpected errors."""
+"""If this environment variable is set, unexpected errors show their tracebacks."""
 
 
 def is_debugged() -> bool:
@@ -45,7 +45,9 @@ def is_debugged() -> bool:
 
 
 def is_pure() -> bool:
-    """Return True if DMLGATHER_PURE is 1: NumPy then runs every plan. SettingError for an invalid value."""
+    """Return True if DMLGATHER_PURE is 1. NumPy then runs every plan in place of the compiled engine. Raise SettingError for an
+    invalid value.
+    """
     value = os.environ.get("DMLGATHER_PURE", "")
     if value not in ("", "0", "1"):
         raise SettingError(f"DMLGATHER_PURE is {value[:40]!r}, expected 1 (NumPy runs every plan) or 0")
@@ -53,9 +55,9 @@ def is_pure() -> bool:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes of memory that can be allocated without swapping; None if the system does not say.
+    """Return the number of bytes that this process can allocate without swapping. Return None if the system does not say.
 
-    `root`: the folder that holds `proc` and `sys`.
+    `root`: the folder that contains `proc` and `sys`.
     """
     free = _free_memory(root)
     return min([*_cgroup_free_bytes(root), *([] if free is None else [free])], default=None)
@@ -72,9 +74,10 @@ def _free_memory(root: Path) -> int | None:
 
 
 class _CgroupFiles(NamedTuple):
-    """The folder and the file names of one version of Linux control groups.
+    """The folder and file names that one version of Linux control groups uses to describe memory.
 
-    `inactive`: the entry of memory.stat for cached files that the kernel can drop.
+    `folder`: the mount point. `limit`, `used`: the files with the limit and the used memory in bytes. `inactive`: the entry of
+    memory.stat that counts cached files, which the kernel can drop.
     """
 
     folder: str
@@ -87,11 +90,15 @@ _CGROUP_FILES = {
     "": _CgroupFiles("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": _CgroupFiles("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Files by the controller's name in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
+"""The file names of each version of control groups, by the controller's name in /proc/self/cgroup: "" in version 2, "memory" in
+version 1.
+"""
 
 
 def _cgroup_free_bytes(root: Path) -> Iterator[int]:
-    """Yield the free bytes in each control group of this process that has a limit, from the innermost to the outermost."""
+    """Yield the free bytes in each control group that limits this process's memory, from the innermost group to
+    the outermost.
+    """
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         for name in {*controllers.split(",")} & _CGROUP_FILES.keys():
@@ -107,7 +114,7 @@ def _cgroup_free_bytes(root: Path) -> Iterator[int]:
 
 
 def give_memory_back() -> None:
-    """Return freed memory to the operating system: glibc keeps memory that threads have freed."""
+    """Return freed memory to the operating system. glibc would otherwise keep the memory that threads have freed."""
     import ctypes
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -17,30 +17,36 @@ from dmlgather.host import available_memory
 MEGABYTE = 1_000_000
 
 SECONDS = 5.0
-"""Seconds of CPU time for each megabyte of a file; a smaller file counts as one megabyte."""
+"""The limit of CPU time, in seconds for each megabyte of a file. A smaller file counts as one megabyte."""
 
 MEMORY = 350 * MEGABYTE
-"""Bytes of additional memory for each megabyte of a file; a smaller file counts as one megabyte."""
+"""The limit of additional memory, in bytes for each megabyte of a file. A smaller file counts as one megabyte."""
 
 RESERVED_PER_CPU = 32 * MEGABYTE
-"""Bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. The memory limit includes them."""
+"""Address space in bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. It is added to the
+limit.
+"""
 
 NUMPY_PER_CPU = 48 * MEGABYTE
-"""Bytes that NumPy reserves for each CPU at import. The memory limit includes them if NumPy is not imported yet."""
+"""Address space in bytes that NumPy reserves for each CPU when it is imported. It is added to the limit if NumPy is not
+imported yet.
+"""
 
 REPEAT_SECONDS = 0.5
-"""Seconds until LimitError is raised again: Python drops exceptions in some places, such as `__del__`."""
+"""LimitError is raised again after this many seconds, because Python drops exceptions in some places, such as `__del__`."""
 
 
 class LimitError(BaseException):
-    """Work exceeded a limit, which the message names. It is no Exception, so that no `except Exception` catches it."""
+    """Work exceeded a limit. The message names the limit. It is not a subclass of Exception, so that `except Exception` does
+    not catch it.
+    """
 
 
 class Limits(NamedTuple):
-    """Limits of work on files. A limit that is None follows from the size of the files.
+    """Limits of CPU time and memory for work on files. A limit that is None grows with the size of the files.
 
-    `seconds`: CPU time. `memory`: bytes in addition to the process's memory at the start. `least`: a file smaller than this
-    many megabytes has the limits of this size.
+    `seconds`: the limit of CPU time. `memory`: the limit of memory that is allocated after the start, in bytes. `least`: in
+    megabytes; smaller files count as this size.
     """
 
     seconds: float | None = None
@@ -49,9 +55,9 @@ class Limits(NamedTuple):
 
     @contextmanager
     def over(self, *paths: Path) -> Iterator[None]:
-        """Raise LimitError in this context when the work exceeds the limits for these files.
+        """In this context, raise LimitError when the work on these files exceeds a limit.
 
-        The size of a folder is that of all its files, also those in subfolders. There are no limits on Windows, nor in threads
+        The size of a folder is the sum of all files in it and in its subfolders. There are no limits on Windows, nor in threads
         other than the main one; on macOS, only time is limited. Child processes have limits of their own, and their time does
         not count.
         """
@@ -67,7 +73,7 @@ class Limits(NamedTuple):
 
 
 DEFAULT = Limits()
-"""Limits that follow from the size of the files."""
+"""Limits that grow with the size of the files."""
 
 
 @contextmanager
@@ -107,7 +113,7 @@ def _within_memory(memory: int) -> Iterator[None]:
 
 @contextmanager
 def _data_limited(memory: int) -> Iterator[None]:
-    """On Linux, let this process allocate at most `memory` more bytes."""
+    """On Linux, limit the memory that this process allocates from now on to `memory` bytes."""
     if sys.platform != "linux":
         yield
         return
@@ -125,13 +131,16 @@ def _data_limited(memory: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int:
-    """Return the bytes of data of this process, about as RLIMIT_DATA counts them."""
+    """Return the number of bytes that this process has allocated, about as the kernel counts them for RLIMIT_DATA."""
     with open("/proc/self/statm", encoding="ascii") as status:  # noqa: PTH123 # faster than Path.open
         return int(status.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _size(path: Path, depth: int = 2) -> int:
-    """Return the bytes of a file, or of the files in a folder and its subfolders; 0 if they cannot be read."""
+    """Return the size of a file in bytes, or of all files in a folder and its subfolders. Return 0 if it cannot be read.
+
+    `depth`: how many levels of folders are entered.
+    """
     try:
         info = path.stat()
         if not stat.S_ISDIR(info.st_mode):

@@ -1,4 +1,6 @@
-"""Model formats that a command recognises by a file's content, so that its error says what the file is and what to do."""
+"""Recognition of model formats by a file's content. If a command cannot read a file, its error can say what the file is and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,24 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.files import FileError, open_regular
 
 HEAD = 4096
-"""Bytes at the start of a file that text patterns are matched with."""
+"""Text patterns are matched with this many bytes at the start of a file."""
 
 MOST_FIELDS = 64
-"""At most this many fields of a message are read: a TensorFlow graph has one for each node."""
+"""At most this many fields of a protobuf message are read, because a TensorFlow graph has one for each node."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
 
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 
 Fields = Mapping[int, int]
-"""The wire type of each field of a protobuf message, by field number; empty if the file is no message."""
+"""The fields of a protobuf message: the wire type of each, by field number. Empty if a file is not a protobuf message."""
 
 
 class Format(NamedTuple):
-    """A model format.
+    """A model format, and how to recognise it.
 
-    `test`: returns True for a file of the format, from its first bytes and its fields. `what`: the format in words. `remedy`:
-    what to do with the file; {0} stands for its path in quotes.
+    `test`: a function that returns True for a file of this format. Its arguments are the file's first bytes, and its protobuf
+    fields. `what`: the format in words. `remedy`: what to do with the file, in words; {0} stands for the file's path in quotes.
     """
 
     test: Callable[[bytes, Fields], bool]
@@ -37,13 +39,16 @@ class Format(NamedTuple):
 
 
 def _message(required: dict[int, int], optional: dict[int, int]) -> Callable[[bytes, Fields], bool]:
-    """Return a test for messages that have all required fields, and no others than the optional ones."""
+    """Return a test for protobuf messages that have all required fields, and no fields but these and the optional ones.
+
+    Both dictionaries give the wire type of each field, by field number.
+    """
     allowed = (required | optional).items()
     return lambda _, fields: required.items() <= fields.items() <= allowed
 
 
 def _text(pattern: bytes) -> Callable[[bytes, Fields], bool]:
-    """Return a test for texts that match a pattern at their start, behind blanks and comments."""
+    """Return a test for text files that begin with a pattern, after blanks and comments."""
     compiled = re.compile(rb"(?:\s|#[^\n]*\n)*" + pattern)
     return lambda head, _: compiled.match(head) is not None
 
@@ -56,7 +61,7 @@ ONNX = Format(
     "check and explain take it, and compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare "
     "two ONNX models on the same inputs, use onnxruntime.InferenceSession({0}).run(None, INPUTS)",
 )
-"""The format of files whose name ends in .onnx."""
+"""The format of .onnx files."""
 
 _RUN = "onnxruntime.InferenceSession({0}).run(None, INPUTS)"
 
@@ -67,7 +72,7 @@ ONNX_REMEDIES = {
     "compare": "compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare two ONNX models, give "
     f"both the same inputs in onnxruntime, {_RUN}, as docs/compare.md shows",
 }
-"""What to do with an ONNX model that a command does not take, by command; {0} as for `Format.remedy`."""
+"""For each command that does not take ONNX models: what to do with one, in words. {0} stands for the file's path in quotes."""
 
 FORMATS = (
     ONNX,
@@ -96,13 +101,13 @@ FORMATS = (
         "make an ONNX model of it: python -m tf2onnx.convert --graphdef {0} --output MODEL.onnx --inputs … --outputs …",
     ),
 )
-"""All formats, in the order in which they are tried."""
+"""All formats, in the order in which they are tested."""
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return the text of a message: the format of a file, and what to do with the file.
+    """Return the end of an error message that says what format a file has, and what to do with the file.
 
-    None if the file cannot be read, or if no format but `but` matches.
+    Return None if the file cannot be read, or has no known format. `but`: a format that is not tested.
     """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
@@ -117,7 +122,11 @@ def recognised(path: Path, but: Format | None = None) -> str | None:
 
 
 def onnx_model(path: Path, command: str) -> str | None:
-    """Return the text of a message: the file is an ONNX model, and what to do in place of `command`. None for other files."""
+    """Return the end of an error message if a file is an ONNX model: it says so, and what to do instead. Otherwise, return
+    None.
+
+    `command`: the command that does not take ONNX models.
+    """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         if ONNX.test(file.read(HEAD), _fields(file, size)):
             return f"is {ONNX.what}: {ONNX_REMEDIES[command].format(repr(str(path)))}"
@@ -125,7 +134,10 @@ def onnx_model(path: Path, command: str) -> str | None:
 
 
 def _fields(file: BinaryIO, size: int) -> dict[int, int]:
-    """Return the first fields of a protobuf message; empty if the file is none. A repeated field has its first wire type."""
+    """Read the first fields of a protobuf message. Return an empty dictionary if the file is not a protobuf message.
+
+    If a field occurs several times, the wire type of the first one counts.
+    """
     fields, offset = dict[int, int](), 0
     for _ in range(MOST_FIELDS):
         if offset == size:
@@ -143,7 +155,7 @@ def _fields(file: BinaryIO, size: int) -> dict[int, int]:
 
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Return the value of a varint and the offset of its end; (0, 0) if the data is no varint."""
+    """Decode a protobuf varint. Return its value and the offset of its end, or (0, 0) if the bytes are no varint."""
     value = 0
     for shift, byte in zip(range(0, 70, 7), data[start:], strict=False):
         value |= (byte & 0x7F) << shift

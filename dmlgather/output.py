@@ -1,4 +1,6 @@
-"""Text for standard output. All of it is written here, so that control characters in names never reach the terminal."""
+"""Writing to standard output. All text goes through this module, so that control characters in names never reach
+the terminal.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from dmlgather.wording import printable
 
 
 def put(text: str) -> None:
-    """Write text to standard output, with all control characters but line breaks and tabs escaped.
+    """Write text to standard output. Control characters are escaped, except line breaks and tabs.
 
-    Names that may contain line breaks have to pass `printable` first.
+    A name that may contain line breaks must first be escaped by `printable`.
     """
     with _stream_in_errors():
         sys.stdout.write(text if text.isprintable() else "\n".join(map(_escaped, text.split("\n"))))

@@ -1,4 +1,4 @@
-"""The version, lazily imported public names, and the packages of each extra.
+"""The version of dmlgather, the lazy import of its public names, and the packages that each extra installs.
 
 Every import of dmlgather loads this module, so it imports very little.
 """
@@ -18,12 +18,12 @@ __version__ = "0.1.0"
 def lazy_names(
     package: str, modules: Mapping[str, str], extras: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for the package called `package` (PEP 562).
+    """Return the functions `__getattr__` and `__dir__` (PEP 562) that make a package import its public names on first use.
 
-    `modules`: for each public name the module below the package that has it; "" if the name is a module itself. `extras`: the
-    third-party package that a name needs, which is also the name of the extra. If that package is missing,
-    `__all__` and `dir` leave the name out, `hasattr` returns False, and `from package import name` raises a ModuleNotFoundError
-    that says what to install.
+    `package`: the name of the package. `modules`: for each public name, the module that defines it, relative to the package; ""
+    if the name is itself a module. `extras`: for names that need a third-party package, the name of this package; the extra has
+    the same name. If that package is missing, `__all__` and `dir` leave the name out, `hasattr` returns False, and `from
+    package import name` raises a ModuleNotFoundError that says what to install.
     """
     needs = extras or {}
     public: list[str] = vars(sys.modules[package])["__all__"]
@@ -64,24 +64,24 @@ def _is_installed(package: str) -> bool:
 
 
 def _called_by_from_import() -> bool:
-    """Return True if `from package import name` called the package's `__getattr__`, which calls this function.
+    """Return True if the package's `__getattr__`, which calls this function, was called by `from package import name`.
 
-    Then the error has to be a ModuleNotFoundError: the statement replaces the text of an AttributeError. For `hasattr` it has
-    to be an AttributeError.
+    In that case, a missing name must be a ModuleNotFoundError, because the statement replaces the text of an AttributeError.
+    For `hasattr`, it must be an AttributeError.
     """
     caller = sys._getframe(2).f_globals.get("__name__")
     return caller in ("importlib._bootstrap", "_frozen_importlib")
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package of an extra is missing. The message says what needs the package, and the command that installs it."""
+    """A package that an extra installs is missing. The message says what needs the package, and how to install it."""
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:
-    """Return the error to raise after importing a package failed.
+    """Return the error to raise if the import of a third-party package failed.
 
     `what`: the feature that needs the package, such as "an ONNX model". `extra`: the extra that installs the package. `error`:
-    the error of the import.
+    the error that the import raised.
     """
     package = (error.name or extra).partition(".")[0]
     how = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
@@ -89,9 +89,9 @@ def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraErro
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs an extra.
+    """Return the command that installs the packages of an extra.
 
-    The command names the packages of the extra, not dmlgather[extra], which pip would look for on PyPI.
+    It names the packages and not dmlgather[extra], because pip would look for dmlgather on PyPI.
     """
     import re
     from importlib import metadata

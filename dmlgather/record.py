@@ -1,4 +1,4 @@
-"""Base classes of Pydantic models (DirectML's structures, reports), and Pydantic's errors in plain words."""
+"""Base classes of Pydantic models (DirectML's structures, reports), and Pydantic's errors in words that users understand."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _building = threading.RLock()
 
 
 class BuiltOnUse(BaseModel):
-    """A model whose validator is built on first use, and whose field docstrings become descriptions in the JSON Schema."""
+    """A Pydantic model that builds its validator on first use. The docstrings of fields become descriptions in its
+    JSON Schema.
+    """
 
     model_config = ConfigDict(defer_build=True)
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator, in one thread at a time: Pydantic before 2.14 takes no lock."""
+        """Build the validator. Only one thread at a time does this, because Pydantic before 2.14 has no lock."""
         with _building:
             depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # this function is one more frame
             return super().model_rebuild(_parent_namespace_depth=depth, **options)
@@ -44,7 +46,7 @@ class BuiltOnUse(BaseModel):
 
 
 def _descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstring under each field of a model, read from the source code.
+    """Return the docstrings of a model's fields by field name, read from the source code.
 
     Pydantic's `use_attribute_docstrings` would read the source at import, which is slow; only JSON Schemas need the docstrings.
     """
@@ -73,23 +75,26 @@ def _descriptions(model: type[BaseModel]) -> dict[str, str]:
 
 
 class Record(BuiltOnUse):
-    """An immutable model without extra fields."""
+    """A Pydantic model that is immutable and accepts no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def is_none(value: object) -> bool:
-    """Return True for None: the `exclude_if` of a field that JSON leaves out without a value."""
+    """Return True for None. Used as `exclude_if` of fields that JSON leaves out if they are None."""
     return value is None
 
 
 def refusal(sentence: str) -> PydanticCustomError:
-    """Return a ValueError for validators to raise. Pydantic shows its sentence unchanged, without "Value error, " in front."""
+    """Return the error that a validator raises to reject a value. Pydantic shows the sentence unchanged.
+
+    It would show the text of an ordinary ValueError behind "Value error, ".
+    """
     return PydanticCustomError("value_error", "{sentence}", {"sentence": sentence})
 
 
 def plainly(check: Callable[P, R]) -> Callable[P, R]:
-    """Return `check` as a validator that raises a `refusal` in place of a ValueError."""
+    """Return a validator that calls `check`, and turns its ValueError into a `refusal` with the same text."""
 
     @functools.wraps(check)
     def validator(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -121,17 +126,23 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""The expected value in words, by the type of Pydantic's error. The braces are replaced from the error's context."""
+"""What is expected, in words, for each type of Pydantic's errors. {NAME} stands for a value in the error's context."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:
-    """Return the text of `EXPECTED` for one entry of `ValidationError.errors()`; None for a type that is not there."""
+    """Return what a Pydantic error expects, in words: "expected an integer". Return None if `EXPECTED` lacks its type.
+
+    `error`: an entry of `ValidationError.errors()`.
+    """
     template = EXPECTED.get(error["type"])
     return None if template is None else template.format(**error.get("ctx", {}))
 
 
 def in_words(error: Mapping[str, Any]) -> str:
-    """Return one entry of `ValidationError.errors()` as a sentence, without its location."""
+    """Return a Pydantic error as a sentence, such as "expected an integer, got 'x'". It does not contain the location.
+
+    `error`: an entry of `ValidationError.errors()`.
+    """
     kind, message, location = error["type"], error["msg"], error["loc"]
     if kind == "missing":
         return f"{location[-1]!r} is missing"
@@ -154,7 +165,11 @@ def in_words(error: Mapping[str, Any]) -> str:
 
 
 def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
-    """Return the error of validating `model` in the words of `in_words`. For unknown fields it suggests the most similar."""
+    """Return an equal ValidationError with messages that users understand. For an unknown field, the message suggests a similar
+    one.
+
+    `model`: the model that was validated.
+    """
     details: list[InitErrorDetails] = []
     misspelled: set[tuple[int | str, ...]] = set()
     entries = error.errors(include_url=False)
@@ -177,8 +192,9 @@ def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 
 
 def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
-    """Return the aliases of the fields beside `location`, by field name. They have the case of the last key of `location`:
-    PascalCase or snake_case.
+    """Return the fields that may stand in place of the unknown field at `location`: the alias of each, by name.
+
+    The names are in PascalCase or snake_case, as the last key of `location` is. Aliases are always in PascalCase.
     """
     for step in location[:-1]:
         field = next((field for name, field in model.model_fields.items() if step in (name, field.alias)), None)
@@ -190,6 +206,9 @@ def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dic
 
 
 def placed(error: Mapping[str, Any]) -> str:
-    """Return one entry of `ValidationError.errors()` as "LOCATION: SENTENCE". For a missing key, LOCATION is its object."""
+    """Return a Pydantic error as "LOCATION: SENTENCE". If a key is missing, LOCATION is the object that lacks it.
+
+    `error`: an entry of `ValidationError.errors()`.
+    """
     steps = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
     return f"{'.'.join(map(str, steps)) or 'the file'}: {in_words(error)}"

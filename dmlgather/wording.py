@@ -1,4 +1,4 @@
-"""Formatting of counts, sizes, alternatives, names, paths and values in messages; the closest match of a misspelled name."""
+"""Text for messages: counts, sizes, alternatives, names, paths and values; and the most similar name for a misspelled one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def amount(count: int) -> str:
-    """Return a number of bytes with its unit: "512 bytes", "64 MiB", "1.5 GiB"."""
+    """Return a number of bytes as text with a unit: "512 bytes", "64 MiB", "1.5 GiB"."""
     size, power = float(count), 0
     while size >= 1024 and power < len(_UNITS) - 1:
         size, power = size / 1024, power + 1
@@ -28,7 +28,7 @@ def amount(count: int) -> str:
 
 
 def bytes_of(size: str) -> int | None:
-    """Return the number of bytes that a text states; None for another text.
+    """Convert a text such as "2GB" to a number of bytes. Return None if the text is not a number of bytes.
 
     >>> bytes_of("1.5 KiB"), bytes_of("2GB"), bytes_of("much")
     (1536, 2000000000, None)
@@ -41,39 +41,41 @@ def bytes_of(size: str) -> int | None:
 
 
 def braces(sizes: Sequence[int | str]) -> str:
-    """Return sizes as DirectML's pages write them: "{3,2}", "{seq,2}"."""
+    """Return sizes in braces, as DirectML's documentation writes them: "{3,2}", "{seq,2}"."""
     return "{" + ",".join(printable(str(size)) for size in sizes) + "}"
 
 
 def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
-    """Return a data type with its sizes: "f32[2,?]"; "?[...]" if neither type nor rank is known."""
+    """Return a data type and a shape as text: "f32[2,?]"; "?[...]" if neither type nor rank is known."""
     sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
     return f"{data_type or '?'}[{sizes}]"
 
 
 def alternatives(names: Iterable[object]) -> str:
-    """Return alternatives in words: "INT64, INT32 or UINT32"."""
+    """Return names joined by commas and "or": "INT64, INT32 or UINT32"."""
     *first, last = map(str, names)
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def printable(text: str) -> str:
-    """Return a name from a file with line breaks and control characters escaped."""
+    """Return a text (a name from a file) with line breaks and control characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_lines(text: str) -> str:
-    """Return the lines of a text, each `printable`, all but the first indented."""
+    """Return a text of several lines with control characters escaped. All lines but the first are indented."""
     first, *others = map(printable, text.split("\n"))
     return "\n".join([first, *(f"  {line}" for line in others)])
 
 
 LONGEST_TEXT = 1_000
-"""At most this many characters of a message, or of a path in it, are shown."""
+"""A message shows at most this many characters of a text, such as a path."""
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return a text without its middle if it is longer than `longest` characters."""
+    """Return a text without its middle, which "…" replaces, if it is longer than `longest` characters. Otherwise return it
+    unchanged.
+    """
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -81,7 +83,7 @@ def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def spelled(value: Any) -> str:
-    """Return the shortest text that reads back as the same NumPy number; "nan" for every NaN."""
+    """Return a NumPy number as the shortest text that converts back to the same number. Any NaN is "nan"."""
     if value.dtype.kind in "iu":
         return str(int(value))
     number = float(value)
@@ -91,11 +93,11 @@ def spelled(value: Any) -> str:
 
 
 LONGEST_INTEGER = 192
-"""Integers of at most this many bits are shown in full. Python refuses to print more than 4300 digits."""
+"""Messages show integers of up to this many bits in full. Python refuses to print more than 4300 digits."""
 
 
 def shown_value(value: object) -> str:
-    """Return a JSON value as text of at most 60 characters; the type for a Python value that JSON does not have."""
+    """Return a JSON value as text of at most 60 characters. For a Python value that JSON lacks, return the name of its type."""
     if isinstance(value, list | tuple):
         return "an array"
     if isinstance(value, dict):
@@ -109,7 +111,7 @@ def shown_value(value: object) -> str:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Return a path of keys and indices as text: "resources.input.initialValues[3]"."""
+    """Return a path of keys and indices as one text: "resources.input.initialValues[3]"."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -122,16 +124,16 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 LONGEST_NAME = 200
-"""`closest` ignores names with more characters than this."""
+"""`closest` finds no similar name for words with more characters than this."""
 
 MOST_NAMES = 250
-"""`closest` compares a name with at most this many others."""
+"""`closest` compares a word with at most this many names."""
 
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the known word that is most similar to `word`; None if none is similar. Only the first MOST_NAMES are compared.
+    """Return the known name that is most similar to a misspelled word. Return None if none is similar.
 
-    `cutoff`: the least similarity, of at most 1.
+    `cutoff`: the least similarity that counts, from 0 to 1. Only the first MOST_NAMES names are compared.
     """
     import difflib
 

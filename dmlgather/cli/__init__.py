@@ -15,19 +15,19 @@ INTERRUPTED = 128 + 2
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
 UNREAD = 128 + 13
-"""Exit code if the reader of the output (for example `head`) closed the pipe early: 128 + SIGPIPE, as in shells."""
+"""Exit code if the program that reads the output (for example `head`) closed the pipe early: 128 + SIGPIPE, as in shells."""
 
 _pressed = False
-"""True after Ctrl-C was pressed."""
+"""True once Ctrl-C has been pressed."""
 
 _exit_code: int | None = None
-"""The final exit code; None while the subcommand runs."""
+"""The exit code of the finished subcommand; None while it runs."""
 
 
 def main(command: str = "dmlgather.cli.app") -> NoReturn:
     """Run the subcommand that `sys.argv` names, and exit with its code.
 
-    `command`: the module whose function `run` takes the arguments.
+    `command`: the name of the module with the command. Its function `run` takes the arguments and returns the exit code.
     """
     global _exit_code  # noqa: PLW0603 - one per process, like signal handlers
     try:
@@ -48,7 +48,9 @@ def main(command: str = "dmlgather.cli.app") -> NoReturn:
 
 
 def _start_fast() -> None:
-    """Save start-up time: no garbage collection during imports, and no search for Pydantic plugins in all packages."""
+    """Make start-up faster: disable garbage collection during imports, and Pydantic's search for plugins in all installed
+    packages.
+    """
     import gc
     import os
 
@@ -67,10 +69,10 @@ def discard(stream: object) -> None:
 
 
 def _handle_interrupts() -> None:
-    """Install the handler of SIGINT, unless the parent process had SIGINT ignored.
+    """Install the handler of Ctrl-C (SIGINT). If the parent process has started this one with SIGINT ignored, it stays ignored.
 
-    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards, Ctrl-C ends the process with that code at once, without
-    waiting for threads and `atexit` functions.
+    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards, Ctrl-C ends the process with that code at once,
+    without waiting for threads and `atexit` functions.
     """
     import atexit
     import signal

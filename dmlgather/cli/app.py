@@ -1,4 +1,4 @@
-"""The command and its subcommands."""
+"""The command line: the list of subcommands, and the Typer application that runs them."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ SUBCOMMANDS: Mapping[str, str] = {
     "env": "versions, CPU engine, GPU, driver, and missing packages",
     "selftest": "compare all kernels with the reference on random plans",
 }
-"""Subcommand -> its line in the list. Its function has the subcommand's name, and so has its module, except in `MODULES`."""
+"""The subcommands, each with its line in the help text. A subcommand is a function; its module has the same name, unless
+`MODULES` names another.
+"""
 
 MODULES = {"run": "run_model"}
-"""Subcommand -> module, for subcommands whose module has another name."""
+"""The module of each subcommand that is not in a module of the same name."""
 
 
 def build(*, lazy: bool = False) -> typer.Typer:
     """Return the Typer application with all subcommands.
 
-    `lazy`: import the module of a subcommand only when it is run, completed or asked for help.
+    `lazy`: True to import a subcommand's module only when the subcommand is run, completed or asked for help.
     """
     functions = {name: (_placeholder if lazy else _function(name), line) for name, line in SUBCOMMANDS.items()}
     app = with_commands(HELP, functions, add_completion=True, group=_LazyGroup if lazy else None)
@@ -57,7 +59,7 @@ def build(*, lazy: bool = False) -> typer.Typer:
 
 
 class _LazyGroup(TyperGroup):
-    """A group that imports a subcommand when its name is resolved."""
+    """A group of subcommands that imports a subcommand's module when the subcommand is looked up by name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
@@ -83,9 +85,10 @@ def with_commands(
     add_completion: bool = False,
     group: type[TyperGroup] | None = None,
 ) -> typer.Typer:
-    """Return a Typer application. A single function becomes the command itself; several functions become subcommands.
+    """Return a Typer application with these commands. A single function becomes the command itself; several become subcommands.
 
-    `text`: help of the application. `functions`: name -> (function, line of help). `group`: class to use instead of TyperGroup.
+    `text`: the help text of the application. `functions`: by command name, the function and its line in the help text. `group`:
+    the class of the command group, if it is not TyperGroup.
     """
     app = typer.Typer(
         cls=group,
@@ -116,12 +119,16 @@ def _options(
 
 
 def paragraphs(function: Callable[..., int]) -> str:
-    """Return the docstring of a subcommand without line breaks inside paragraphs: Typer wraps them to the terminal."""
+    """Return a subcommand's docstring with each paragraph on one line, because Typer wraps lines to the terminal."""
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
 def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None = None, name: str = "dmlgather") -> int:
-    """Run the command, or `application` under `name`, and return its exit code. Never raise."""
+    """Run a command line, and return the exit code. This never raises.
+
+    `application`: a function that returns the Typer application. Default: dmlgather's. `name`: the command's name in help and
+    errors.
+    """
     if sys.stdout is None:
         say("dmlgather: standard output is closed")
         return 2
@@ -136,7 +143,7 @@ def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None 
 
 
 def _message(error: UsageError) -> str:
-    """Return the message of a usage error. Pydantic's messages are replaced, because they do not show the value."""
+    """Return the text of a usage error. Pydantic's own messages do not show the wrong value, so they get another text."""
     cause = error.__cause__
     if cause is None:
         return str(error.message)

@@ -1,4 +1,4 @@
-"""Helpers that several subcommands share: common options, JSON output, loading files."""
+"""Functions and options that several subcommands share: JSON output, loading of files, completion."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ JsonFile = Annotated[
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """Destination of a command's JSON: standard output, a file, or both.
+    """Where a command writes its JSON: to standard output, to a file, or to both.
 
-    `printed`: True to print JSON instead of text. `made_from`: inputs, which must not be overwritten. `others`: other files
-    that the command writes.
+    `printed`: True to print JSON instead of text. `file`: the file of --output. `made_from`: input files, which must not be
+    overwritten. `others`: other files that the command writes.
     """
 
     printed: bool
@@ -62,7 +62,7 @@ class JsonOutput:
     others: Iterable[Path | None] = ()
 
     def __post_init__(self) -> None:
-        """Raise if `file` is a folder, or one of the files in `made_from` or `others`."""
+        """Raise an error if `file` is a folder, or would overwrite one of the files in `made_from` or `others`."""
         if self.file is None:
             return
         from dmlgather.files import check_spared
@@ -75,12 +75,12 @@ class JsonOutput:
         return self.printed or self.file is not None
 
     def write(self, data: Callable[[], object]) -> None:
-        """Write the value of `data()` as JSON. Without a destination, `data` is not called."""
+        """Write a value as JSON. `data`: a function that returns the value; it is called only if JSON was asked for."""
         if self:
             self.write_pieces([json.dumps(data(), indent=2, allow_nan=False), "\n"])
 
     def write_pieces(self, pieces: Iterable[str]) -> None:
-        """Write a JSON text in pieces."""
+        """Write a JSON text that is given in pieces, so that a large text takes little memory."""
         from dmlgather.files import writing
 
         flush()  # so that earlier text appears even if writing the file fails
@@ -93,10 +93,10 @@ class JsonOutput:
 
 
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True, command: str = "") -> CheckedFile:
-    """Check a file and return it. Findings go to standard error.
+    """Check a DxDispatch model or a descriptor, and return it. Findings go to standard error.
 
-    `allow_outside`: as in `check_file`. `executes`: refuse a model with commands that cannot be executed. `command`: as in
-    `refuse_onnx`.
+    `allow_outside`: True if the model may name files outside its folder. `executes`: True to refuse a model with commands that
+    cannot be executed. `command`: the subcommand, if it does not take ONNX models.
 
     End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
     """
@@ -124,8 +124,9 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True, comm
 
 
 def refuse_onnx(path: Path, command: str) -> None:
-    """End the command with exit code 2 if the file is an ONNX model, and say what to do instead. `command`: the subcommand that
-    does not take ONNX models; empty for one that does.
+    """End the command with exit code 2 if the file is an ONNX model, and say what to do instead.
+
+    `command`: the subcommand that does not take ONNX models. If it is empty, do nothing.
     """
     from dmlgather.model_formats import onnx_model
 
@@ -136,7 +137,10 @@ def refuse_onnx(path: Path, command: str) -> None:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Number of lines of a stream of descriptors that are left out, and the resulting exit code."""
+    """The lines of a stream of descriptors that were left out because they are invalid or have other operators.
+
+    `lines`: their number. `code`: the exit code that follows; 0 if none was left out.
+    """
 
     lines: int = 0
     code: int = 0
@@ -147,10 +151,11 @@ class LeftOut:
 
 
 def read_program_file(path: Path, allow_outside: bool, command: str) -> tuple[Program, LeftOut]:
-    """Read a DxDispatch model, a descriptor or a stream of descriptors as a program.
+    """Read a DxDispatch model, a descriptor or a stream of descriptors, as a program that can run and be translated.
 
-    Also return the number of lines of a stream that are left out; the reasons go to standard error. Raise FileError for another
-    kind of file. End the command as `load` does. `command`: as in `refuse_onnx`.
+    Also return the number of lines of a stream that were left out; the reasons go to standard error. Raise FileError for
+    another kind of file. End the command with exit code 1 or 2 as `load` does. `command`: the subcommand, if it does not take
+    ONNX models.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
@@ -170,12 +175,12 @@ def read_program_file(path: Path, allow_outside: bool, command: str) -> tuple[Pr
 
 
 def note(text: str) -> None:
-    """Write one note to standard error."""
+    """Write a note for the user to standard error."""
     say(f"dmlgather: note: {text}")
 
 
 def memory_limit(size: str | None) -> int | None:
-    """Parse the value of --memory-limit into bytes."""
+    """Convert the value of --memory-limit, such as "2GB", to bytes. Return None if the option is not given."""
     found = None if size is None else bytes_of(size)
     if size is not None and found is None:
         expected = f"expected a number of bytes such as 500MiB or 2GB, got {size!r}"
@@ -184,7 +189,7 @@ def memory_limit(size: str | None) -> int | None:
 
 
 def missing_gpu() -> str | None:
-    """Return why no GPU can be used, or None if one can."""
+    """Return the reason why no GPU can be used. Return None if one can."""
     from dmlgather.backends import cuda
     from dmlgather.backends.cuda.driver import DeviceError
 
@@ -196,7 +201,7 @@ def missing_gpu() -> str | None:
 
 
 def left_out(missing: str) -> None:
-    """Write to standard error that no GPU is used, and what is missing. `dmlgather env` shows the remedy."""
+    """Write to standard error that the command runs without a GPU, and the reason. `dmlgather env` shows the remedy."""
     what = re.match(r"([^;(]|\([^)]*\))*", missing)
     say(f"cuda is left out: {missing if what is None else what[0]}; `dmlgather env` says what to do")
 
@@ -205,11 +210,11 @@ OPTIONS = {
     r"\bagainst=": "--against or --save",
     r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # Typer's message names the option
 }
-"""Pattern of a Python argument in messages -> replacement with the command's option."""
+"""For messages about arguments of Python functions: patterns of argument names, and the command's options that replace them."""
 
 
 def in_options(error: Exception) -> str:
-    """Return the message of an error, with command options in place of Python arguments."""
+    """Return the message of an error, in which the command's options replace the arguments of Python functions."""
     text = str(error)
     for python, option in OPTIONS.items():
         text = re.sub(python, option, text)
@@ -220,33 +225,33 @@ def in_options(error: Exception) -> str:
 
 
 def codes() -> list[str]:
-    """Return the codes of findings."""
+    """Return all codes of findings, for completion."""
     from dmlgather.report.code_registry import CODES
 
     return list(CODES)
 
 
 def operators() -> list[str]:
-    """Return the operator names that `levels` takes."""
+    """Return the names of the operators that `levels` shows, for completion."""
     from dmlgather.directml import OPERATORS
 
     return [operator.name for operator in OPERATORS.values()]
 
 
 def feature_levels() -> list[str]:
-    """Return the feature levels."""
+    """Return the names of the feature levels, for completion."""
     from dmlgather.directml import FeatureLevel
 
     return list(map(str, FeatureLevel))
 
 
 def formats() -> list[str]:
-    """Return the report formats of `check`."""
+    """Return the names of the report formats of `check`, for completion."""
     from dmlgather.report.formats import FORMATS
 
     return list(FORMATS)
 
 
 def devices() -> list[str]:
-    """Return the devices of `run`."""
+    """Return the names of the devices of `run`, for completion."""
     return ["auto", "cpu", "cuda", "reference"]

@@ -1,4 +1,4 @@
-"""The subcommand `compare`: run a file on several devices, or compare with outputs from elsewhere, bit for bit."""
+"""The subcommand `compare`: run a file on several devices, or compare it with outputs of other programs, bit for bit."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def compare(
 
 
 def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> tuple[Path, list[str]]:
-    """Return the file to compare and the inputs. In `--inputs A B`, Typer reads only A as an input and B as an argument."""
+    """Separate the file to compare from the inputs. Typer takes only A of `--inputs A B` as an input, and B as another file."""
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
     further = [file for file in files if inputs and (file.suffix.lower() in SUFFIXES or "=" in file.name)]
@@ -176,7 +176,7 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str 
 
 
 def _hints(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> Iterator[str]:
-    """Yield hints for arguments that are no models: the option that was probably meant."""
+    """Yield advice about arguments that are no models: the option that the user probably meant."""
     from dmlgather.backends.devices import Device
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
@@ -210,7 +210,7 @@ def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written
 
 @dataclass(frozen=True)
 class _Task:
-    """The arguments of the command, and the work on them."""
+    """A comparison to run: the command's arguments, with a method for each kind of file."""
 
     file: Path
     checked: CheckedFile
@@ -222,7 +222,7 @@ class _Task:
     inputs: tuple[Path, ...] = ()
 
     def of_model(self) -> CompareReport:
-        """Compare the dispatches of a model."""
+        """Compare the outputs of all dispatches of a DxDispatch model."""
         from dmlgather.comparing.dispatches import check_model_memory
         from dmlgather.comparing.tensor_files import external_outputs
 
@@ -249,7 +249,10 @@ class _Task:
         return self._save_report(case, report, external)
 
     def with_inputs(self, options: Sequence[str]) -> CompareReport:
-        """Compare on the inputs of --inputs. A descriptor is first written as a model with these inputs."""
+        """Compare on the inputs of --inputs. A descriptor is first written to a DxDispatch model that has these inputs.
+
+        `options`: the values of --inputs.
+        """
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
@@ -315,7 +318,11 @@ class _Task:
     def _compare(
         self, model: CheckedFile, case: Path | None, external: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
-        """Compare every dispatch. Show each result unless `quiet`, and add the outputs to `case`."""
+        """Compare the outputs of every dispatch, and print each result unless `quiet`. Return the report.
+
+        `case`: the saved model, beside which the outputs are written; None to save nothing. `external`: outputs of other
+        programs to compare with, by the number of the dispatch command.
+        """
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.comparing.saving import compare_report
@@ -338,7 +345,7 @@ class _Task:
 
     @staticmethod
     def _save_outputs(model: CheckedFile, case: Path, dispatch: ComparedDispatch, made_from: Sequence[Path]) -> dict[str, str]:
-        """Write the outputs of a dispatch beside a case, and return the file names by device."""
+        """Write the outputs of a dispatch beside the saved model `case`. Return the file names by device."""
         from dmlgather.comparing.saving import save_outputs
         from dmlgather.directml.dxdispatch.writing import sources
 

@@ -1,4 +1,4 @@
-"""Records of the JSON that commands print. `dmlgather schema` derives its schemas from these records."""
+"""The JSON that commands print, as Pydantic models. `dmlgather schema` derives JSON Schemas from them."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from dmlgather.record import Record
 
 
 class SupportedTensor(Record):
-    """Support for one tensor of an operator."""
+    """What a tensor of an operator may be: data types and numbers of dimensions."""
 
     data_types: tuple[str, ...]
-    """The supported data types: "FLOAT32"."""
+    """The supported data types, such as "FLOAT32"."""
 
     dimension_counts: tuple[int, ...]
     """The supported numbers of dimensions."""
 
     source: str
-    """The place in DirectML's documents that states the support."""
+    """The place in DirectML's documents that states this."""
 
 
 class SupportStep(Record):
-    """Support for an operator from one feature level on."""
+    """What an operator supports from one feature level on."""
 
     level: str
-    """The feature level: "3_0"."""
+    """The feature level, such as "3_0"."""
 
     tensors: dict[str, SupportedTensor]
-    """Support by tensor name: "InputTensor"."""
+    """The supported data types and numbers of dimensions, by tensor name ("InputTensor")."""
 
 
 class SupportedOperator(Record):
-    """The support table of an operator."""
+    """An operator, and what it supports at each feature level."""
 
     operator: str
-    """The operator: "DML_OPERATOR_GATHER"."""
+    """The operator's name in DirectML: "DML_OPERATOR_GATHER"."""
 
     value: int
     """The operator's number in DML_OPERATOR_TYPE."""
 
     introduced: str
-    """The feature level that introduced it."""
+    """The feature level that introduced the operator."""
 
     levels: tuple[SupportStep, ...]
-    """The changes of support, lowest level first."""
+    """The feature levels at which the support changes, lowest level first."""
 
 
 class RuleRow(Record):
-    """One code of findings."""
+    """A code of findings, and its rule."""
 
     code: str
     """The code: "DML302"."""
@@ -59,65 +59,67 @@ class RuleRow(Record):
     """The rule in one sentence."""
 
     source: str
-    """The place in DirectML's documents that states the rule, with keys of docs/findings.md."""
+    """The place in DirectML's documents that states the rule. Documents are named by keys in brackets, as in
+    docs/findings.md.
+    """
 
 
 class RulePage(RuleRow):
-    """One code of findings with its explanation."""
+    """A code of findings, its rule, and an explanation."""
 
     documents: dict[str, str]
-    """The documents that `source` cites, by key."""
+    """The documents that `source` names, by key."""
 
     explanation: str
     """The reason for the rule, with an example that breaks it and a fixed one, as Markdown."""
 
 
 class MovedBytes(Record):
-    """Bytes that one run moves. An index or element that is read twice counts twice."""
+    """The number of bytes that one run of an operator moves. An index or element that is read twice counts twice."""
 
     index: int
-    """Bytes of indices that are read."""
+    """Bytes of indices that the run reads."""
 
     read: int
-    """Bytes of elements that are read."""
+    """Bytes of elements that the run reads."""
 
     written: int
-    """Bytes of elements that are written."""
+    """Bytes of elements that the run writes."""
 
     total: int
     """The sum of `index`, `read` and `written`."""
 
 
 class ExplainedOperator(Record):
-    """The explanation of a dispatchable, a descriptor or a node."""
+    """The explanation of an operator in a file: of a dispatchable, a descriptor or a node of an ONNX model."""
 
     operator: str
     """The operator: "GATHER"."""
 
     lowest_level: str | None
-    """The lowest feature level that supports the operator; null if no level does; empty if levels do not apply."""
+    """The lowest feature level that supports the operator; null if no level does; empty if the operator is not DirectML's."""
 
     plan: str
-    """The plan for the described layouts."""
+    """The plan, as text: which elements are copied where."""
 
     canonical: str
-    """The plan's canonical form."""
+    """The plan in canonical form, as text. Operators that copy the same elements have the same canonical plan."""
 
     cpu: str
-    """The loop or recipe that runs the plan on the CPU."""
+    """The code that runs the plan on the CPU, in words."""
 
     cuda: str
-    """The kernels that run the plan on a GPU."""
+    """The kernels that run the plan on a GPU, in words."""
 
     bytes_moved: MovedBytes
-    """Bytes that one run moves."""
+    """The number of bytes that one run moves."""
 
     name: str
     """The operator's name in the file; empty for a single descriptor."""
 
 
 class UnexplainedNode(Record):
-    """A node without explanation."""
+    """A node that is not explained, and the reason."""
 
     name: str
     """The place of the node in the model."""
@@ -127,33 +129,33 @@ class UnexplainedNode(Record):
 
 
 class Processor(Record):
-    """The processor."""
+    """The machine's processor."""
 
     name: str
-    """Its name."""
+    """The model of the processor."""
 
     cpus: int
     """The number of CPUs that the process may use."""
 
 
 class NvidiaDriver(Record):
-    """The NVIDIA driver."""
+    """The installed NVIDIA driver."""
 
     cuda: str | None
-    """The newest CUDA version that the driver supports: "13.0"."""
+    """The newest CUDA version that the driver supports, such as "13.0"; null without a driver."""
 
     error: str | None
-    """The reason why the driver cannot be used."""
+    """The reason why the driver cannot be used; null if it can."""
 
 
 class DriverGpu(Record):
-    """A GPU."""
+    """A GPU, as the NVIDIA driver describes it."""
 
     name: str
-    """Its name."""
+    """The model of the GPU."""
 
     compute_capability: str
-    """Its compute capability: "9.0"."""
+    """The GPU's compute capability, such as "9.0"."""
 
     memory: int
     """The memory of the GPU in bytes."""
@@ -170,17 +172,17 @@ class Gpus(Record):
 
 
 class Missing(Record):
-    """A missing part without which no GPU can be used."""
+    """A package or driver that is missing, so that no GPU can be used."""
 
     what: str
-    """The missing part."""
+    """The name of the missing part."""
 
     remedy: str
-    """The command or advice to install it."""
+    """The command that installs it, or advice."""
 
 
 class Environment(Record):
-    """The installed versions, the devices, and what is missing for running on a GPU."""
+    """The installed versions and devices, and what is missing to run on a GPU."""
 
     dmlgather: str
     """The version of dmlgather."""
@@ -189,7 +191,7 @@ class Environment(Record):
     """The folder of the running dmlgather package."""
 
     here: str | None
-    """The folder of another dmlgather that Python imports if it is started in the current folder; null for none."""
+    """The folder of another dmlgather that Python would import if it were started in the current folder; null for none."""
 
     python: str
     """The version of Python."""
@@ -201,47 +203,47 @@ class Environment(Record):
     """The processor."""
 
     engine: str
-    """The CPU engine."""
+    """The engine that runs plans on the CPU: the compiled one, or NumPy and the reason."""
 
     packages: dict[str, str | None]
-    """The versions of packages; null for one that is not installed."""
+    """The versions of installed packages, by name; null for a package that is not installed."""
 
     cupy: str | None
-    """The package of CuPy and its version."""
+    """The name and version of the package that contains CuPy; null if it is not installed."""
 
     nvrtc: str | None
-    """The version and file of the NVRTC that CuPy loads. If no GPU can be used: the package of NVRTC and its version."""
+    """The version and file of the NVRTC library that CuPy loads. If no GPU can be used: the package that contains NVRTC."""
 
     driver: NvidiaDriver
     """The NVIDIA driver."""
 
     gpu: Gpus
-    """The GPUs."""
+    """The GPUs of the machine."""
 
     missing: tuple[Missing, ...]
-    """The missing parts without which no GPU can be used."""
+    """The packages and drivers that are missing, so that no GPU can be used."""
 
 
 class DifferingInputs(Record):
-    """Inputs on which a program and a model differ."""
+    """Inputs for which a program and an ONNX model give different results."""
 
     judge: str
     """The library that ran the ONNX model, with its version."""
 
     output: str | None
-    """The output that differs; null if the program or the model raises."""
+    """The name of the output that differs; null if only one of the two raises an error."""
 
     position: tuple[int, ...]
-    """The coordinates of the first element that differs."""
+    """The coordinates of the first output element that differs."""
 
     values: tuple[str, str]
-    """The element or the error of the program, and the element or the error of the model."""
+    """The results in words: the program's element or error, then the model's."""
 
     sources: tuple[str | None, str | None]
-    """The input elements that the two values were copied from, if known."""
+    """The input elements that the two differing elements were copied from; null for unknown."""
 
     indices: dict[str, Any]
-    """The index tensors by name, as nested arrays; null for a tensor of more than 4,096 elements."""
+    """The elements of the index tensors as nested arrays, by name; null for a tensor of more than 4,096 elements."""
 
 
 class DifferenceInWords(Record):
@@ -255,7 +257,9 @@ class AgreementResult(Record):
     """The result of running a program and an ONNX model on the same inputs."""
 
     verdict: Literal["equal", "different", "not checked"]
-    """The verdict. "equal" holds only for the inputs that were tried; it is no proof."""
+    """"equal" or "different"; "not checked" if no library ran the model. "equal" holds for the inputs that were tried and is no
+    proof.
+    """
 
     judges: tuple[str, ...]
     """The libraries that ran the model, with their versions."""
@@ -267,10 +271,10 @@ class AgreementResult(Record):
     """The number of output elements that were compared."""
 
     remarks: tuple[str, ...]
-    """Limits of the check."""
+    """What the check did not cover, as sentences."""
 
     difference: DifferingInputs | DifferenceInWords | None
-    """The first difference."""
+    """The first difference, or the reason why the two cannot be compared; null if all results were equal."""
 
     text: str
     """The result in words."""
@@ -280,10 +284,10 @@ class ModelComparison(AgreementResult):
     """The result of `dmlgather compare FILE --against MODEL.onnx`."""
 
     file: str
-    """The file."""
+    """The file that was compared with the model."""
 
     against: str
-    """The ONNX model."""
+    """The file of the ONNX model."""
 
     left_out: int
     """The number of lines of a stream of descriptors that were left out."""
@@ -296,86 +300,86 @@ class TranslatedPart(Record):
     """The operator's name in the file; the file's name for the whole model."""
 
     ok: bool
-    """True if there is a translation whose results equal the original's."""
+    """True if there is a translation, and it gave the same results as the original."""
 
     steps: tuple[str, ...]
     """The ONNX operators of the translation, in order; empty if no operator is needed."""
 
     refused: str | None
-    """The reason why there is no translation."""
+    """The reason why there is no translation; null if there is one."""
 
     check: AgreementResult | None
-    """The result of running the original and the translation; null without a translation."""
+    """The result of running the original and the translation on the same inputs; null without a translation."""
 
 
 class TranslationResult(Record):
     """The result of `dmlgather translate`."""
 
     file: str
-    """The file."""
+    """The file that was translated."""
 
     to: str
-    """The library and its version: "onnx, opset 13"."""
+    """The target library and its version: "onnx, opset 13"."""
 
     left_out: int
     """The number of lines of a stream of descriptors that were left out."""
 
     parts: tuple[TranslatedPart, ...]
-    """The translation of each gather, slice, DepthToSpace and SpaceToDepth."""
+    """The translation of each operator: gathers, slices, DepthToSpace and SpaceToDepth."""
 
     whole: TranslatedPart
     """The translation of the whole model."""
 
     written: str | None
-    """The file that was written; null for none."""
+    """The file to which the ONNX model was written; null for none."""
 
 
 class PrintCommand(Record):
-    """The output of a print command."""
+    """The result of a print command."""
 
     type: Literal["print"]
-    """The command's type."""
+    """The kind of command."""
 
     resource: str
     """The name of the resource."""
 
     data_type: str
-    """The NumPy type of its elements."""
+    """The NumPy data type of the elements, such as "float32"."""
 
     values: tuple[int | float | str, ...]
-    """Its elements; NaNs and infinities are strings."""
+    """The elements. NaNs and infinities are strings."""
 
 
 class DispatchCommand(Record):
     """The result of a dispatch command."""
 
     type: Literal["dispatch"]
-    """The command's type."""
+    """The kind of command."""
 
     dispatchables: tuple[str, ...]
-    """The name of the dispatchable, in a list of one."""
+    """The name of the dispatchable that ran, in a list of one."""
 
     iterations: int
-    """The number of executions."""
+    """How often the dispatchable ran."""
 
     cpu_ms: float
-    """The median time until completion, in milliseconds."""
+    """The median time from start to completion, in milliseconds."""
 
     gpu_ms: float | None
-    """The median time on the GPU, in milliseconds; null on other devices."""
+    """The median time on the GPU, in milliseconds; null if the device is no GPU."""
 
 
 class WriteCommand(Record):
     """The result of a writeFile command."""
 
     type: Literal["writeFile"]
-    """The command's type."""
+    """The kind of command."""
 
     resource: str
     """The name of the resource."""
 
     file: str
-    """The file."""
+    """The file that was written."""
 
 
 class RunResult(Record):

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 EXAMPLE = 8
-"""The value of unknown sizes in advice."""
+"""The size that advice about --size uses as an example."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """A node with its explanation, or with the reason why there is none.
+    """A node of an ONNX model with its explanation, or with the reason why there is none.
 
-    `refused`: True if the node breaks a rule.
+    `reason`: the reason; empty if there is an explanation. `refused`: True if the reason is a broken rule.
     """
 
     node: CheckedNode
@@ -43,9 +43,10 @@ class ExplainedNode:
 
 
 def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[CheckedModel, list[ExplainedNode]]:
-    """Check a model and explain its nodes, or only the node `only`. If that fails, end the command with exit code 2.
+    """Read an ONNX model and explain its nodes. If the model cannot be read, end the command with exit code 2.
 
-    `sizes`: values of unknown sizes, by name.
+    `only`: the name of the only node to explain; None for all. `sizes`: values for sizes that the model leaves open, by name. A
+    wrong name of a node or a size is a usage error.
     """
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.onnx_checking.check import check_model
@@ -67,7 +68,9 @@ def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[
 
 
 def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
-    """Return the subject of a node's diagram, with the model's constants, or None if the node has no explanation."""
+    """Return what a diagram of the node shows, including index values that are constants in the model. Return None if the node
+    has no explanation.
+    """
     from dmlgather.diagram.subject import MOST_VALUES
     from dmlgather.wording import printable
 
@@ -83,7 +86,7 @@ def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
 
 
 def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
-    """Return the places of the first `most` nodes as text."""
+    """Return the places of nodes as text, at most `most` of them."""
     names = ", ".join(repr(node.place) for node in nodes[:most])
     return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
@@ -134,7 +137,7 @@ def _errors(findings: Iterable[Finding]) -> str:
 
 
 def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
-    """Yield the names of unknown sizes in shapes and in the values of bounds."""
+    """Yield the names of sizes that the model leaves open, in the tensors' shapes and in the values of bounds."""
     from dmlgather.wording import printable
 
     for tensor in tensors:
@@ -147,7 +150,7 @@ def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
 
 
 MOST_DRAWN = 20
-"""Maximum number of dispatchables in one diagram."""
+"""A diagram shows at most this many dispatchables."""
 
 
 @limited("file")
@@ -224,7 +227,7 @@ def explain(
 
 
 def _sizes(options: list[str]) -> dict[str, int]:
-    """Return the values of --size, by name."""
+    """Convert the values of --size (NAME=SIZE) to sizes by name."""
     sizes = {}
     for option in options:
         name, _, number = option.rpartition("=")
@@ -276,7 +279,7 @@ def _explain_nodes(
 
 
 def _write(blocks: list[str], legend: bool) -> None:
-    """Write blocks of text with empty lines between them. If `legend`, add the legend of their terms."""
+    """Write blocks of text with empty lines between them. `legend`: True to also explain the terms in them."""
     from dmlgather.diagram.explanation import legend as legend_of
     from dmlgather.diagram.explanation import printed
 
@@ -313,7 +316,9 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
 
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
-    """Write the diagram of `subjects` to `target`. Raise FileError if that would overwrite `file` or one of its inputs."""
+    """Write a diagram to the file `target`. Raise FileError if that would overwrite the explained file or a file that it refers
+    to.
+    """
     from dmlgather.diagram import draw
     from dmlgather.files import writing
     from dmlgather.input_files import InputFiles

@@ -16,16 +16,16 @@ from dmlgather.output import flush
 from dmlgather.wording import printable
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""The exception of Typer for invalid arguments. Its name differs between versions of Typer."""
+"""Typer's exception for invalid arguments. Its name differs between versions of Typer."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """Return `function`, wrapped: an exception is reported in one line and becomes an exit code.
+    """Return a function that calls `function` and turns an exception into one line on standard error and an exit code.
 
-    KeyboardInterrupt, and exceptions that Typer handles, are raised again.
+    KeyboardInterrupt and the exceptions that Typer handles are raised again.
     """
 
     @functools.wraps(function)
@@ -51,7 +51,7 @@ def say(message: object) -> None:
 
 
 def failed(error: BaseException) -> int:
-    """Report a failure in one line, and return the exit code."""
+    """Write an exception to standard error in one line. Return the exit code for it."""
     if isinstance(error, BrokenPipeError | SystemExit):  # SystemExit: raised by Typer if the pipe breaks while it writes help
         return UNREAD
     if is_debugged():
@@ -61,7 +61,7 @@ def failed(error: BaseException) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return the message of a failure for users."""
+    """Return a message about an exception that a user understands."""
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.backends.memory import TooLargeError
     from dmlgather.files import FileError

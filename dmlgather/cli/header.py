@@ -1,4 +1,4 @@
-"""The subcommand `header`: print the C++ header that writes descriptors."""
+"""The subcommand `header`: print the C++ header with which a program writes its descriptors to a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from dmlgather.output import put
 
 FOLDER = Path(__file__).parents[1] / "include"
-"""The folder of the header, for the include path of a C++ program."""
+"""The folder that contains the header. A C++ program adds it to its include path."""
 
 NAME = "dmlgather_dump.h"
 """The file name of the header."""

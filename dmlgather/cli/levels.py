@@ -1,4 +1,4 @@
-"""The subcommand `levels`: the support tables as text, JSON or a page of Markdown."""
+"""The subcommand `levels`: show what operators support at each feature level, as text, JSON or a page of Markdown."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def levels(
 
 
 def table(data: dict[str, Any]) -> str:
-    """Return the support table of one operator as text, wrapped to the terminal."""
+    """Return what an operator supports at each feature level, as text wrapped to the terminal.
+
+    `data`: a `SupportedOperator` as plain data.
+    """
     from dmlgather.report.snippets import wrapped
     from dmlgather.report.text import terminal_width
 
@@ -97,7 +100,7 @@ NEVER = "–"
 
 
 def page(names: Sequence[str]) -> str:
-    """Return the Markdown page of these operators ("DML_OPERATOR_GATHER")."""
+    """Return a page of Markdown about these operators. `names`: names such as "DML_OPERATOR_GATHER"."""
     return "\n\n".join(_parts(names)) + "\n"
 
 

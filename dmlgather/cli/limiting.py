@@ -1,4 +1,4 @@
-"""Limits of processor time and memory for a subcommand's work on its files, and the options that set them."""
+"""Limits of processor time and memory for subcommands, and the options that set them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dmlgather.cli.failures import say
 from dmlgather.limits import LimitError, Limits
 
 LONGEST = 10**8
-"""Largest value of --time-limit, in seconds."""
+"""The largest value that --time-limit may have, in seconds."""
 
 TimeLimit = Annotated[
     float | None,
@@ -41,11 +41,16 @@ WorkMemory = Annotated[
 
 
 RUNS = 6.0
-"""Minimum size, in megabytes, that a file counts as if it runs on many inputs."""
+"""Subcommands that run a file on many inputs need more time and memory. For them, a file counts as at least this many
+megabytes.
+"""
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
-    """Return the limits that the options state. `least`: minimum size, in megabytes, that a file counts as."""
+    """Convert the values of --time-limit and --memory-limit to limits.
+
+    `least`: in megabytes. Without an option, the limit grows with the size of the file; a smaller file counts as this size.
+    """
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
@@ -55,7 +60,7 @@ def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.
 
 @contextmanager
 def within(limits: Limits, *paths: Path) -> Iterator[None]:
-    """Apply limits to the work on these files. If the work exceeds the limits, the command ends with exit code 2."""
+    """Limit the work on these files. If it exceeds a limit, the command ends with exit code 2."""
     try:
         with limits.over(*paths):
             yield
@@ -65,9 +70,9 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
 
 
 def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that limits the work of a subcommand, and adds the options for limits.
+    """Return a decorator that gives a subcommand limits and the options --time-limit and --memory-limit.
 
-    `names`: the parameters that are files. `least`: see `stated`.
+    `names`: the subcommand's parameters that are files. `least`: in megabytes; a smaller file gets the limits of this size.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:

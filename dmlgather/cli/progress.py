@@ -1,4 +1,4 @@
-"""Progress on standard error: on a terminal a bar, otherwise a line with the estimated time of slow work."""
+"""Progress on standard error. On a terminal, it is a bar; otherwise, slow work writes one line with its estimated time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SLOW = 10.0
-"""The estimated time of the reference device is printed if it exceeds this many seconds."""
+"""If the reference device is estimated to take more seconds than this, the estimate is written."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Yield a function that shows (done, count, name) as a bar; None without a terminal. The bar is removed at the end."""
+    """Show a bar while the context is open. Yield a function that updates it, or None if standard error is no terminal.
+
+    The function's arguments are the number of finished items, the number of all items, and the name of the current one.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -30,7 +33,8 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """Show the progress of the reference device as a bar, or its total time as estimated from the first elements.
+    """Show the progress of the reference device: a bar on a terminal, otherwise the time that it takes, estimated from its
+    first elements.
 
     `remedy`: advice for users who cannot wait that long.
     """
@@ -45,7 +49,7 @@ def reference_progress(remedy: str) -> Iterator[None]:
 
 
 class _Watcher:
-    """Progress of successive runs of the reference device. A run that ends before its first report shows nothing."""
+    """A callback that shows the progress of runs in the reference device, one after another. Short runs show nothing."""
 
     def __init__(self, remedy: str) -> None:
         self._remedy = remedy
@@ -74,14 +78,14 @@ class _Watcher:
                 )
 
     def end(self) -> None:
-        """Remove the bar."""
+        """Remove the bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
         self._bar, self._estimated = None, False
 
 
 def _bar() -> Progress:
-    """Return a bar. It does not redirect standard output, because rich would write the redirected output to standard error."""
+    """Return a progress bar. It leaves standard output alone: rich would write redirected output to standard error."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -77,7 +77,7 @@ def _page(code: Code) -> str:
 
 
 def _show(markdown: str) -> None:
-    """Write Markdown: rendered on a terminal, otherwise as text."""
+    """Write Markdown to standard output: rendered on a terminal, otherwise as it is."""
     if not sys.stdout.isatty():
         put(markdown)
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlgather.model_runner import Event, Printed
 
 CHUNK = 4096
-"""Number of elements in one piece of output."""
+"""Output is written in pieces of this many elements."""
 
 
 def run(
@@ -80,7 +80,7 @@ def run(
 
 
 def _device(name: str) -> tuple[str, str | None]:
-    """Return the device to run on. For "auto", also return the reason if the device is no GPU."""
+    """Return the name of the device to run on. If `name` is "auto" and no GPU can be used, also return the reason."""
     from dmlgather.backends.devices import Device
 
     if name == "auto":
@@ -93,7 +93,7 @@ def _device(name: str) -> tuple[str, str | None]:
 
 
 def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
-    """Show and yield the events of a run. `quiet`: do not show events that go to standard output."""
+    """Print the events of a run as they arrive, and yield them. `quiet`: True to leave standard output to the JSON."""
     from dmlgather.model_runner import Printed
 
     for event in events:
@@ -103,7 +103,7 @@ def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
 
 
 def _json(file: str, device: str, events: Iterable[Event]) -> Iterator[str]:
-    """Yield the run as JSON, in pieces, so that large resources take little memory."""
+    """Yield the results of a run as JSON text, in pieces, so that large resources take little memory."""
     yield f'{{\n  "file": {json.dumps(file)},\n  "device": {json.dumps(device)},\n  "commands": ['
     for number, event in enumerate(events):
         yield ",\n    " if number else "\n    "
@@ -128,7 +128,7 @@ def _json_of(event: Event) -> Iterator[str]:
 
 
 def _json_number(value: Any) -> str:
-    """Return a number as JSON from which its bits can be restored. NaNs and infinities become strings."""
+    """Return a number as JSON text from which the same bits can be read. NaNs and infinities become strings."""
     import numpy as np
 
     text = spelled(value)
@@ -137,7 +137,7 @@ def _json_number(value: Any) -> str:
 
 
 def show(event: Event) -> None:
-    """Print one event of a run."""
+    """Print the result of one command of a model."""
     from dmlgather.model_runner import Dispatched, Printed
     from dmlgather.wording import counted
 
@@ -154,7 +154,7 @@ def show(event: Event) -> None:
 
 
 def printed(event: Printed) -> Iterator[str]:
-    """Yield the text of a print command in pieces, so that a large resource takes little memory."""
+    """Yield the output of a print command in pieces, so that a large resource takes little memory."""
     values = event.values
     if event.verbose:
         width = len(str(values.size - 1))

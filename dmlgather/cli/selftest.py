@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlgather.backends.devices import Device
 
 TRIALS = 1000
-"""Default number of plans: several for each kernel. They run for a minute or two."""
+"""The default number of random plans. Each kernel runs several of them; all take a minute or two."""
 
 
 def selftest(

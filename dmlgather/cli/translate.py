@@ -101,9 +101,9 @@ def translate(
 
 
 class _Results:
-    """The results of the operators and of the whole model. They are collected as JSON if `as_json`, otherwise printed.
+    """The translations of the operators and of the whole model. They are printed, or collected for JSON if `as_json`.
 
-    `ok`: True if all results are equal.
+    `ok`: True as long as all translations gave the same results as their originals.
     """
 
     def __init__(self, as_json: bool) -> None:

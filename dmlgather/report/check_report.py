@@ -27,8 +27,8 @@ class FileReport(Record):
     """The DirectML feature level of the check."""
 
     kind: Literal["model", "descriptor", "descriptors", "onnx", "folder", "unknown"]
-    """The kind of file: a DxDispatch model, a descriptor, a stream of descriptors, an ONNX model, or unknown. A "folder" has no
-    such file, or cannot be listed.
+    """The kind of file: a DxDispatch model, a descriptor, a stream of descriptors, an ONNX model, or unknown. "folder" stands
+    for a folder that has no such file or cannot be listed.
     """
 
     descriptors: int = 0
