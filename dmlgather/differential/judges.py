@@ -229,14 +229,15 @@ def _load_in_reference(model: Any, _: bytes | Path) -> Judge:
 
 
 _ORT_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
-"""Parts of onnxruntime's messages when memory is insufficient."""
+"""Messages of onnxruntime that contain one of these texts mean that memory is insufficient."""
 
 _ORT_NOT_IMPLEMENTED = ("Unexpected input data type", "is not supported", "MLDataType")
-"""Parts of onnxruntime's messages for data types that it does not implement."""
+"""Messages of onnxruntime that contain one of these texts mean that it does not implement a data type."""
 
 _EVALUATOR_NOT_IMPLEMENTED = ("all dimensions of index and self should be the same size", "cannot reshape array of size 0")
-"""Parts of the reference evaluator's messages for legal nodes: GatherElements with indices smaller than the data in another
-dimension than the axis, and GatherND with index tuples of length 0.
+"""Messages of the reference evaluator that contain one of these texts are about legal nodes that it does not implement:
+GatherElements with indices smaller than the data in another dimension than the axis, and GatherND with index tuples of length
+0.
 """
 
 

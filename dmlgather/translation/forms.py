@@ -62,8 +62,8 @@ def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
 
 
 def _gather_nd(target: OnnxProgram, gathering: Gathering) -> str:
-    """Add a GatherND, after a transposition of the data. GatherND needs this order: batch dimensions, the axes that index
-    tuples select positions in, the other axes.
+    """Add a GatherND, after a transposition of the data. GatherND needs this order: batch dimensions, the axes in which index
+    tuples select positions, the other axes.
     """
     tuples = gathering.index_tuples(target.gather_nd_rule)
     batch, indexed = gathering.batch_dims, gathering.index_dims
