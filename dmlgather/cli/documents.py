@@ -142,10 +142,10 @@ class NvidiaDriver(Record):
     """The installed NVIDIA driver."""
 
     cuda: str | None
-    """The newest CUDA version that the driver supports, such as "13.0"; null without a driver."""
+    """The newest CUDA version that the driver supports, such as "13.0"; null if it is unknown."""
 
     error: str | None
-    """The reason why the driver cannot be used; null if it can."""
+    """The reason why no GPU can be used through the driver; null if one can."""
 
 
 class DriverGpu(Record):
@@ -203,7 +203,7 @@ class Environment(Record):
     """The processor."""
 
     engine: str
-    """The engine that runs plans on the CPU: the compiled one, or NumPy and the reason."""
+    """The compiled engine that runs plans on the CPU (instruction set and threads), or the reason why NumPy runs them."""
 
     packages: dict[str, str | None]
     """The versions of installed packages, by name; null for a package that is not installed."""

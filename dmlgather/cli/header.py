@@ -1,4 +1,4 @@
-"""The subcommand `header`: print the C++ header with which a program writes its descriptors to a file."""
+"""The subcommand `header`: print the C++ header that a program includes to write its descriptors to a file."""
 
 from __future__ import annotations
 

@@ -335,8 +335,8 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array reshaped to the descriptor's Sizes, of which it may lack leading 1s. Return a one-dimensional buffer
-    unchanged.
+    """Reshape an array to the descriptor's Sizes, because it may lack leading dimensions of size 1. Return a one-dimensional
+    buffer unchanged.
     """
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 

@@ -21,8 +21,8 @@ MOST_STRETCHES = 100_000
 """A report lists at most this many stretches (sequences of consecutive output elements that all differ)."""
 
 LOOKED_AT = 2**15
-"""Number of elements in a random sample. The causes of a difference are searched in three samples: of the differing elements,
-of all output elements, and of the input elements.
+"""A random sample has at most this many elements. The causes of a difference are searched in three samples: one of the
+differing elements, one of all output elements, and one of the input elements.
 """
 
 Coordinates = tuple[int, ...]

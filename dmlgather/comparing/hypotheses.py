@@ -227,7 +227,7 @@ class Explained:
     """A fault that explains an output, with the number of sampled elements for and against it.
 
     `name`: the hypothesis. `words`: the fault, as a text after "as if". `differing`: the number of wrong elements that have the
-    predicted value. `contradicted`: the number of right elements for which the fault predicts another value.
+    predicted value. `contradicted`: the number of right elements that would be wrong if the device had this fault.
     """
 
     name: str

@@ -51,7 +51,7 @@ class IndexRead(Record):
 
 
 class Mismatch(Record):
-    """One output element whose bits differ between two devices, and the correct element."""
+    """An output element with different bits on two devices, and the correct element."""
 
     devices: tuple[str, str]
     """The two devices."""
@@ -130,7 +130,7 @@ class SuspectedFault(Record):
     """Number of differing elements in the whole output."""
 
     contradicted: int
-    """Number of equal elements in their sample for which the fault predicts another value."""
+    """Number of equal elements in their sample that would have another value if the device had this fault."""
 
     equal_looked_at: int
     """Number of equal elements in a random sample of the output."""
@@ -147,10 +147,10 @@ class Difference(Record):
     """The difference between the outputs of the first device and another one."""
 
     devices: tuple[str, str]
-    """The first device, and the one whose output differs."""
+    """The first device, and the other device."""
 
     differing: int
-    """Number of output elements whose bits differ."""
+    """Number of output elements that have different bits on the two devices."""
 
     elements: int
     """Number of output elements."""

@@ -151,9 +151,9 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
     """Raise FileError if outputs of an earlier case would stay in the folder of a new case, or if an input file would be
     overwritten.
 
-    Users would take the earlier outputs for outputs of the new case. `devices`: the devices that write outputs now, over those
-    of the earlier case. `external`: the number of outputs of other programs that are also written. `made_from`: the input
-    files.
+    Users would take the earlier outputs for outputs of the new case. `devices`: the devices that write outputs now; their
+    earlier outputs are replaced. `external`: the number of outputs of other programs that are also replaced. `made_from`: the
+    input files.
     """
     target = model_path(case)
     _check_no_other_case(target)

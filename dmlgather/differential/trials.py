@@ -20,7 +20,7 @@ from dmlgather.differential.boundaries import Bounds, IndexClass, index_classes,
 from dmlgather.differential.positions import Positions, random_elements
 
 RANDOM_DRAWS = 8
-"""Each check makes this many draws of random indices, some of which are boundary values."""
+"""Each check makes this many draws of random indices. Some of the indices are boundary values."""
 
 _MAX_WORK = 2**28
 """The runs of one check may read and write at most this many elements together. This limits the number of draws."""

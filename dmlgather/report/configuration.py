@@ -49,7 +49,7 @@ Pattern = Annotated[str, AfterValidator(plainly(_pattern))]
 
 
 class Ignore(Record, strict=True):
-    """An entry of the configuration: a finding's code, such as DML305, that reports ignore. They still count such findings."""
+    """An entry of the configuration: findings with this code are ignored. Reports still count them."""
 
     code: Annotated[str, AfterValidator(plainly(_code))]
     """The code: "DML305"."""

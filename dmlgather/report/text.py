@@ -297,7 +297,9 @@ class _ModelText:
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """Yield a line for each node: for all nodes, or only for refused and unknown nodes with ignored findings."""
+        """Yield a line for each node. Unless all nodes are listed, these are refused and unknown nodes with ignored findings
+        only.
+        """
         shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown

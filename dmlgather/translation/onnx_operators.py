@@ -169,7 +169,7 @@ class OnnxProgram:
         return after
 
     def transposed(self, value: str, order: Sequence[int]) -> str:
-        """Add a transposition. `order`: for each dimension of the result, the dimension of `value` that it was."""
+        """Add a transposition. `order`: the dimensions of `value` in the order of the result, as for `numpy.transpose`."""
         constant = self.graph.known(value)
         if constant is not None:
             return self.graph.constant(constant.transpose(order))
