@@ -97,7 +97,7 @@ class ExplainedOperator(Record):
     """The operator: "GATHER"."""
 
     lowest_level: str | None
-    """The lowest feature level that supports the operator; null if no level does; empty if the operator is not DirectML's."""
+    """The lowest feature level that can express the operator; null if no level can; empty if feature levels do not apply."""
 
     plan: str
     """The plan, as text: which elements are copied where."""
