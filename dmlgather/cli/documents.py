@@ -69,7 +69,7 @@ class RulePage(RuleRow):
     """The documents that `source` cites, by key."""
 
     explanation: str
-    """The reason for the rule, with an example that breaks it and a fixed one, as Markdown."""
+    """The reason for the rule and, for most codes, a failing and a fixed example, as Markdown."""
 
 
 class MovedBytes(Record):

@@ -44,7 +44,7 @@ def rules(providers: bool) -> list[Any]:
         if code.code in provider.CODES and not providers:
             continue
         page = PAGES[code.code[:3]]
-        text = f"{code.title}. Source: {code.source}. {page} has a failing and a fixed example under {code.code}."
+        text = f"{code.title}. Source: {code.source}. {page} explains {code.code}."
         uri = help_uri(code)
         descriptors.append(
             sarif.ReportingDescriptor(
@@ -64,7 +64,7 @@ _HEAD = re.compile(r"\s*\*\w+\* · [^\n]*\n")
 
 
 def explanation(code: str) -> str:
-    """Return the section about a code as Markdown: why the rule exists, an example that breaks it and a fixed one.
+    """Return the section about a code as Markdown: why the rule exists and, for most codes, a failing and a fixed example.
 
     Heading, severity and source are left out. The wheel carries the pages.
     """
