@@ -116,7 +116,7 @@ def test_pythons_at_hand_are_of_different_versions_in_order() -> None:
 def test_the_pages_name_the_pytorch_that_is_tested() -> None:
     match = re.search(r"^version=\$\{TORCH:-(\d+\.\d+)\.\d+\}$", read("ci/checks/torch"), re.MULTILINE)
     assert match
-    assert f"The rules are those of PyTorch {match[1]};" in read("docs/torch.md")
+    assert f"The rules are those of PyTorch {match[1]}." in read("docs/torch.md")
     assert f"Found in PyTorch {match[1]} on the CPU" in read("docs/torch.md")
     assert f"\n| PyTorch {match[1]} |" in read("docs/testing.md")
     assert f"with PyTorch {match[1]}," in read("tests/heavy.py")

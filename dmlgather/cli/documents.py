@@ -71,7 +71,7 @@ class RulePage(RuleRow):
     """The documents that `source` names, by key."""
 
     explanation: str
-    """The reason for the rule, with an example that breaks it and a fixed one, as Markdown."""
+    """The reason for the rule and, for most codes, a failing and a fixed example, as Markdown."""
 
 
 class MovedBytes(Record):

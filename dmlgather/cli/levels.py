@@ -9,7 +9,7 @@ import typer
 
 from dmlgather.cli import common
 from dmlgather.cli.common import AsJson, JsonFile, JsonOutput
-from dmlgather.directml import OPERATORS, SOURCES, operator_named, support
+from dmlgather.directml import OPERATORS, operator_named, support
 from dmlgather.directml.support import INDICES, ONE_TO_EIGHT, Row
 from dmlgather.directml.types import RELEASES, DataType, FeatureLevel
 from dmlgather.output import put
@@ -85,13 +85,12 @@ levels take everything that earlier levels take. A tensor needs a level that tak
 The last level is {last}; nothing here changes after {changed}.
 
 `dmlgather levels` prints the tables, also with `--json`. In Python, `dmlgather.support("GATHER")` returns the table of an
-operator, and `dmlgather.minimum_level(descriptor)` the lowest level of a descriptor. Rules of sizes, strides, flags and
-alignment do not depend on the operator or the level: see [Findings](findings.md), DML101 to DML115. [Sources](#sources)
-explains the keys in brackets."""
+operator, and `dmlgather.minimum_level(descriptor)` the lowest level of a descriptor.
+DML101 to DML115 in [Findings](findings.md) are the rules for sizes, strides, flags and alignment at every level.
+[Sources](findings.md#sources) explains the keys in brackets."""
 
 VERSIONS = """The highest level depends on the version of DirectML, rarely on the driver. A program uses the DirectML of its
-Windows, or brings one along (the package Microsoft.AI.DirectML). A patch version changes no level. Versions 1.2, 1.3 and 1.14
-had no wide release.
+Windows, or brings one along (the package Microsoft.AI.DirectML). Versions 1.2, 1.3 and 1.14 had no wide release.
 
 Options and functions take a level as `4_1`, `4.1`, `LEVEL_4_1`, `0x4100` or `DML_FEATURE_LEVEL_4_1`. They also take the version
 that introduced the level, as `DirectML 1.7`. A bare number is a level: `1.0` is level 1_0."""
@@ -131,14 +130,6 @@ def _parts(names: Sequence[str]) -> Iterator[str]:
     yield _table(
         head, [(r.version, r.level, r.windows or NEVER, "yes" if r.redistributable else "no", r.source) for r in RELEASES]
     )
-    yield "## Sources"
-    used = {key: SOURCES[key] for key in SOURCES if any(f"[{key}]" in text for text in _sources(names))}
-    yield _table(("key", "source"), list(used.items()))
-
-
-def _sources(names: Sequence[str]) -> Iterator[str]:
-    yield from (row.source for name in names for row in operator_named(name).table)
-    yield from (release.source for release in RELEASES)
 
 
 def _from(name: str, tensor: str, data_type: str) -> str:
@@ -154,7 +145,11 @@ def _lowest(name: str, takes: Callable[[Row], bool]) -> str:
 
 
 def _matrix(corner: str, columns: Sequence[str], rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
-    return _table((corner, *columns), [(row, *(cell(column, row) for column in columns)) for row in rows])
+    """Return a table in which rows with equal cells are one row."""
+    merged = dict[tuple[str, ...], list[str]]()
+    for row in rows:
+        merged.setdefault(tuple(cell(column, row) for column in columns), []).append(row)
+    return _table((corner, *columns), [(", ".join(names), *cells) for cells, names in merged.items()])
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

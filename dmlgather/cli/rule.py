@@ -26,7 +26,7 @@ def rule(
     as_json: AsJson = False,
     output: JsonFile = None,
 ) -> int:
-    """Explain a code of `check`'s findings: the rule, its source, an example that breaks it and a fixed one.
+    """Explain a code of `check`'s findings: the rule, its source and, for most codes, a failing and a fixed example.
 
     Without a code, list all codes. DML1xx to DML9xx: rules of DirectML and of model files. EXP1xx to EXP3xx: why DirectML
     cannot express another library's operator, or where it differs. ORT1xx to ORT3xx: what onnxruntime's DirectML provider does

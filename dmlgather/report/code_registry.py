@@ -48,7 +48,7 @@ def rules(providers: bool) -> list[Any]:
         if code.code in provider.CODES and not providers:
             continue
         page = PAGES[code.code[:3]]
-        text = f"{code.title}. Source: {code.source}. {page} has a failing and a fixed example under {code.code}."
+        text = f"{code.title}. Source: {code.source}. {page} explains {code.code}."
         uri = help_uri(code)
         descriptors.append(
             sarif.ReportingDescriptor(
@@ -68,8 +68,8 @@ _HEAD = re.compile(r"\s*\*\w+\* · [^\n]*\n")
 
 
 def explanation(code: str) -> str:
-    """Return the documentation's section about a code, as Markdown: the reason for the rule, an example that breaks it, a fixed
-    one.
+    """Return the documentation's section about a code, as Markdown: the reason for the rule and, for most codes, a failing and a
+    fixed example.
 
     The heading, the severity and the source are left out. Wheels contain the documentation pages.
     """

@@ -48,7 +48,12 @@ def matrix(page: str, heading: str) -> dict[tuple[str, str], str]:
     """The level in each cell of the matrix under a heading, by operator and row."""
     part = page.split(f"\n## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
     (_, *operators), _, *rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
-    return {(operator, row[0]): cell for row in rows for operator, cell in zip(operators, row[1:], strict=True)}
+    return {
+        (operator, name): cell
+        for names, *cells in rows
+        for name in names.split(", ")
+        for operator, cell in zip(operators, cells, strict=True)
+    }
 
 
 def lowest(operator: str, takes: set[FeatureLevel]) -> str:

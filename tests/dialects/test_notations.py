@@ -27,7 +27,7 @@ VALUES: dict[str, Any] = {
 
 def test_the_table_has_rows() -> None:
     assert [row[0] for row in ROWS][:2] == ["x[:, idx]", "np.take(x, idx, axis=1)"]
-    assert len(ROWS) == 12
+    assert len(ROWS) == 10
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])

@@ -36,7 +36,7 @@ def _sections() -> dict[str, Section]:
     found = {}
     for part in TEXT.split("\n## ")[1:]:
         heading, _, text = part.partition("\n")
-        if heading in ("Sources", "Example descriptor", "Example model"):
+        if heading == "Sources" or heading.startswith("Example of"):
             continue
         code, _, title = heading.partition(" ")
         shown = explanation(code)
@@ -88,9 +88,10 @@ def test_a_diff_of_a_line_that_the_example_lacks_is_refused() -> None:
 
 
 def test_the_shared_examples_have_no_fault(tmp_path: Path) -> None:
-    descriptor, model = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
-    assert _findings(json.loads(descriptor), "6_4", tmp_path) == []
-    assert _findings(json.loads(model), "6_4", tmp_path) == []
+    examples = re.findall(r"^## Example of .*?\n\n```json\n(.*?)```", TEXT, re.DOTALL | re.MULTILINE)
+    assert len(examples) == 8
+    for example in examples:
+        assert _findings(json.loads(example), "6_4", tmp_path) == []
 
 
 @pytest.mark.parametrize("section", SECTIONS.values(), ids=lambda section: section.code)
