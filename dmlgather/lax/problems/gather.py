@@ -322,7 +322,7 @@ class LaxGather(Problem):
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """The source of each dimension of the result: ("window", axis of operand) or ("indices", axis of start_indices)."""
+        """Where each dimension of the result comes from: ("window", axis of operand) or ("indices", axis of start_indices)."""
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(
