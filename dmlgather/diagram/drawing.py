@@ -379,7 +379,7 @@ def _tables(subject: Subject, room: float) -> tuple[PlanTable, PlanTable]:
 
 
 def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
-    """Yield a legend entry for each way in which the diagram shows an index out of range: clamped, filled or refused."""
+    """Yield the legend entries of indices out of range: one for each outcome (clamped, filled, refused) in the diagram."""
     meanings = {
         IndexOutcome.CLAMPED: "index out of range: clamped to the nearest valid position",
         IndexOutcome.FILLED: f"index out of range: the fill value 0x{scene.subject.plan.fill.hex()} is written",

@@ -100,7 +100,7 @@ TERMS = (
     Term("dimensions and lookups from a table", r"lookups from a table", "the kernel reads the plan from memory: it runs any"),
     Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
 )  # fmt: skip
-"""All terms that a legend can explain, in the order in which it lists them."""
+"""All terms that a legend can explain. A legend lists them in this order."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:

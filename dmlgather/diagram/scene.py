@@ -18,7 +18,7 @@ LEAST = 6
 """Smallest number of rows and of columns that a grid shows, unless the tensor has fewer."""
 
 MOST_PADDING = 3
-"""Largest number of padding elements per row that are drawn one by one. More are drawn as one cell with their number."""
+"""Largest number of padding elements per row that are drawn one by one. If there are more, one cell shows their number."""
 
 
 @dataclass(frozen=True, slots=True)

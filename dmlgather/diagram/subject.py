@@ -152,7 +152,7 @@ def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """Return the subject for a diagram of a plan whose operator is unknown.
+    """Return the subject for a diagram of a plan without a known operator.
 
     Input and indices are drawn as one-dimensional buffers. The output has the plan's shape.
     """
@@ -173,7 +173,7 @@ def _width(plan: IndexPlan) -> str:
 INDICES = "indices_tensor"
 
 MOST_VALUES = 128
-"""Largest number of elements of an input for which a diagram shows their values. Of a larger input, it shows addresses."""
+"""Largest number of elements of an input that a diagram shows by value. A larger input is shown by addresses."""
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:

@@ -153,4 +153,4 @@ _PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
 }
 
 DIALECTS = ("directml", *_PROBLEMS)
-"""The names of the dialects whose rules `gather` can follow."""
+"""The names of the dialects that `gather` can follow."""

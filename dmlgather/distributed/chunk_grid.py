@@ -1,4 +1,4 @@
-"""The chunks of an array, and which rows of which chunk a gather reads."""
+"""Finds out which rows a gather reads from each chunk of an array."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def cells(chunks: Chunks) -> Iterator[Cell]:
 
 
 def replace_axis(values: Sequence[T], axis: int, *new: T) -> tuple[T, ...]:
-    """Return a copy of `values` in which the value at `axis` is replaced by the values `new`."""
+    """Return a copy of `values`. The value at `axis` is replaced by the values `new`; there may be none or several."""
     return (*values[:axis], *new, *values[axis + 1 :])
 
 
@@ -64,7 +64,7 @@ _DENSE = 4
 Rows: TypeAlias = Mapping[int, NDArray[np.int64]]
 """Rows to read: a dict from the number of a chunk along the axis, in ascending order, to row numbers.
 
-Row numbers are distinct and ascending, and count from the start of the chunk. A chunk of which no row is read has no entry.
+Row numbers are distinct and ascending, and count from the start of the chunk. A chunk has no entry if none of its rows is read.
 """
 
 

@@ -40,9 +40,9 @@ def gather_elements(
     `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; one chunk along `axis`.
     `indices`: a NumPy, CuPy or dask array with the rank of the table. Except along `axis`, it has the sizes of the table;
     dialect "onnx" also takes smaller sizes. The indices are rechunked like the table, except along `axis`. Along `axis`, a dask
-    array keeps its chunks, and each chunk of indices loads the chunk of the table again. `dialect`: "directml" (an index out of
-    bounds is clamped) or "onnx" (it is an IndexError). `out_of_bounds`: what an index out of bounds does: "clamp", "raise",
-    "promise" or a Fill. None means the dialect's rule.
+    array keeps its chunks, and each chunk of indices loads the chunk of the table again.
+    `dialect`: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError).
+    `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means the dialect's rule.
 
     The result has the shape of `indices`, the table's data type, and chunks of the table's array library. Chunks of the table
     that no index reads are not loaded.

@@ -86,7 +86,7 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
-    """Convert integers from 0 to `largest` to the smallest type that holds them, because tasks send them to workers."""
+    """Convert integers from 0 to `largest` to the smallest type that fits, because they are sent to workers with their task."""
     return values.astype(np.min_scalar_type(largest))
 
 
@@ -203,18 +203,19 @@ def gather(
 ) -> da.Array:
     """Return output[lead…, i…, trail…] = table[lead…, indices[i…], trail…] for a table larger than a device or a machine.
 
-    `table`: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. `indices`:
-    integers. Shape: [i…]. The indices of a NumPy or CuPy array are read at once on the host, and the graph has only the chunks
-    that they refer to. The indices of a dask array are read by tasks, block by block. `dialect`: the rules for data types,
-    negative indices and indices out of bounds, which are clamped ("directml"), raise IndexError ("onnx"), give 0 ("openvino")
-    or are forbidden ("lax"). `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None
-    means the dialect's rule.
+    `table`: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
+    `indices`: integers. Shape: [i…]. The indices of a NumPy or CuPy array are read at once on the host, and the graph has only
+    the chunks that they refer to. The indices of a dask array are read by tasks, block by block.
+    `dialect`: the rules for data types, negative indices and indices out of bounds, which are clamped ("directml"), raise
+    IndexError ("onnx"), give 0 ("openvino") or are forbidden ("lax").
+    `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means the dialect's rule.
 
-    The three limits are bytes, as an integer or as text such as "2GB". `block_bytes`: the largest part of the output that one
-    task writes. `in_flight_bytes`: the largest part of the output that a group of tasks writes; the tasks of a group load each
-    chunk only once. With a higher value, chunks are loaded less often, and workers need more memory. `memory_limit`: the memory
-    that one worker may need for the gather, as `plan_gather` predicts it; default: the limit of the current Dask client's
-    workers. Without a client, this process is the worker, and `compute` checks the limit, too.
+    The three limits are bytes, as an integer or as text such as "2GB".
+    `block_bytes`: the largest part of the output that one task writes.
+    `in_flight_bytes`: the largest part of the output that a group of tasks writes; the tasks of a group load each chunk only
+    once. With a higher value, chunks are loaded less often, and workers need more memory.
+    `memory_limit`: the memory that one worker may need for the gather, as `plan_gather` predicts it; default: the limit of the
+    current Dask client's workers. Without a client, this process is the worker, and `compute` checks the limit, too.
 
     The result is a dask array of the table's data type, with chunks of the table's array library. Along the dimensions i…, its
     chunks are those of block_bytes; along the other dimensions, they are those of the table. Nothing is loaded before

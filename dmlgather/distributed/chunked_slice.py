@@ -83,9 +83,10 @@ def _steps_inside(window: Window, begin: int, end: int) -> range:
 def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> da.Array:  # noqa: A001 - the operator's name
     """Return table[start:end:step, …] as a dask array. As in ONNX, starts and ends are clamped to the axis.
 
-    `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store. `starts`, `ends`, `axes`,
-    `steps`: integers, as sequences or one-dimensional arrays in host memory, all of one length. `axes`: the axes to slice;
-    default 0, 1, …. Negative axes count from the end. `steps`: default 1. A negative step goes backwards.
+    `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
+    `starts`, `ends`, `axes`, `steps`: integers, as sequences or one-dimensional arrays in host memory, all of one length.
+    `axes`: the axes to slice; default 0, 1, …. Negative axes count from the end.
+    `steps`: default 1. A negative step goes backwards.
 
     The result has the table's data type, and chunks of the table's array library. Each task loads one chunk of the table and
     cuts a chunk of the result out of it, so no data moves between workers. Chunks outside the slice are not loaded.

@@ -33,7 +33,7 @@ SHOWN = 20
 """Largest number of chunks that the text of a forecast lists. The data has all chunks."""
 
 HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "descriptor")
-"""Headings of the table of chunks in the text of a forecast, in the order of `TouchedChunk.entries`."""
+"""Column headings of the table that the text of a forecast contains. They belong to `TouchedChunk.entries`."""
 
 
 class CheckedDescriptor(Record):
@@ -119,7 +119,7 @@ class GatherForecast(Record):
     """Prediction of what a gather of a chunked table loads, moves and needs in memory. `str(forecast)` is a readable table."""
 
     dialect: Literal["directml", "onnx", "openvino", "lax"]
-    """Dialect by whose rules indices select rows."""
+    """Dialect that says what indices are valid and what negative indices mean."""
 
     out_of_bounds: Literal["clamp", "fill", "raise", "promise"]
     """What an index out of bounds does."""
@@ -295,11 +295,13 @@ def plan_gather(
     """Predict what `gather` loads, how many bytes it moves, and how much memory it needs. No chunk of the table is read.
 
     `table`: a table that `gather` accepts, or the sizes of its chunks along each axis, in elements (`table.chunks` of a dask
-    array). If it is given as sizes, Dask is not needed. `indices`: integers in memory, any shape. `axis`, `dialect`,
-    `out_of_bounds`, `block_bytes`, `in_flight_bytes`: the arguments of `gather`. `dtype`: the data type of the table; default:
-    the table's own, or float32 if `table` is given as sizes. `workers`, `threads`: number of workers, and threads of each
-    worker. Default: those of the current client. Without a client, one worker with Dask's number of threads. `memory_limit`:
-    the memory that one worker may need, in bytes or as text such as "2GB".
+    array). If it is given as sizes, Dask is not needed.
+    `indices`: integers in memory, any shape.
+    `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: the arguments of `gather`.
+    `dtype`: the data type of the table; default: the table's own, or float32 if `table` is given as sizes.
+    `workers`, `threads`: number of workers, and threads of each worker. Default: those of the current client. Without a client,
+    one worker with Dask's number of threads.
+    `memory_limit`: the memory that one worker may need, in bytes or as text such as "2GB".
 
     Raise MemoryLimitError if a worker needs more than `memory_limit`. Raise IndexError for an index out of bounds under
     "raise". Raise ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or out_of_bounds, and

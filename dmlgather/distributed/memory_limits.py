@@ -18,7 +18,7 @@ from dmlgather.host import cpus
 from dmlgather.wording import amount, bytes_of, counted
 
 MANY = 10_000
-"""Largest number of blocks or chunks for which an error message states how many bytes are loaded. More would take too long."""
+"""Error messages state how many bytes are loaded unless there are more blocks or chunks than this. It would take too long."""
 
 BLOCK_BY_BLOCK = "write the result block by block instead (dask.array.store, to_zarr)"
 """Part of a message: what to do if `compute` needs too much memory for the result."""
@@ -223,7 +223,7 @@ class ChunkedGather:
 
 
 def _sizes(limit: int, threads: int, chunk: int, row: int) -> tuple[int, int] | None:
-    """Return block_bytes and in_flight_bytes with which a worker needs at most `limit` bytes, whatever the indices are.
+    """Return block_bytes and in_flight_bytes for which a worker needs at most `limit` bytes, whatever the indices are.
 
     Return None if there are none. All arguments except `threads` are in bytes. `chunk`, `row`: the largest chunk, and one row
     of it.

@@ -1,4 +1,4 @@
-"""Finds out which rows of which chunks a gather reads. The indices are split into blocks, and blocks are put into groups."""
+"""Finds out which rows a gather reads from each chunk. The indices are split into blocks, and blocks are put into groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dmlgather.distributed.chunk_grid import (
 T = TypeVar("T")
 
 BLOCK_BYTES = 256 * 2**20
-"""Default of the largest output of one block of indices, in bytes.
+"""Default of block_bytes: the largest output of one block of indices, in bytes.
 
 A block has at least one index, even if its output is larger.
 """
@@ -41,7 +41,7 @@ Shorter rows are first concatenated, and then gathered. This is faster for short
 """
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Default of the largest output of one group of blocks, in bytes. Workers hold the rows of a group.
+"""Default of in_flight_bytes: the largest output of one group of blocks, in bytes. Workers hold the rows of a group.
 
 A group has at least one block, even if its output is larger.
 """
@@ -112,7 +112,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Which rows of which chunks each block of indices reads.
+    """The rows that each block of indices reads from each chunk. Blocks are in groups, which load each chunk only once.
 
     `index_chunks`: sizes of the blocks along each dimension of the indices. `row_bytes`: size of one row of the widest chunk.
     """

@@ -43,9 +43,11 @@ def run(
 
     `desc`: a GATHER, GATHER_ELEMENTS, SLICE or SLICE1 that is valid at `level`. However, its tensors may have more than 2^32 -
     1 elements. The arrays must have the described data types and sizes, but may lack leading dimensions of size 1. Strides in
-    the descriptor are ignored. `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a
-    zarr store. `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices. `out_of_bounds`: what an
-    index out of bounds does: "clamp", "raise", "promise" or a Fill. None means DirectML's rule, which clamps.
+    the descriptor are ignored.
+    `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
+    `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices.
+    `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means DirectML's rule, which
+    clamps.
 
     The result is a dask array of shape OutputTensor.Sizes, with chunks of the table's array library.
 

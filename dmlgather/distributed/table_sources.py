@@ -209,7 +209,7 @@ def _bytes_of(node: GraphNode) -> int:
 
 
 def as_table(table: Any) -> da.Array:
-    """Return a table as a dask array whose chunk sizes are known. Of a file, only the header is read.
+    """Return a table as a dask array with known chunk sizes. Of a file, only the header is read.
 
     `table` is one of these:
 

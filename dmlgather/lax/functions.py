@@ -87,7 +87,7 @@ def to_directml(
     are:
 
     - GATHER, if index vectors have one component and there are no batching dimensions. Trailing
-      components whose window is a whole dimension are not counted, because they can only be 0.
+      components with a window as large as the dimension are not counted, because they can only be 0.
     - GATHER_ELEMENTS, if index vectors have one component, there are batching dimensions, and index vectors have at most one
       other dimension.
     - Otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
@@ -97,11 +97,11 @@ def to_directml(
     - If there is one window and its start is constant, only SLICE1, or SLICE before level 2_1. It has no start_indices.
 
     To run a descriptor, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor. The
-    buffers are packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit
+    buffers are contiguous and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit
     floats as UINT8, bfloat16 as UINT16, complex64 as UINT64, and complex128 as two UINT64. For windows in bounds, DirectML then
     gives JAX's result. `differences` describes the other windows.
 
-    Raises ValueError for an unknown level, for other constants, and for a constant whose shape or type differs from
+    Raises ValueError for an unknown level, for other constants, and for a constant with another shape or type than
     start_indices; TypeError for an argument without shape and type, and for constants on a GPU.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
@@ -124,13 +124,13 @@ def differences(
     fill_value: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return warnings about starts for which the descriptors of `to_directml` read other elements than JAX.
+    """Return warnings about starts that give other results with the descriptors of `to_directml` than in JAX.
 
     The arguments are those of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
     type; DirectML may count them from the end, JAX never does. There are no warnings in the modes "promise_in_bounds" and None,
     for constant starts in bounds, and for a gather that becomes a slice.
 
-    Raises TypeError and ValueError like `gather`, and like `to_directml` for constants.
+    Raises the TypeErrors and ValueErrors of `gather`, and those of `to_directml` for constants.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> [finding.code for finding in dg.lax.differences(((5, 2), "float32"), ((3, 1), "int32"), rows, (1, 2), mode="fill")]
@@ -143,11 +143,11 @@ def differences(
 def _call(
     operand: Any, start_indices: Any, constants: Mapping[str, Any] | None, *attributes: Any, **keywords: Any
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
-    """Return a function without arguments that makes the problem of a call, and the values of start_indices; None if unknown.
+    """Return two values: a function that makes the problem of a call, and the values of start_indices (None if unknown).
 
-    `attributes`, `keywords`: the arguments of `LaxGather.from_call` after the two types. The returned function raises if the
-    call breaks a rule of the operator. `_call` itself raises TypeError or ValueError for constants that do not fit, and for an
-    array argument without shape and type.
+    `attributes`, `keywords`: the arguments of `LaxGather.from_call` after the two types. The returned function has no
+    arguments; it raises if the call breaks a rule of the operator. `_call` itself raises TypeError or ValueError for constants
+    that do not fit, and for an array argument without shape and type.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -43,10 +43,10 @@ from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_a
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 CACHED_TYPES = 32
-"""Number of data types and shapes for which an index expression keeps its problems and fused steps. The oldest are dropped."""
+"""Number of data types and shapes that an index expression keeps problems and fused steps for. The oldest are dropped."""
 
 CACHED_EXPRESSIONS = 128
-"""Number of index expressions whose caches are kept. The oldest are dropped.
+"""Number of index expressions that keep their caches. The caches of the oldest are dropped.
 
 Expressions that differ only in the values of their index arrays share one cache.
 """
@@ -123,7 +123,7 @@ class IndexExpression:
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
         """`links`: the steps. `plain`: the entries of the only brackets, if `is_plain` is true for them; then `links` is empty.
 
-        Plain entries are parsed only when the step is needed, because a repeated call does without.
+        Plain entries are parsed only when they are needed. The fast path of a repeated call does not need them parsed.
         """
         self._parsed, self._plain = links, plain
 
@@ -365,7 +365,7 @@ class IndexExpression:
         return result[0] if len(result) == 1 else tuple(result)
 
     def differences(self, x: Any) -> tuple[Finding, ...]:
-        """Return warnings EXP201 about indices for which NumPy raises an IndexError and DirectML reads an element.
+        """Return warnings EXP201 about indices that raise an IndexError in NumPy, but read an element in DirectML.
 
         `x`: the argument of `to_directml`. Index arrays in host memory give no warnings, because `to_directml` checks their
         values. Raises the errors of `problems`.
@@ -395,7 +395,7 @@ class IndexExpression:
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:
-        """Run an expression whose only step is brackets with plain entries, by the prepared call that is cached for them.
+        """Run an expression that consists of one pair of brackets with plain entries, by a cached prepared call.
 
         Return None if the slow path must run the call.
         """

@@ -92,8 +92,8 @@ def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]
     Return None if the slow path must run the call or raise its error.
 
     `problem`: a function from the type of the data to the problem. The slow path is for arrays that do not fit the problem, for
-    example because an index array has changed since; for layouts that a plan cannot express; for arrays on a GPU that wait for
-    other streams; and for strings and objects.
+    example because an index array has changed since; for layouts that a plan cannot express; for arrays on a GPU that another
+    stream may still write; and for strings and objects.
     """
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]

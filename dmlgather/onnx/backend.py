@@ -56,7 +56,8 @@ class PreparedModel(onnx.backend.base.BackendRep):
         `inputs`: a list of arrays in the order of the model's inputs, or a dict of arrays by name. Inputs that are also
         initializers have a default value. A dict may leave out any of them; a list leaves out all of them or none. Arrays are
         NumPy's or CuPy's, or have `__dlpack__`. The outputs have the array type of the first input, and share no memory with
-        the inputs. If the device is a GPU, inputs are copied to the GPU, and bounds of Slice are copied back to the host.
+        the inputs. If the device is a GPU, inputs are copied to the GPU, and the starts, ends, axes and steps of Slice are
+        copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model. Raises IndexError for a bad index, and TypeError
         and ValueError for inputs that break a rule of an operator. The messages about rules and indices name the node.
@@ -127,7 +128,7 @@ class Backend(onnx.backend.base.Backend):
         """Check a model, and return an object that runs it any number of times.
 
         Raises NotImplementedError for a model with other operators; ValueError for an invalid model, external data that is not
-        loaded, or an unknown device; TypeError for constants whose type the device does not support; DeviceError for an
+        loaded, or an unknown device; TypeError for constants of a type that the device does not support; DeviceError for an
         unusable GPU.
         """
         _no_options("prepare", kwargs)
@@ -153,7 +154,7 @@ class Backend(onnx.backend.base.Backend):
         Two keywords select the opset. `opset_version`: a number; default: the newest opset that the installed package onnx
         knows. `opset_imports`: the opset of each domain, as a dict or a list of OperatorSetIdProtos; replaces opset_version.
 
-        Raises like `prepare` and `PreparedModel.run`.
+        Raises the errors of `prepare` and `PreparedModel.run`.
         """
         imports, default = kwargs.pop("opset_imports", {}), kwargs.pop("opset_version", defs.onnx_opset_version())
         pairs = imports.items() if isinstance(imports, Mapping) else [(entry.domain, entry.version) for entry in imports]

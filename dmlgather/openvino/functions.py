@@ -49,10 +49,10 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.to_directml(maker, feature_level, "OpenVINO", operation)
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about indices for which the descriptors of `to_directml` read other elements than OpenVINO.
+        """Return warnings about indices that give other results with the descriptors of `to_directml` than in OpenVINO.
 
         The arguments are those of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
-        out of range is an error, or there are no indices. Raises TypeError and ValueError like the function.
+        out of range is an error, or there are no indices. Raises the TypeErrors and ValueErrors of the function.
 
         >>> [finding.expected for finding in dg.openvino.gather.differences(((5, 2), "float32"), ((3,), "uint8"), axis=0)]
         ['indices from 0 to 4']
@@ -275,7 +275,7 @@ def to_directml(
     along lead and trail.
 
     To run the descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor. The buffers are
-    packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as
+    contiguous and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as
     UINT8, and bf16 as UINT16. For indices in range, DirectML then gives OpenVINO's result. `differences` describes the other
     indices.
 
@@ -290,12 +290,12 @@ def to_directml(
 
 
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
-    """Return warnings about indices for which DirectML reads other elements than OpenVINO: `gather.differences`.
+    """Return warnings about indices that give other results in DirectML than in OpenVINO: `gather.differences`.
 
-    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the nearest
-    element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From level 3_0
-    on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid index, and
-    select 0 in the output (ELEMENT_WISE_IF).
+    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the
+    nearest element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From
+    level 3_0 on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid
+    index, and select 0 in the output (ELEMENT_WISE_IF).
 
     Raises TypeError and ValueError like `gather`.
 

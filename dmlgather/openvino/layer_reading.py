@@ -81,7 +81,7 @@ class Layer:
 def read_layer(element: Element) -> Layer:
     """Return the Layer that a <layer> element describes.
 
-    Raises IRError if an id is missing or no number, if two ports have the same id, and for a bad or too large shape.
+    Raises IRError if an id is missing or is not a number, if two ports have the same id, and for a bad or too large shape.
     """
     data = element.all("data")
     return Layer(

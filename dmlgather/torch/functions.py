@@ -40,8 +40,8 @@ def index_select(
     int64, shape [i] or []. Negative indices are out of range. The result has shape [lead…, i, trail…].
 
     Raises like PyTorch: IndexError for an index or `dim` out of range, and if `index` has several dimensions; RuntimeError if
-    `index` has another type. Two cases differ: if `input` has several dimensions, and `dim` is 1 or `input` is empty, an index
-    out of range raises RuntimeError.
+    `index` has another type. If `input` has several dimensions, an index out of range raises RuntimeError in two cases: `dim`
+    is 1, or `input` is empty.
 
     >>> dg.torch.index_select(np.array([[10, 20, 30], [40, 50, 60]]), 1, np.array([2, 0])).tolist()
     [[30, 10], [60, 40]]

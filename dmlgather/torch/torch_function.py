@@ -162,7 +162,7 @@ class TorchFunction(EagerFunction[P]):
         return _map_results(descriptors_of, problem)  # type: ignore[no-any-return]
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about indices for which PyTorch raises an error and DirectML reads an element.
+        """Return warnings about indices that raise an error in PyTorch, but read an element in DirectML.
 
         The arguments are those of `to_directml`. EXP201: indices out of range. EXP202: negative indices, if PyTorch does not
         count them from the end. Views have no warnings. Raises the errors of the function and of `plan`.
@@ -239,7 +239,10 @@ class _TorchCall:
             raise getattr(problem, "bad_index", IndexError)(str(error)) from None
 
     def _check_out(self, out: Any, output: TensorType) -> None:
-        """Check that `out` can receive a result. Like PyTorch, resize a tensor without elements, and raise RuntimeError."""
+        """Check that `out` can receive a result, else raise RuntimeError like PyTorch.
+
+        A tensor without elements is resized, as in PyTorch.
+        """
         first = self._taken[0]
         if torch_tensors.is_torch(out):
             torch_tensors.check_written(out)

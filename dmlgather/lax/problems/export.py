@@ -1,4 +1,4 @@
-"""Expresses jax.lax.gather as DirectML descriptors, and finds the starts for which DirectML gives other results."""
+"""Expresses jax.lax.gather as DirectML descriptors, and finds starts that give other results in DirectML."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """Return the slice that a gather is equal to if it has only one window and the window's start is known.
+    """If a gather has only one window and the window's start is known, return the equal slice. Otherwise return the gather.
 
-    `starts`: the values of start_indices; None if unknown. Return the gather itself if it is no slice, also if mode "fill"
-    fills the window.
+    `starts`: the values of start_indices; None if unknown. The gather is also returned if its mode is "fill" and the window is
+    out of bounds, because a slice cannot fill.
     """
     if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
@@ -62,13 +62,13 @@ class _GatherDims:
     """The dimensions of a gather's tensors, grouped by what they do. Its methods make the descriptors.
 
     A dimension that several tensors share is a tuple of Dims (size and stride), one per tensor. `batches`: the batching
-    dimensions, for operand, start_indices and output. `positions`: the other dimensions of start_indices, except the last, for
-    start_indices and output. `windows`: the dimensions of a window, for operand and output. The keys of `batches` and `windows`
-    are axes of operand. `indexed`: the dimensions of operand that index vectors index.
+    dimensions, as Dims of operand, start_indices and output. `positions`: the other dimensions of start_indices, except the
+    last, as Dims of start_indices and output. `windows`: the dimensions of a window, as Dims of operand and output. `batches`
+    and `windows` are dicts; their keys are axes of operand. `indexed`: the Dims of operand that index vectors index.
 
     If a window has several elements along an indexed dimension, the dimension is split into two: one for the start and one for
-    the position in the window. A window as large as the dimension has only one start. For a smaller window, windows overlap in
-    operand, so the descriptors `copies` first write a copy of operand that has both dimensions.
+    the position in the window. A window as large as the dimension has only one start. Smaller windows overlap in operand, so
+    the descriptors `copies` first write a copy of operand that has both dimensions.
     """
 
     def __init__(self, problem: LaxGather, level: FeatureLevel) -> None:
@@ -144,9 +144,9 @@ class _GatherDims:
         )
 
     def _with_parts(self, view: View, dims: Dims) -> View:
-        """Return the view with other dimensions.
+        """Return the view with the dimensions `dims`. Dimensions for the parts of one element are appended.
 
-        The extra dimensions of types that DirectML sees as several elements are appended.
+        Example: a complex128 is two UINT64 in DirectML, so its view has one more dimension, of size 2.
         """
         return replace(view, dims=(*dims, *self.parts))
 

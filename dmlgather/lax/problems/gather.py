@@ -90,7 +90,7 @@ NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 
 
 def mode_of(mode: Any) -> OutOfBounds:
-    """Return the policy for windows out of bounds that a mode of jax.lax.gather means.
+    """Return what a mode of jax.lax.gather does with windows out of bounds.
 
     `mode`: a name, a member of JAX's GatherScatterMode, or None for "promise_in_bounds". Raises ValueError for anything else,
     also for "one_hot", which JAX does not allow in gathers.
@@ -309,7 +309,7 @@ class LaxGather(Problem):
     def from_call(
         cls, data: TensorType, indices: TensorType, dimension_numbers: Any, slice_sizes: Any, *, mode: Any, fill_value: Any
     ) -> LaxGather:
-        """Return the problem of a call with JAX's arguments. Raises like `dmlgather.lax.gather`."""
+        """Return the problem of a call with JAX's arguments. Raises the errors of `dmlgather.lax.gather`."""
         policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
         problem = cls(data, indices, numbers, slice_sizes, policy)
         return replace(problem, fill=fill_bytes(fill_value, data.dtype)) if policy is OutOfBounds.FILL else problem

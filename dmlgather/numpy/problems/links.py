@@ -24,8 +24,8 @@ from dmlgather.wording import counted
 class ParsedEntry:
     """One entry between brackets, checked and separated from its arrays.
 
-    `entry`: the entry, in which an array is replaced by its type, and a mask by its shape and count. `arrays`: the entry's
-    index arrays; a mask's are `mask.nonzero()`. None for a placeholder, which has no array.
+    `entry`: the entry. An array is replaced by its type, a mask by its shape and the number of its True elements. `arrays`: the
+    entry's index arrays; a mask's are `mask.nonzero()`. None for a placeholder, because there is no array.
     """
 
     entry: Entry
@@ -102,7 +102,7 @@ def parse_entry(number: int, item: Any) -> ParsedEntry:
 
 
 def _index_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in which an index array is read: native byte order, and int64 for uint64, as in NumPy."""
+    """Return the type that an index array is converted to: native byte order, and int64 for uint64, as in NumPy."""
     return POSITIONS if dtype == np.uint64 else dtype.newbyteorder("=")
 
 
@@ -154,8 +154,8 @@ class Brackets:
     def problem(self, data: TensorType) -> Problem:
         """Return the problem of this step for data of this type.
 
-        Raises IndexError if the entries do not fit the data, or the result would have more than 64 dimensions, and the other
-        errors of `indexing`.
+        Raises the errors of `indexing`, such as IndexError for entries that do not fit the data. Also raises IndexError if the
+        result would have more than 64 dimensions.
         """
         problem = indexing(data, self._plain_entries)
         if problem.output.rank > MOST_DIMENSIONS:
@@ -169,7 +169,7 @@ class Brackets:
 
     @property
     def looks_up(self) -> bool:
-        """True if the step reads index arrays. The entry True has none, because it only adds a dimension."""
+        """True if the step reads index arrays. x[True] reads none: it only adds a dimension."""
         masks = [entry for entry in self._plain_entries if isinstance(entry, Mask)]
         tensors = any(isinstance(entry, TensorType) for entry in self._plain_entries)
         return tensors or any(mask.shape or not mask.count for mask in masks)
@@ -345,7 +345,7 @@ class Reshaped:
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return the integers that a method such as transpose got: several arguments, or one sequence or array.
 
-    Return None for one None.
+    If None is the only argument, return None.
     """
     if len(args) > 1:
         return args

@@ -71,7 +71,10 @@ class DepthSpaceProblem(OnnxProblem):
 
 
 class DepthToSpace(DepthSpaceProblem):
-    """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w]; "CRD": data[n, (c, i, j), h, w]."""
+    """Mode "DCR": output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
+
+    Here (i, j, c) is one channel number of data, split into three. In mode "CRD", the order is (c, i, j).
+    """
 
     name = "DepthToSpace"
     mode_since = 11
@@ -90,7 +93,10 @@ class DepthToSpace(DepthSpaceProblem):
 
 
 class SpaceToDepth(DepthSpaceProblem):
-    """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j]; "CRD": output[n, (c, i, j), h, w]."""
+    """Mode "DCR": output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
+
+    Here (i, j, c) is one channel number of the output, made of three. In mode "CRD", the order is (c, i, j).
+    """
 
     name = "SpaceToDepth"
     mode_since = 28

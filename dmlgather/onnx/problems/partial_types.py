@@ -60,7 +60,7 @@ class PartialType:
         return PartialType(self.dtype, None if shape is None else tuple(shape), self.kind, self.excessive)
 
     def each_size(self, rule: Callable[[Size], Size]) -> PartialType:
-        """Return a copy of the type in which each size is rule(size)."""
+        """Return a copy of the type. Each size is replaced by what `rule` returns for it."""
         return self if self.shape is None else self.sized([rule(size) for size in self.shape])
 
     @property

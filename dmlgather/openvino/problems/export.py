@@ -1,4 +1,4 @@
-"""Expresses OpenVINO's operations as DirectML descriptors, and finds the indices for which DirectML gives other results."""
+"""Expresses OpenVINO's operations as DirectML descriptors, and finds indices that give other results in DirectML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expresses PyTorch's operators as DirectML descriptors, and finds the indices for which DirectML gives other results."""
+"""Expresses PyTorch's operators as DirectML descriptors, and finds indices that give other results in DirectML."""
 
 from __future__ import annotations
 

@@ -96,10 +96,11 @@ class PixelUnshuffle(PixelProblem):
 
 
 def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout]:
-    """Split two layouts, of an image in blocks (`depth`) and as pixels (`space`), so that both have the same dimensions.
+    """Split the layouts of both tensors of a pixel shuffle, so that they have the same dimensions.
 
-    The last dimensions are: channel, row in the block, column in the block, row of the block, column of the block. `factor`:
-    the width of a block.
+    `depth`: layout of the tensor that has blocks as channels. `space`: layout of the tensor that has blocks as rows and
+    columns. `factor`: the width of a block. The last dimensions of both results are: channel, row in the block, column in the
+    block, row of the block, column of the block.
     """
     rank = len(depth.sizes)
     channel, row, column = range(rank - 3, rank)
