@@ -48,11 +48,10 @@ class AxisRule:
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
         """Return the row number of each index, from 0 to extent - 1, or FILLED.
 
-        The result is a new array with the shape of `indices`.
-
-        `indices`: integers in host memory. `start`: coordinates of the first index in the array that they are a part of, for
-        messages. Raises TypeError unless the indices are integers. Raises IndexError for an index out of bounds if the rule is
-        RAISE. Raises ValueError if the rule is CLAMP or PROMISE and the axis has size 0, because there is no row to read.
+        The result is a new array with the shape of `indices`. `indices`: integers in host memory. `start`: coordinates of the
+        first index in the array that they are a part of, for messages. Raises TypeError unless the indices are integers. Raises
+        IndexError for an index out of bounds if the rule is RAISE. Raises ValueError if the rule is CLAMP or PROMISE and the
+        axis has size 0, because there is no row to read.
         """
         values = np.asarray(indices)
         if values.dtype.kind not in "iu":

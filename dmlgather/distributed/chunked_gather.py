@@ -60,10 +60,8 @@ class _BlockTasks(NamedTuple):
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
     """Return a gather by indices in memory, as a dask array. Each task holds its row numbers.
 
-    Chunks that no index reads have no task.
-
-    `token`: part of the tasks' keys; equal gathers have equal tokens. Raises DescriptorError for chunks that DirectML cannot
-    describe.
+    Chunks that no index reads have no task. `token`: part of the tasks' keys; equal gathers have equal tokens. Raises
+    DescriptorError for chunks that DirectML cannot describe.
     """
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
@@ -127,11 +125,9 @@ class _GatherGraph:
     def __init__(
         self, table: da.Array, rule: AxisRule, index_chunks: Chunks, token: str, *, touched: Sequence[int], most: int
     ) -> None:
-        """`touched`: numbers along the axis of the chunks that are read.
+        """`index_chunks`: sizes of the blocks of indices. `token`: part of the tasks' keys.
 
-        `most`: the largest number of rows that one task takes.
-
-        `index_chunks`: sizes of the blocks of indices. `token`: part of the tasks' keys.
+        `touched`: numbers of the chunks along the axis that are read. `most`: the largest number of rows that one task takes.
         """
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)
@@ -242,8 +238,8 @@ def gather(
         check_chunks("indices", indices)
         if limit is not None:
             raise ValueError(
-                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory of a gather can be computed "
-                "only from indices in memory: leave memory_limit out, or pass indices.compute()"
+                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory that the gather needs depends on "
+                "the values of its indices: leave memory_limit out, or pass indices.compute()"
             )
     index_array: Any = indices if lazy else host_indices(indices)
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", index_array), at, out_of_bounds)

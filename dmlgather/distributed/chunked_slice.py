@@ -107,7 +107,7 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
     """Return a slice of a table as a dask array. `windows`: the start, count and step along each dimension.
 
-    Raises TypeError and DescriptorError like `slice`.
+    Raises the TypeErrors and DescriptorErrors of `slice`.
     """
     axis_windows = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
     word_of(table.dtype)  # raises TypeError for strings and objects

@@ -176,10 +176,10 @@ class GatherForecast(Record):
     """Number of workers that run the tasks."""
 
     peak: WorkerMemory
-    """Largest memory that one worker needs."""
+    """Largest memory of one worker."""
 
     compute: ComputeMemory
-    """Largest memory that the process needs which calls `compute`."""
+    """Largest memory of the process that calls `compute`."""
 
     memory_limit: int | None
     """Memory that one worker may need, in bytes; None without a limit.
@@ -323,7 +323,7 @@ def plan_gather(
     workers, threads = workers or cluster.workers, threads or cluster.threads
     axis = check_axis("axis", axis, len(sizes), "the table")
     if hasattr(indices, "__dask_graph__"):
-        raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
+        raise ValueError("indices is a dask array, but the forecast needs the values of the indices: pass indices.compute()")
     index_array = host_indices(indices)
     rule = axis_rule(dialect, table, type_of("indices", index_array), axis, out_of_bounds)
     local = workers == 1 and not client_runs()

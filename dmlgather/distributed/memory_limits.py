@@ -142,7 +142,7 @@ class ChunkedGather:
         return worker_memory(routing, self.chunks[self.axis], self.workers, self.threads)
 
     def compute(self, routing: Routing, available: int | None = None) -> ComputeMemory:
-        """Return the memory that the process needs which calls `compute`. `available`: free memory of the machine, in bytes."""
+        """Return the memory needed by the process that calls `compute`. `available`: free memory of the machine, in bytes."""
         threads = self.threads if self.local else 0
         return compute_memory(routing, self.chunks, self.axis, self.dtype, threads=threads, available=available)
 

@@ -182,8 +182,8 @@ def _tasks(routing: Routing) -> int:
 def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
     """Return the memory in bytes of a thread that places a block, without the output.
 
-    `row`: bytes of one row of the widest chunk. `trail`: bytes of the contiguous pieces that a row consists of. `picked`: True
-    if tasks picked the rows of the block from those of its group; then the thread holds them, too.
+    `row`: bytes of one row of the widest chunk. `trail`: bytes of each contiguous piece of a row. `picked`: True if tasks
+    picked the rows of the block from those of its group; then the thread holds them, too.
 
     The thread holds PLACE_BYTES for each index. It also holds the concatenated rows or, if rows are written chunk by chunk,
     those of one chunk.

@@ -79,9 +79,7 @@ def grouped(
 ) -> tuple[tuple[T, ...], ...]:
     """Put consecutive blocks into groups that each have at most `in_flight_bytes` of output.
 
-    A larger block is a group of its own.
-
-    `sizes_in_bytes`: the output of each block.
+    A larger block is a group of its own. `sizes_in_bytes`: the output of each block.
     """
     groups: list[list[T]] = []
     total = 0
@@ -151,7 +149,7 @@ def routing_of(
 
 
 def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:
-    """Return the size in bytes of one row along `axis` of the widest chunk."""
+    """Return the size in bytes of one row of the widest chunk. A row is what has one coordinate along `axis`."""
     return prod(max(sizes, default=0) for sizes in replace_axis(chunks, axis)) * dtype.itemsize
 
 

@@ -232,10 +232,8 @@ class IndexExpression:
     def problems(self, x: Any) -> tuple[Problem, ...]:
         """Return one problem per step for data `x`.
 
-        The first problem reads `x`; each other reads the output of the problem before it.
-
-        `x`: an array, anything with `shape` and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError
-        like NumPy.
+        The first problem reads `x`; each other reads the output of the problem before it. `x`: an array, anything with `shape`
+        and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError like NumPy.
 
         >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
@@ -269,9 +267,8 @@ class IndexExpression:
     def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
         """Fuse the steps into as few launches as possible.
 
-        Return an object that is called with the data and the tensors of `indices`.
-
-        `x`: the data, or anything with the same shape and type.
+        Return an object that is called with the data and the tensors of `indices`. `x`: the data, or anything with the same
+        shape and type.
 
         >>> len(dg.index[:, ((3,), "int64")][..., ::2].transpose(1, 0).fused(((4, 10), "float32")).launches)
         1
@@ -382,9 +379,8 @@ class IndexExpression:
     def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
         """Return the rule for indices out of range that the argument `out_of_bounds` states.
 
-        None means that each step keeps its own rule.
-
-        Raises ValueError if a step is numpy.take with a mode, which states such a rule, too.
+        None means that each step keeps its own rule. Raises ValueError if a step is numpy.take with a mode, which states such a
+        rule, too.
         """
         if out_of_bounds is None:
             return None

@@ -49,12 +49,11 @@ def is_plain(items: Sequence[Any]) -> bool:
 
 
 def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
-    """Return a cache key for x[items] with plain entries, and the call's arrays:
+    """Return a cache key for x[items] with plain entries, and the arrays of the call.
 
-    `x`, the index array if there is one, and `out`.
-
-    Calls with equal keys can share a prepared call. The key depends on types, shapes and strides, not on the addresses and
-    elements of arrays. Returns None if an array has no signature.
+    The arrays are `x`, the index array if there is one, and `out`. Calls with equal keys can share a prepared call. The key
+    depends on types, shapes and strides, not on the addresses and elements of arrays. Returns None if an array has no
+    signature.
     """
     key: list[Any]
     call_arrays = [x]
@@ -89,11 +88,9 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
 def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
     """Return the prepared call for arrays that `call_key` returned.
 
-    Return None if the slow path must run the call or raise its error.
-
-    `problem`: a function from the type of the data to the problem. The slow path is for arrays that do not fit the problem, for
-    example because an index array has changed since; for layouts that a plan cannot express; for arrays on a GPU that another
-    stream may still write; and for strings and objects.
+    Return None if the slow path must run the call or raise its error. `problem`: a function from the type of the data to the
+    problem. The slow path is for arrays that do not fit the problem, for example because an index array has changed since; for
+    layouts that a plan cannot express; for arrays on a GPU that another stream may still write; and for strings and objects.
     """
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]

@@ -202,8 +202,8 @@ def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False)
 def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set[int]:
     """Return axes as numbers from 0 to rank - 1: `rank` is added to negative axes.
 
-    `array`: what has this rank, for messages. Raises ValueError for an axis that is out of range or repeated, and for a
-    negative axis before opset 11.
+    `array`: the name of what has this rank, for messages. Raises ValueError for an axis that is out of range or repeated, and
+    for a negative axis before opset 11.
     """
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:

@@ -22,10 +22,9 @@ P = ParamSpec("P")
 class DescribedFunction(EagerFunction[P], Generic[P]):
     """An eager function with two more methods, `to_directml` and `differences`.
 
-    They need only the shapes and types of the arrays.
-
-    The decorated function returns a Request. Its field `problem_of` must be a `functools.partial` of a class of problems, such
-    as OpenVINOGather, so that the methods can make the problem without running it.
+    They need only the shapes and types of the arrays. The decorated function returns a Request. Its field `problem_of` must be
+    a `functools.partial` of a class of problems, such as OpenVINOGather, so that the methods can make the problem without
+    running it.
     """
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
@@ -62,10 +61,8 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
     def _problem_maker(self, args: Any, kwargs: Any) -> partial[Any]:
         """Return a function without arguments that makes the problem of a call.
 
-        It raises if the call breaks a rule of the operation.
-
-        Raises TypeError for an argument that a descriptor cannot have, such as out, and for an array argument without shape and
-        type.
+        It raises if the call breaks a rule of the operation. Raises TypeError for an argument that a descriptor cannot have,
+        such as out, and for an array argument without shape and type.
         """
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
@@ -179,11 +176,10 @@ def slice(  # noqa: A001 - the operation's name
 ) -> Request:
     """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension.
 
-    Starts and stops are clamped to the dimension.
-
-    `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`, `step`, `axes`: sequences of integers, or
-    one-dimensional arrays of any integer types in host memory. `axes`: the dimensions to slice; default 0, 1, …. Negative axes
-    count from the end. Steps may be negative. `out_of_bounds` has no effect, because there are no indices.
+    Starts and stops are clamped to the dimension. `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`,
+    `step`, `axes`: sequences of integers, or one-dimensional arrays of any integer types in host memory. `axes`: the dimensions
+    to slice; default 0, 1, …. Negative axes count from the end. Steps may be negative. `out_of_bounds` has no effect, because
+    there are no indices.
 
     Raises TypeError for another type, and if start, stop, step, axes or strings are on a GPU; ValueError if start, stop, step
     and axes have different lengths, if an axis is out of range or repeated, for a step of 0, and if `data` is a scalar.
@@ -297,7 +293,7 @@ def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, vers
     level 3_0 on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid
     index, and select 0 in the output (ELEMENT_WISE_IF).
 
-    Raises TypeError and ValueError like `gather`.
+    Raises the TypeErrors and ValueErrors of `gather`.
 
     >>> [finding.expected for finding in dg.openvino.differences(((5, 2), "float32"), ((3,), "int64"), axis=0)]
     ['indices from -5 to 4']

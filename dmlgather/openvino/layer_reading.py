@@ -159,9 +159,8 @@ def version_of(layer: Layer) -> OperationVersion:
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
     """Return the values of a layer's attributes that its operation's version has, by name.
 
-    As in OpenVINO, other attributes are ignored.
-
-    Raises IRError if a required attribute is missing, and for a value that is neither an integer nor a list of integers.
+    As in OpenVINO, other attributes are ignored. Raises IRError if a required attribute is missing, and for a value that is
+    neither an integer nor a list of integers.
     """
     values: dict[str, int | tuple[int, ...]] = {}
     for name, form in version.attributes.items():

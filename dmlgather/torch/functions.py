@@ -226,10 +226,8 @@ def _is_placeholder(item: Any) -> bool:
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
     """Parse an entry of `index`. Return the entry for the problem, and its index arrays.
 
-    `number`: the entry's position, for messages.
-
-    In the first result, an index tensor is replaced by its type, a mask by its shape and count. If the entry is a pair (shape,
-    dtype), the second result has its type in place of the array.
+    `number`: the entry's position, for messages. In the first result, an index tensor is replaced by its type, a mask by its
+    shape and count. If the entry is a pair (shape, dtype), the second result has its type in place of the array.
     """
     if item is None or item is ...:
         return item, ()
@@ -294,9 +292,8 @@ def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
 def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
     """Combine index arrays to one index tensor on the device of `data`.
 
-    `entries`: the parsed entries, which state the arrays' types.
-
-    If an entry is a pair (shape, dtype) instead of an array, return only the type of the index tensor.
+    `entries`: the parsed entries, which state the arrays' types. If an entry is a pair (shape, dtype) instead of an array,
+    return only the type of the index tensor.
     """
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)

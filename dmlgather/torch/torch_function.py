@@ -302,9 +302,7 @@ def _raise(error: Exception) -> Any:
 def _problem_maker(request: Request) -> Callable[[], Any]:
     """Return a function without arguments that makes the problems of a call.
 
-    It raises if the call breaks a rule of the operator.
-
-    Raises TypeError for an array argument without shape and type.
+    It raises if the call breaks a rule of the operator. Raises TypeError for an array argument without shape and type.
     """
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)

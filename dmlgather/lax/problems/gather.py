@@ -100,7 +100,7 @@ def mode_of(mode: Any) -> OutOfBounds:
         name = mode.name.lower().removesuffix("_or_drop")  # CLIP, FILL_OR_DROP or PROMISE_IN_BOUNDS
     policy = MODES.get(name) if isinstance(name, str) else None
     if policy is None:
-        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, such a GatherScatterMode, or None")
+        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, the GatherScatterMode of that name, or None")
     return policy
 
 
@@ -166,9 +166,8 @@ def check_shapes(
 ) -> None:
     """Check that the shapes, dimension numbers and slice sizes of a gather fit together.
 
-    Rules are checked in the same order as in JAX.
-
-    `operand`, `indices`: shapes of operand and start_indices. `sizes`: the argument slice_sizes.
+    Rules are checked in the same order as in JAX. `operand`, `indices`: shapes of operand and start_indices. `sizes`: the
+    argument slice_sizes.
 
     Raises TypeError for a broken rule. Two rules are stricter than JAX's checks. First, the slice size of a batching dimension
     must be 1. JAX also takes 0, but its results then depend on the backend. Second, slice sizes that only JAX's compiler

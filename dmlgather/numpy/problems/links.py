@@ -364,10 +364,9 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 class Form:
     """The steps of an expression without their index arrays.
 
-    It is a cache key: equal Forms have equal problems and raise equal errors.
-
-    `key`: what is compared. Unlike the links themselves, it distinguishes 1 from 1.0. The key is not hashable if a slice's
-    start, stop or step, an axis or a size is not hashable.
+    It is a cache key: equal Forms have equal problems and raise equal errors. `key`: what is compared. Unlike the links
+    themselves, it distinguishes 1 from 1.0. The key is not hashable if a slice's start, stop or step, an axis or a size is not
+    hashable.
     """
 
     key: tuple[Any, ...]

@@ -130,7 +130,7 @@ Other inputs, such as a Slice's starts, must have values.
 """
 
 INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
-"""The names of each operator's inputs, in the order of its newest version."""
+"""The names of each operator's inputs in its newest version, in order."""
 
 
 class UnknownValueError(ValueError):

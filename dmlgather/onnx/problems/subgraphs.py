@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def operator_name(node: NodeProto) -> str:
-    """Return the name of a node's operator with its domain, such as "com.example.Gather". ONNX's own operators have no domain:
+    """Return the name of a node's operator with its domain, such as "com.example.Gather".
 
-    "Gather".
+    The name of ONNX's own operators has no domain, such as "Gather".
     """
     return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 

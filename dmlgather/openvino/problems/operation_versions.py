@@ -42,9 +42,9 @@ NEWEST_OPSET = 16
 
 
 class AttributeForm(NamedTuple):
-    """What values an attribute has. `many`: True for a list of integers, False for one integer. `required`:
+    """What values an attribute of a layer has.
 
-    True if a layer must have it.
+    `many`: True for a list of integers, False for one integer. `required`: True if a layer must have the attribute.
     """
 
     many: bool

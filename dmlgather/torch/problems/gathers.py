@@ -268,11 +268,9 @@ class TorchIndexing(AdvancedIndexing):
 def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIndexing:
     """Return the problem of data[entries] by PyTorch's rules.
 
-    `entries`: parsed entries; a type or a Mask replaces an index array.
-
-    Two rules differ from NumPy's. An integer is not counted as an index tensor. An ellipsis that covers no dimension does not
-    separate index tensors. Raises the errors of `indexing`; IndexError for indices into a dimension of size 0, ValueError for a
-    step below 1.
+    `entries`: parsed entries; a type or a Mask replaces an index array. Two rules differ from NumPy's. An integer is not
+    counted as an index tensor. An ellipsis that covers no dimension does not separate index tensors. Raises the errors of
+    `indexing`; IndexError for indices into a dimension of size 0, ValueError for a step below 1.
     """
     check_data("Tensor.__getitem__", "input", data)
     for number, entry in enumerate(entries):

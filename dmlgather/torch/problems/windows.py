@@ -67,9 +67,7 @@ def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
 def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> SliceView:
     """Return the slice data[start:end:step] along `dim`, by the rules of aten::slice.
 
-    `start` and `end` are clamped to the dimension.
-
-    Raises RuntimeError for a step below 1, IndexError for a dim out of range.
+    `start` and `end` are clamped to the dimension. Raises RuntimeError for a step below 1, IndexError for a dim out of range.
     """
     check_data("slice", "input", data)
     if not data.rank:
@@ -267,9 +265,7 @@ class Rolling:
 def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
     """Return the roll that torch.roll makes. `shifts`, `dims`: integers, or sequences of equal length.
 
-    Without dims, data is flattened.
-
-    Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
+    Without dims, data is flattened. Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
     """
     check_data("roll", "input", data)
     shift_list = (integer("shifts", shifts),) if is_integer(shifts) else shifts
