@@ -301,7 +301,7 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 def _selected(runs: list[Join]) -> list[Join]:
     """Return the lines to draw.
 
-    If there are many, those with an index out of range come first, then those at the start of a row.
+    If there are too many, lines with an index out of range are drawn first, then those at the start of a row.
     """
     if len(runs) <= MOST_JOINS:
         return runs

@@ -238,8 +238,8 @@ def gather(
         check_chunks("indices", indices)
         if limit is not None:
             raise ValueError(
-                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory that the gather needs depends on "
-                "the values of its indices: leave memory_limit out, or pass indices.compute()"
+                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory that the gather needs depends "
+                "on the values of its indices: leave memory_limit out, or pass indices.compute()"
             )
     index_array: Any = indices if lazy else host_indices(indices)
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", index_array), at, out_of_bounds)

@@ -152,7 +152,7 @@ class ChunkLoads:
     def graph(self) -> tuple[da.Array, ...]:
         """The arrays that a graph with these chunks depends on, for HighLevelGraph.from_collections.
 
-        This is the array itself if `of` has returned a reference to one of its tasks, else nothing.
+        If `of` has returned a reference to one of the array's tasks, this is the array. Otherwise it is empty.
         """
         return (self._array,) if self._depends else ()
 

@@ -46,16 +46,13 @@ CACHED_TYPES = 32
 """Number of data types and shapes that an index expression keeps problems and fused steps for. The oldest are dropped."""
 
 CACHED_EXPRESSIONS = 128
-"""Number of index expressions that keep their caches. The caches of the oldest are dropped.
-
-Expressions that differ only in the values of their index arrays share one cache.
-"""
+"""Number of index expressions that keep their caches. Expressions that differ only in values of index arrays count as one."""
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return texts for finding EXP201: for which indices NumPy raises an IndexError, but DirectML reads an element.
+    """Return texts for EXP201: which indices raise an IndexError in NumPy, but read an element in DirectML.
 
-    Return None if the problem reads no indices.
+    None without indices.
     """
     if not problem.lookup_axes:
         return None
@@ -121,9 +118,9 @@ class IndexExpression:
     """
 
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
-        """`links`: the steps. `plain`: the entries of the only brackets, if `is_plain` is true for them; then `links` is empty.
+        """`links`: the steps.
 
-        Plain entries are parsed only when they are needed. The fast path of a repeated call does not need them parsed.
+        `plain`: the entries of the only brackets if they are plain; they are parsed when they are needed.
         """
         self._parsed, self._plain = links, plain
 
@@ -377,10 +374,9 @@ class IndexExpression:
         return tuple(finding for problem in unknown for finding in EXPORTER.differences(problem))
 
     def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
-        """Return the rule for indices out of range that the argument `out_of_bounds` states.
+        """Return what `out_of_bounds` says of indices out of range. None means that each step keeps its own rule.
 
-        None means that each step keeps its own rule. Raises ValueError if a step is numpy.take with a mode, which states such a
-        rule, too.
+        Raises ValueError if a step is numpy.take with a mode, which states such a rule, too.
         """
         if out_of_bounds is None:
             return None
@@ -465,7 +461,7 @@ def _caches_of(form: Form) -> _Caches:
 
 
 def _known_indices(link: Link) -> np.ndarray[Any, Any] | None:
-    """Return the index tensor of a step if its values are in host memory. Return None for other steps."""
+    """Return the index tensor of a step if its values are in host memory, else None."""
     if not isinstance(link, Brackets | TakenAlong) or not link.looks_up or link.has_placeholder:
         return None
     with suppress(IndexError):
@@ -480,10 +476,7 @@ def _brackets(items: Sequence[Any]) -> Brackets:
 
 
 def _parsed(number: int, item: Any, parse: Callable[[Any], ParsedEntry]) -> ParsedEntry:
-    """Apply `parse` to an entry of brackets.
-
-    Arrays of other libraries first become NumPy or CuPy arrays, without a copy if possible.
-    """
+    """Apply `parse` to an entry of brackets. Arrays of other libraries first become NumPy or CuPy arrays."""
     if isinstance(item, np.generic) or type(item) is np.ndarray:
         return parse(item)
     if not (isinstance(item, np.ndarray) or hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__")):

@@ -100,7 +100,7 @@ def mode_of(mode: Any) -> OutOfBounds:
         name = mode.name.lower().removesuffix("_or_drop")  # CLIP, FILL_OR_DROP or PROMISE_IN_BOUNDS
     policy = MODES.get(name) if isinstance(name, str) else None
     if policy is None:
-        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, the GatherScatterMode of that name, or None")
+        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, a GatherScatterMode, or None")
     return policy
 
 
