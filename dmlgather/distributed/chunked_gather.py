@@ -118,8 +118,7 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 class _GatherGraph:
     """Collects the tasks of one gather, and makes the dask array of the output.
 
-    A column is a series of chunks along the axis, which have equal numbers along all other axes. `columns`: the first chunk of
-    each column.
+    Chunks with equal numbers along all axes except the gathered one form a column. `columns`: the first chunk of each column.
     """
 
     def __init__(

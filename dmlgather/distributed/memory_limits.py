@@ -18,7 +18,7 @@ from dmlgather.host import cpus
 from dmlgather.wording import amount, bytes_of, counted
 
 MANY = 10_000
-"""Error messages state how many bytes are loaded unless there are more blocks or chunks than this. It would take too long."""
+"""Error messages state how many bytes are loaded unless there are more blocks or chunks than this: counting takes too long."""
 
 BLOCK_BY_BLOCK = "write the result block by block instead (dask.array.store, to_zarr)"
 """Part of a message: what to do if `compute` needs too much memory for the result."""

@@ -17,7 +17,7 @@ NEWEST_OPSET = 28
 """The newest opset that the table describes."""
 
 NEWEST_IR_VERSION = 14
-"""The newest version of ONNX's intermediate representation that is known here."""
+"""The newest version of ONNX's intermediate representation (the file format) that dmlgather knows."""
 
 
 FLOAT, INT, TEXT, TENSOR, FLOAT_LIST, INTS, TEXTS, SPARSE = 1, 2, 3, 4, 6, 7, 8, 11

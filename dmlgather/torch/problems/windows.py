@@ -199,7 +199,7 @@ class RolledPart:
 
 @dataclass(frozen=True)
 class Rolling:
-    """torch.roll: element i of a dimension is element (i - shift) modulo its size.
+    """A call of torch.roll: along a dimension of size n, output[i] = data[(i - shift) modulo n].
 
     One plan cannot express a roll. `parts` expresses it as several copies, because each rolled dimension splits the result into
     two parts. `chain` expresses it as a sequence of views.
