@@ -1,4 +1,4 @@
-"""SVG elements in one style. This module escapes all text of diagrams."""
+"""Functions that make SVG elements in one style. All text of diagrams is escaped here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ import svg
 from dmlgather.wording import printable
 
 INK, SOFT, RULE, PAPER, SHADE = "#1b1f24", "#57606a", "#c4cad1", "#ffffff", "#eef0f2"
-"""Colours of text, secondary text, lines, background, and padding."""
+"""Colours of text, secondary text, lines, the background, and padding."""
 
 ALERT = "#b3261e"
-"""Colour for indices out of range."""
+"""Colour of the cells and marks of indices out of range."""
 
 HUES = ("#0b63b0", "#b35900", "#1a7f4b", "#8b3fa8", "#0f7d8c", "#a3305c", "#6b7a00", "#5a5fc7")
-"""Line colours, dark enough for the background. Neighbours differ in lightness and hue, for colour-blind readers."""
+"""Colours of the lines from input to output, and of their cells.
+
+They are dark enough for the background. Neighbours differ in lightness and hue, for colour-blind readers.
+"""
 
 DARK = {
     INK: "#e6edf3",
@@ -32,27 +35,30 @@ DARK = {
         zip(HUES, ("#6cb6ff", "#f0a35e", "#57c98a", "#d29bea", "#4cc3d4", "#f28cb1", "#c3d04a", "#a5aaff"), strict=True),
     ),
 }
-"""Replacement of each colour in dark mode."""
+"""The colour that replaces each colour if the viewer prefers dark pages."""
 
 TINT = 0.2
-"""Opacity of the fill of a cell."""
+"""Opacity of a cell's fill, from 0 to 1."""
 
 SANS, MONO = "Helvetica, Arial, sans-serif", "Consolas, Menlo, monospace"
 
 SIZE = 12.0
-"""Font size of all text but titles and names."""
+"""Font size of all text except titles and names, in pixels."""
 
 LETTER, DIGIT = 0.58, 0.605
-"""Mean width of a character of SANS and of MONO, per font size. Viewers choose the font, so these are widths of a wide font."""
+"""Mean width of a character in the fonts SANS and MONO, as a fraction of the font size.
+
+The viewer chooses the actual font, so these are the widths of a wide font.
+"""
 
 FIGURE = 0.64
-"""Width of a digit of SANS, per font size. In most fonts, digits are wider than the average letter."""
+"""Width of a digit in the font SANS, as a fraction of the font size. In most fonts, digits are wider than letters."""
 
 BOLD = 0.7
-"""Mean width of a character of SANS in bold, per font size."""
+"""Mean width of a bold character in the font SANS, as a fraction of the font size."""
 
 CLASS = "dmlgather-picture"
-"""CSS class of the root element. It limits the style sheet to the diagram."""
+"""CSS class of the SVG element. The style sheet applies only to elements inside it, not to the rest of a page."""
 
 Anchor = Literal["start", "middle", "end"]
 Data = Mapping[str, str]
@@ -60,12 +66,15 @@ Point = tuple[float, float]
 
 
 def hue(number: int) -> str:
-    """Return the line colour for a number. Colours repeat."""
+    """Return a line colour. Numbers that are equal modulo the number of colours give the same colour."""
     return HUES[number % len(HUES)]
 
 
 def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTER) -> list[str]:
-    """Return `content` in lines at most `width` wide. `share`: mean width of a character, per font size."""
+    """Break a text into lines that are at most `width` pixels wide.
+
+    `size`: the font size. `share`: the mean width of a character, as a fraction of the font size.
+    """
     lines = wrap(printable(content), max(8, int(width / (size * share))))
     digits = max((sum(map(str.isdigit, line)) for line in lines), default=0)
     if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits; they are wider than letters
@@ -74,7 +83,7 @@ def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTE
 
 
 def plain(text: str) -> str:
-    """Return `text` for XML: markup is escaped, and unprintable characters become escape sequences."""
+    """Escape a text for XML. Unprintable characters become escape sequences."""
     return escape(printable(text))
 
 
@@ -90,7 +99,10 @@ def text(
     bold: bool = False,
     data: Data | None = None,
 ) -> svg.Element:
-    """Return a line of text whose baseline is at `y`."""
+    """Return one line of text. `x`, `y`: the point of its baseline that `anchor` names.
+
+    `data`: facts for data-… attributes of the element, by name.
+    """
     return svg.Text(
         x=_n(x),
         y=_n(y),
@@ -118,7 +130,7 @@ def box(
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
-    """Return a rectangle. `opacity`: of the fill. `hint`: the tooltip."""
+    """Return a rectangle. `opacity`: opacity of the fill, from 0 to 1. `hint`: tooltip. `data`: facts for data-… attributes."""
     return svg.Rect(
         x=_n(x),
         y=_n(y),
@@ -140,7 +152,7 @@ def line(x1: float, y1: float, x2: float, y2: float, *, colour: str = RULE, widt
 
 
 def hatching(x: float, y: float, width: float, height: float, colour: str) -> Iterator[svg.Element]:
-    """Yield diagonal lines inside a rectangle. (An SVG pattern would need an id that is unique on the page.)"""
+    """Yield diagonal lines that hatch a rectangle. (An SVG pattern would need an id that is unique on the page.)"""
     step = 6.0
     offset = step
     while offset < width + height:
@@ -158,7 +170,11 @@ def path(
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
-    """Return polylines and one curve. Both ends of the curve are horizontal."""
+    """Return several polylines and one curve as a single SVG path.
+
+    `strokes`: the points of each polyline. `curved`: both ends of the curve, which is horizontal there. `dashes`: lengths of
+    dashes and gaps. `data`: data-… attributes.
+    """
     (x1, y1), (x2, y2) = curved
     bend = (x2 - x1) * 0.5
     parts: list[svg.PathData] = []
@@ -172,24 +188,24 @@ def path(
 
 
 def dot(x: float, y: float, colour: str) -> svg.Element:
-    """Return a dot, which marks an element that is read."""
+    """Return a small disc, which marks a cell that is read."""
     return svg.Circle(cx=_n(x), cy=_n(y), r=2.2, fill=colour)
 
 
 def tip(x: float, y: float, colour: str, *, up: bool) -> svg.Element:
-    """Return the head of an arrow that ends at (x, y) and points up or to the right."""
+    """Return an arrowhead with its tip at (x, y). It points up if `up` is true, else to the right."""
     corners = [(x, y), (x - 3, y + 5), (x + 3, y + 5)] if up else [(x, y), (x - 5, y - 3), (x - 5, y + 3)]
     (x1, y1), *others = [(_n(x2), _n(y2)) for x2, y2 in corners]
     return svg.Path(d=[svg.M(x1, y1), *(svg.L(x2, y2) for x2, y2 in others), svg.Z()], fill=colour)
 
 
 def moved(elements: Sequence[svg.Element], x: float, y: float) -> svg.Element:
-    """Return the elements as a group, moved right by `x` and down by `y`."""
+    """Return the elements as one group, moved right by `x` and down by `y` pixels."""
     return svg.G(elements=list(elements), transform=[svg.Translate(_n(x), _n(y))])
 
 
 def document(title: str, description: str, elements: Sequence[svg.Element], width: float, height: float) -> str:
-    """Return the elements as an SVG document. Screen readers read title and description."""
+    """Return an SVG document with these elements. Screen readers read `title` and `description`."""
     key = f"{crc32(f'{title}{description}{elements}'.encode()):08x}"  # ids must be unique on a page with several diagrams
     sheet = svg.SVG(
         viewBox=svg.ViewBoxSpec(0, 0, round(width), round(height)),
@@ -209,17 +225,20 @@ def document(title: str, description: str, elements: Sequence[svg.Element], widt
 
 
 _SCREEN = f"@media screen{{.{CLASS}{{max-width:100%;height:auto}}}}"
-"""Style that fits a diagram into a narrow page. It is inside @media, because CairoSVG would read "auto" as height 0."""
+"""Style sheet that shrinks a diagram to the width of the page.
+
+It is inside @media, because CairoSVG, which converts SVG to PNG, would read "auto" as height 0.
+"""
 
 
 def _dark() -> str:
-    """Return the style sheet for dark mode."""
+    """Return the style sheet that replaces the colours on dark pages."""
     rules = (f".{CLASS} [{key}='{light}']{{{key}:{dark}}}" for light, dark in DARK.items() for key in ("fill", "stroke"))
     return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}"
 
 
 def _n(number: float) -> float:
-    """Round a coordinate to one digit, and to an integer if it is one."""
+    """Round a coordinate to one decimal place. A whole number becomes an int, so that it is written without ".0"."""
     rounded = round(number, 1)
     return int(rounded) if rounded == int(rounded) else rounded
 

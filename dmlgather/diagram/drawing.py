@@ -1,4 +1,4 @@
-"""Whole diagrams as SVG documents: title, grids, lines between them, legend, tables, bytes moved."""
+"""Lays out whole diagrams as SVG documents: title, tensors as grids, lines between them, legend, and tables of the plans."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from dmlgather.plan.interpreter import IndexOutcome
 from dmlgather.wording import counted
 
 ROW, APART = 16.0, 12.0
-"""Height of a row of a plan's table, and space between columns."""
+"""Height of a row in a plan's table, and horizontal space between columns, in pixels."""
 
 MOST_ROWS, MOST_LOOKUPS = 12, 4
-"""Maximum numbers of dimensions and lookups in a plan's table."""
+"""Largest numbers of dimensions and of lookups that a plan's table shows."""
 
 
 class PlanTable:
-    """A table of a plan's dimensions, laid out from (0, 0). It is at most `room` wide, and shows as many lookups as fit.
+    """A table of a plan's dimensions and strides, with notes about its lookups. Its upper left corner is at (0, 0).
 
-    `width`, `height`: of the table.
+    It is at most `room` pixels wide, so it may leave out lookups. `lookup_axes`: the dimension of the input that each lookup
+    indexes, for the notes. `width`, `height`: the size of the table in pixels.
     """
 
     def __init__(self, title: str, plan: IndexPlan, room: float, lookup_axes: tuple[int, ...] = ()) -> None:
@@ -63,7 +64,7 @@ class PlanTable:
         self.height = 16 + ROW * (len(self.rows) + 1) + 8 + ROW * len(self.notes)
 
     def elements(self) -> Iterator[svg.Element]:
-        """Yield title, head, rows and notes."""
+        """Yield the SVG elements of the title, the head, the rows and the notes."""
         yield text(0, 11, self.title, size=13, bold=True)
         y = 16 + ROW - 4
         for number, row in enumerate((self.head, *self.rows)):
@@ -113,23 +114,23 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes of one grid. A lane is a horizontal line below a row of cells.
+    """The lanes of one grid: horizontal lines that run below a row of cells.
 
-    The lane leads from a group of cells inside the row to the end of the row, so that no line crosses a cell.
-    `levels`: for each group, the number of its lane below the row; 0 is the highest lane.
+    A line of the diagram must not cross a cell. So from cells inside a row, it first goes down to a lane and along it to the
+    end of the row. `levels`: the number of the lane for each group of cells that one line joins; 0 is the lane next to the row.
     """
 
     levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[int, int]:
-        """Number of lanes below each row."""
+        """The number of lanes below each row."""
         rows = [cells[0][0] for cells in self.levels]
         return {row: rows.count(row) for row in rows}
 
 
 def departures(scene: Scene) -> Lanes:
-    """Return the lanes of the input. Groups further left get lower lanes, so that no stroke crosses another lane."""
+    """Return the lanes of the input grid. Cells further left get lower lanes, so that no line crosses another lane."""
     cutout = scene.data
     open_end = not cutout.shown_padding
     groups = {join.sources for join in scene.joins if not (open_end and _at_edge(join.sources, cutout.columns[-1]))}
@@ -137,14 +138,14 @@ def departures(scene: Scene) -> Lanes:
 
 
 def arrivals(scene: Scene) -> Lanes:
-    """Return the lanes of the output. Groups further right get lower lanes."""
+    """Return the lanes of the output grid. Cells further right get lower lanes, so that no line crosses another lane."""
     cutout = scene.output
     groups = {join.targets for join in scene.joins if not _at_edge(join.targets, cutout.columns[0])}
     return _lanes(groups, lambda cells: cells[-1][1])
 
 
 def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
-    """Yield the lines between input and output, with a dot at each read cell and an arrowhead at each written cell."""
+    """Yield the lines from input cells to output cells. Cells that are read get a dot, cells that are written an arrowhead."""
     leaving, arriving = departures(scene).levels, arrivals(scene).levels
     for join in scene.joins:
         colour = hue(join.colour)
@@ -167,7 +168,10 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
 
 
 def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) -> list[list[Point]]:
-    """Return a stroke from each cell down to the lane; the outermost continues to x = `edge`. Return none without a lane."""
+    """Return the polylines from cells of one row down to their lane. One of them goes on along the lane to x = `edge`.
+
+    `level`: the number of the lane; None if the line meets the cells at their side. Then return no polylines.
+    """
     if level is None:
         return []
     lane_y = grid.lane(cells[0][0], level)
@@ -181,7 +185,10 @@ def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) 
 
 
 def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
-    """Return the point where the curve meets the grid: the end of the lane, or without a lane the side of the cell."""
+    """Return the point where the curve between the grids meets a grid.
+
+    This is the end of the lane. If there are no strokes to a lane, it is the middle of the cell's right or left side.
+    """
     lane_ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
     if lane_ends:
         return lane_ends[0]
@@ -190,7 +197,7 @@ def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, ri
 
 
 def _at_edge(cells: Sequence[Cell], edge: int) -> bool:
-    """Return True if the cells are neighbours, and one of them is in column `edge`."""
+    """Return True if the cells lie side by side in columns that include column `edge`."""
     columns = [column for _, column in cells]
     return edge in columns and columns == list(range(columns[0], columns[-1] + 1))
 
@@ -206,25 +213,26 @@ def _lanes(groups: Iterable[tuple[Cell, ...]], order: Callable[[tuple[Cell, ...]
 
 
 BETWEEN, NEAREST = 72.0, 236.0
-"""Space between input and output, and minimum x of the output."""
+"""Horizontal space between input and output, and smallest x of the output, in pixels."""
 
 LEAST_HEADING = 130.0
-"""Minimum width of the output's heading."""
+"""Smallest width that is kept free for the output's heading, in pixels."""
 
 BELOW = 20.0
-"""Space between the indices and the grids below them."""
+"""Vertical space between the index grid and the grids below it, in pixels."""
 
 NAME, PANEL_LINE = 15.0, 15.0
-"""Heights of a tensor's name and of a line below it."""
+"""Heights of the line with a tensor's name and of each line below the name, in pixels."""
 
 NAME_SIZE = 13.0
-"""Font size of a tensor's name."""
+"""Font size of a tensor's name, in pixels."""
 
 
 class Panel:
-    """A scene, laid out from (0, 0): indices above, input and output side by side below.
+    """The grids of a diagram with their headings and lines: indices above, input and output side by side below.
 
-    `fits`: two flags: the indices are at most `room` wide; input and output are.
+    Its upper left corner is at (0, 0). `fits`: two flags, whether the index grid, and whether input and output together, are at
+    most `room` pixels wide.
     """
 
     def __init__(self, scene: Scene, room: float) -> None:
@@ -251,7 +259,7 @@ class Panel:
 
     @classmethod
     def fitting(cls, subject: Subject, room: float) -> Panel:
-        """Return the panel of a subject. Each grid has as many columns as fit into `room`, at least one."""
+        """Return a panel with as many columns in each grid as fit into a width of `room` pixels, but at least one."""
         columns = index_columns = MOST_COLUMNS
         while True:
             panel = cls(Scene(subject, columns, index_columns), room)
@@ -263,7 +271,7 @@ class Panel:
             index_columns, columns = fewer
 
     def elements(self) -> Iterator[svg.Element]:
-        """Yield headings, grids and lines."""
+        """Yield the SVG elements of headings, grids and lines."""
         if self.indices is not None:
             indices = [*_drawn(0, self._index_heading), *self.indices.elements()]
             yield moved(indices, 0, self._index_top)
@@ -275,7 +283,10 @@ class Panel:
 
 
 def _heading(cutout: Cutout, room: float) -> list[tuple[str, bool]]:
-    """Return the lines of a heading as pairs: the line, and True if it is part of the tensor's name."""
+    """Return the lines of a tensor's heading.
+
+    Each is paired with True if it belongs to the tensor's name, which is printed larger.
+    """
     name = wrapped(cutout.tensor.name, room, NAME_SIZE, BOLD)
     return [*((row, True) for row in name), *((row, False) for row in heading(cutout, room))]
 
@@ -285,7 +296,7 @@ def _height(rows: list[tuple[str, bool]]) -> float:
 
 
 def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
-    """Yield a heading that leaves space for the column numbers above y = 0."""
+    """Yield the text elements of a heading. Below it, space is left for the grid's column numbers."""
     y = -_height(rows)
     for content, is_name in rows:
         y += PANEL_LINE
@@ -293,22 +304,22 @@ def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
 
 
 WIDTH = 480.0
-"""Width of a diagram. On a phone that is 390 pixels wide, the smallest text is 12 · 390 / 480 = 9.75 pixels high."""
+"""Width of a diagram in pixels. On a phone that is 390 pixels wide, the smallest text is 12 · 390 / 480 = 9.75 pixels high."""
 
 EDGE, SPACE = 16.0, 26.0
-"""Width of the margin, and space between the parts of a diagram."""
+"""Width of the margin, and vertical space between the parts of a diagram, in pixels."""
 
 ROOM = WIDTH - 2 * EDGE
-"""Width between the margins."""
+"""Width between the left and the right margin, in pixels."""
 
 TITLE, LINE, MARK = 15.0, 16.0, 20.0
-"""Font size of the title, and heights of a line of text and of a mark in the legend."""
+"""Font size of the title, height of a line of text, and height of a legend entry with a coloured mark, in pixels."""
 
 
 def draw(*subjects: Subject) -> str:
-    """Return an SVG document with the diagrams of all subjects, one below the other. Equal subjects give equal documents.
+    """Return an SVG document with one diagram per subject, one below the other. Equal subjects give equal documents.
 
-    Raise ValueError if there is no subject, and for a plan that cannot run (`IndexPlan.check_limits`).
+    Raise ValueError if there is no subject, and for a plan that would read from an axis of size 0 (`IndexPlan.check_limits`).
     """
     if not subjects:
         raise ValueError("there is nothing to draw")
@@ -327,7 +338,7 @@ def draw(*subjects: Subject) -> str:
 
 
 class _Section:
-    """The diagram of one subject, laid out from (0, 0). `description`: its text for screen readers."""
+    """The diagram of one subject, with its upper left corner at (0, 0). `description`: its text for screen readers."""
 
     def __init__(self, subject: Subject) -> None:
         panel = Panel.fitting(subject, ROOM)
@@ -356,7 +367,7 @@ class _Section:
                 self._add(list(table.elements()), table.height + 8)
 
     def _add(self, elements: Sequence[svg.Element], height: float) -> None:
-        """Add elements below the others."""
+        """Append elements at the lower end of the diagram. `height`: how much they add to it, in pixels."""
         self.elements.append(moved(elements, 0, self.height))
         self.height += height
 
@@ -368,7 +379,7 @@ def _tables(subject: Subject, room: float) -> tuple[PlanTable, PlanTable]:
 
 
 def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
-    """Yield a legend entry for each way in which indices out of range are handled in the diagram."""
+    """Yield the legend entries of indices out of range: one for each outcome (clamped, filled, refused) in the diagram."""
     meanings = {
         IndexOutcome.CLAMPED: "index out of range: clamped to the nearest valid position",
         IndexOutcome.FILLED: f"index out of range: the fill value 0x{scene.subject.plan.fill.hex()} is written",
@@ -385,7 +396,7 @@ def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
 
 
 def _remarks(scene: Scene) -> Iterator[str]:
-    """Yield the sentences of the legend."""
+    """Yield the sentences below the grids, which explain the numbers in the cells."""
     subject = scene.subject
     if subject.plan.empty:
         yield f"{subject.output.name} has no elements: nothing is read or written."

@@ -1,4 +1,7 @@
-"""Explanations of operators (plan, program on each device, bytes moved, lowest level, diagram), and a legend of their terms."""
+"""What `explain` returns: plan, program on each device, bytes moved, lowest feature level and a diagram.
+
+A legend explains terms.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,16 @@ if TYPE_CHECKING:
 
 
 WIDTH = 120
-"""Characters per line of the printed legend."""
+"""Largest number of characters in a line of a printed legend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term of an explanation. `shown`: its text, with letters for numbers. `pattern`: regular expression for the term."""
+    """A term that occurs in explanations, with its meaning.
+
+    `shown`: the term as the legend prints it, with letters for numbers ("strides [n, …]"). `pattern`: a regular expression that
+    finds the term in an explanation.
+    """
 
     shown: str
     pattern: str
@@ -93,17 +100,17 @@ TERMS = (
     Term("dimensions and lookups from a table", r"lookups from a table", "the kernel reads the plan from memory: it runs any"),
     Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
 )  # fmt: skip
-"""All terms, in the order of the legend."""
+"""All terms that a legend can explain. A legend lists them in this order."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:
-    """Return pairs (term, meaning) for the terms in an explanation, then for the parts of its kernel names."""
+    """Return the terms that occur in an explanation, each with its meaning. The parts of the kernels' names follow."""
     terms = tuple((term.shown, term.meaning) for term in TERMS if re.search(term.pattern, explanation, re.MULTILINE))
     return terms + tuple(_kernels(explanation))
 
 
 def printed(entries: tuple[tuple[str, str], ...]) -> str:
-    """Return a legend as text."""
+    """Return a legend as indented text. `entries`: pairs of a term and its meaning."""
     width = max((len(name) for name, _ in entries), default=0) + 2
     lines = ["legend"]
     for name, meaning in entries:
@@ -126,9 +133,10 @@ def _kernels(explanation: str) -> Iterator[tuple[str, str]]:
 class Explanation:
     """The result of `CompiledOperator.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
 
-    `lowest_level`: for example "3_0"; None if no level supports the operator, "" if DirectML's levels do not apply. `plan`: the
-    plan for the described layouts. `canonical`: its canonical form. `cpu`, `cuda`: the program on each device. `bytes_moved`:
-    bytes that one run moves. A notebook shows diagram and text.
+    `lowest_level`: the oldest feature level of DirectML that takes the operator, such as "3_0". None if no level does; "" if
+    the operator is not DirectML's. `plan`: the plan for the described layouts, as text. `canonical`: its canonical form, as
+    text. `cpu`, `cuda`: the program on each device, as text. `bytes_moved`: the bytes that one run reads and writes. A notebook
+    shows the diagram and the text.
     """
 
     operator: str
@@ -141,17 +149,20 @@ class Explanation:
     _subject: Callable[[str], Subject] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the explanation as JSON-able data. `bytes_moved` gets a total."""
+        """Return the explanation as a dict for JSON. Its entry "bytes_moved" also has the total."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "_subject"}
         return {**values, "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
 
     def picture(self, indices: Any = None, data: Any = None) -> str:
-        """Return an SVG document with the first cells of input, indices and output, the cell that each output cell reads, and
+        """Return a diagram as an SVG document.
+
+        The diagram shows the first cells of input, indices and output, and from which cell each output cell is read. Below is
         the plan.
 
-        `indices`: index values as an integer array on the host, of shape IndicesTensor.Sizes or as a one-dimensional buffer;
-        None for example values. `data`: the elements of InputTensor, likewise; None to show only addresses.
-        Raise TypeError unless the indices are integers, ValueError for another shape.
+        `indices`: the values of the indices, as an integer array in host memory. Its shape is IndicesTensor.Sizes, or it is a
+        one-dimensional buffer. None means invented values. `data`: the elements of InputTensor, in the same forms. None means
+        that cells show addresses instead of elements. Raises TypeError unless the indices are integers, ValueError for another
+        shape.
         """
         from dmlgather.diagram import draw
 
@@ -160,7 +171,10 @@ class Explanation:
         return draw(subject if data is None else subject.with_elements(data))
 
     def subject(self, name: str = "") -> Subject:
-        """Return the subject for `dmlgather.diagram.draw`. `name`: name of the operator in its model, for the title."""
+        """Return what `dmlgather.diagram.draw` draws for this operator.
+
+        `name`: the operator's name in its model, for the title.
+        """
         return self._subject(f"{name}: {self._title}" if name else self._title)
 
     @property
@@ -171,7 +185,7 @@ class Explanation:
         return f"{self.operator}, {level}"
 
     def legend(self) -> str:
-        """Return the terms of the text and the parts of kernel names, with their meanings."""
+        """Return text that explains the terms and the kernel names of this explanation."""
         return printed(legend(str(self)))
 
     def _repr_html_(self) -> str:
@@ -191,13 +205,16 @@ class Explanation:
 
 
 def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
-    """Return the explanation of the valid descriptor `desc`, which was lowered to `plan`."""
+    """Return the explanation of a valid descriptor. `plan`: the plan that it was lowered to."""
     level = minimum_level(desc)
     return _explained(desc.operator.name, None if level is None else str(level), plan, partial(_of_descriptor, desc, plan))
 
 
 def explain_problem(problem: Problem, operator: str, lowest_level: str | None) -> Explanation:
-    """Return the explanation of a problem over packed arrays. `lowest_level`: see `Explanation`."""
+    """Return the explanation of a problem on contiguous arrays.
+
+    `operator`: its name. `lowest_level`: the field of `Explanation`.
+    """
     plan = problem.plan()
     return _explained(operator, lowest_level, plan, partial(_of_problem, problem, plan))
 
@@ -235,7 +252,8 @@ def _block(title: str, text: str) -> str:
 class FusedExplanation:
     """The result of `Fused.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
 
-    `table`: `str()` of the fused graph. `data`: its JSON-able data. A notebook shows diagrams and text.
+    `table`: the text that `str()` of the fused graph gives. `data`: the dict that its `to_json()` gives. `launches`: the
+    explanation of each launch. A notebook shows the diagrams and the text.
     """
 
     table: str
@@ -243,18 +261,18 @@ class FusedExplanation:
     launches: tuple[Explanation, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return `Fused.to_json()` with the explanation of each launch."""
+        """Return a dict for JSON: that of the fused graph, with the explanation of each launch added."""
         pairs = zip(self.data["launches"], self.launches, strict=True)
         return {**self.data, "launches": [{**launch, "explanation": explanation.to_json()} for launch, explanation in pairs]}
 
     def picture(self) -> str:
-        """Return an SVG document with a diagram of each launch. Raise ValueError if there is no launch."""
+        """Return an SVG document with a diagram of each launch, one below the other. Raise ValueError if there is no launch."""
         from dmlgather.diagram import draw
 
         return draw(*(launch.subject() for launch in self.launches))
 
     def legend(self) -> str:
-        """Return the terms of the text and the parts of kernel names, with their meanings."""
+        """Return text that explains the terms and the kernel names of this explanation."""
         return printed(legend(str(self)))
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""The scene of a diagram: the cells that it shows, and the input cell that each output cell reads."""
+"""Chooses which cells a diagram shows, and finds the input cell that each output cell is read from."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from dmlgather.plan import IndexPlan, IndexType, Lookup, unravel
 from dmlgather.plan.interpreter import IndexOutcome, Origin, ResolvedIndex, index_addresses, origin_of, step_at
 
 Cell = tuple[int, int]
-"""Row and column in the whole grid of a tensor."""
+"""Row and column of a cell in the grid of the whole tensor."""
 
 LEAST = 6
-"""Minimum number of rows and of columns of a grid, unless the tensor has fewer."""
+"""Smallest number of rows and of columns that a grid shows, unless the tensor has fewer."""
 
 MOST_PADDING = 3
-"""Padding up to this number of elements per row is drawn as single cells. Longer padding is drawn as one cell with the
-number."""
+"""Largest number of padding elements per row that are drawn one by one. If there are more, one cell shows their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cutout:
-    """The shown rows and columns of a tensor."""
+    """The part of a tensor that a diagram shows. `rows`, `columns`: the numbers of the shown rows and columns."""
 
     tensor: ShownTensor
     rows: tuple[int, ...]
@@ -32,25 +31,25 @@ class Cutout:
 
     @property
     def complete(self) -> bool:
-        """Return True if all cells are shown."""
+        """True if the whole tensor is shown."""
         return (len(self.rows), len(self.columns)) == (self.tensor.rows, self.tensor.columns)
 
     def coordinates(self, row: int, column: int) -> tuple[int, ...]:
-        """Return the coordinates of the element at a row and column of the whole grid."""
+        """Return the coordinates of an element, one per dimension. `row`, `column`: its cell in the whole tensor's grid."""
         sizes = self.tensor.layout.sizes
         return (*unravel(row, sizes[:-1]), column) if sizes else ()
 
     def address(self, row: int, column: int) -> int:
-        """Return the address of a cell, in elements from the start of the tensor's buffer."""
+        """Return the address of a cell's element, in elements from the start of the tensor's buffer."""
         return self.tensor.layout.address(self.coordinates(row, column))
 
     def cells(self) -> Iterable[Cell]:
-        """Return row and column of each shown cell, row by row."""
+        """Return the shown cells, row by row."""
         return ((row, column) for row in self.rows for column in self.columns)
 
     @property
     def padding(self) -> int:
-        """Number of unused buffer elements between a row and the next."""
+        """Number of buffer elements between the end of a row and the next row. They belong to no element of the tensor."""
         layout = self.tensor.layout
         if len(layout.sizes) < 2 or layout.sizes[-2] < 2 or layout.strides[-1] != 1:
             return 0
@@ -60,12 +59,12 @@ class Cutout:
 
     @property
     def shown_padding(self) -> int:
-        """Padding after each row, 0 if the last column is not shown."""
+        """Number of padding elements that are drawn after each row; 0 if the last column is not shown."""
         return self.padding if self.columns and self.columns[-1] == self.tensor.columns - 1 else 0
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
-    """Return row and column, in the whole grid, of the element at `coordinates`."""
+    """Return the row and column of the element at `coordinates`. All dimensions but the last are folded into the rows."""
     row = 0
     for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
         row = row * size + coordinate
@@ -73,14 +72,14 @@ def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, i
 
 
 def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
-    """Return the first rows and columns, at most `rows` and `columns`."""
+    """Return the cutout of a tensor's first rows and columns. `rows`, `columns`: how many, at most."""
     return Cutout(tensor, tuple(range(min(rows, tensor.rows))), tuple(range(min(columns, tensor.columns))))
 
 
 def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
-    """Return the rows and columns of the elements at `addresses`, at most `rows` and `columns`.
+    """Return the cutout of the rows and columns that contain the elements at `addresses`.
 
-    If there are fewer than `least` rows or columns, add others.
+    `rows`, `columns`: how many, at most. If there are fewer than `least` rows or columns, others are added.
     """
     positions = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
     needed = [folded(coordinates, tensor.layout.sizes) for coordinates in positions if coordinates is not None]
@@ -106,14 +105,14 @@ def _chosen(total: int, needed: Iterable[int], most: int, least: int) -> tuple[i
 
 
 NEAR = 8
-"""Example indices are among the first `NEAR` positions of an axis."""
+"""Invented indices refer to this many first positions of an axis, so that the diagram stays small."""
 
 
 def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
-    """Return example index values by address, in elements from the start of the index tensor.
+    """Invent index values for a diagram. Return a dict from addresses to values; addresses count elements of the index tensor.
 
-    `looked_up`: for each element of the plan, the address that each lookup reads. The last element gets an index out of range.
-    The element before it gets a negative index if negative indices count from the end.
+    `looked_up`: for each element of the output, the addresses of the indices that it reads, one per lookup. The last element
+    gets an index out of range. The element before it gets a negative index if negative indices count from the end.
     """
     assert plan.index_type is not None
     tuples = list(dict.fromkeys(looked_up))
@@ -139,12 +138,16 @@ def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """Return a negative index of an unused position near the end. Avoid -1, because clamped indices also end there."""
+    """Return a negative index for a position near the end that no other index refers to.
+
+    Avoid -1, because an index out of range that is clamped also ends at the last position. `wrap`: the size of the axis.
+    `used`: the positions in use.
+    """
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 
 
 def _out_of_range(lookup: Lookup, index_type: IndexType) -> int | None:
-    """Return an index above the range, or below it if the type has no larger value; None if the type has neither."""
+    """Return an index above the valid range. If the index type cannot hold it, return an index below the range, or None."""
     if lookup.limit + 1 <= _largest(index_type):
         return lookup.limit + 1
     return -lookup.wrap - 2 if index_type.signed and lookup.wrap + 2 <= _largest(index_type) else None
@@ -155,22 +158,26 @@ def _largest(index_type: IndexType) -> int:
 
 
 MOST_JOINS, FEW_JOINS = 24, 10
-"""Up to MOST_JOINS joins, all are drawn. If there are more, only FEW_JOINS are drawn: nobody can follow many crossing lines."""
+"""If a diagram has up to MOST_JOINS lines, all are drawn.
+
+If it has more, only FEW_JOINS are: nobody can follow many crossing lines.
+"""
 
 OUTPUT_ROWS, INPUT_ROWS, INDEX_ROWS = 8, 14, 10
-"""Maximum number of rows of each grid."""
+"""Largest number of rows that each grid shows."""
 
 MOST_COLUMNS = 8
-"""Maximum number of columns of each grid."""
+"""Largest number of columns that each grid shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A line of the diagram. It joins neighbouring output cells to the cells of one input row that they read.
+    """A line of the diagram from the input to the output. It joins neighbouring output cells to the input cells that they read.
 
-    `source`, `target`: first input cell and first output cell. `length`: number of output cells. `step`: distance, in columns,
-    of the input cells of two neighbours. `colour`: a number, equal for equal indices.
-    `indices`: the cells of the index tensor that are looked up.
+    The input cells lie in one row. `source`, `target`: the first input cell and the first output cell. `length`: the number of
+    output cells. `step`: the number of columns from one input cell to the next. `colour`: a number that is equal for cells with
+    equal indices. `outcome`: whether the indices are valid, clamped, filled or refused. `indices`: the cells of the index
+    tensor that are read.
     """
 
     source: Cell
@@ -183,29 +190,30 @@ class Join:
 
     @property
     def sources(self) -> tuple[Cell, ...]:
-        """Input cells, from left to right."""
+        """The input cells, from left to right."""
         row, first = self.source
         return tuple(sorted({(row, first + number * self.step) for number in range(self.length)}))
 
     @property
     def targets(self) -> tuple[Cell, ...]:
-        """Output cells, from left to right."""
+        """The output cells, from left to right."""
         row, first = self.target
         return tuple((row, first + number) for number in range(self.length))
 
 
 class Scene:
-    """The content of a diagram before its layout, computed by interpreting the plan for the shown part of the output.
+    """What a diagram shows, before the layout. It is found by interpreting the plan for the shown part of the output.
 
-    `reads`: the origin of each shown output cell. `values`: the index in each shown index cell. `resolved`: the resolved index
-    of each index cell that shown output cells look up. `colours`: a number for each tuple of index addresses. `joins`: the
-    drawn joins. `runs`: the number of all joins.
+    `data`, `indices`, `output`: the shown parts of the tensors. `reads`: for each shown output cell, the element that it is
+    read from and the indices that were used. `values`: the index in each shown index cell. `resolved`: for each index that
+    shown output cells use, the position that it refers to. `colours`: a colour number for each combination of indices, by their
+    addresses. `joins`: the lines that are drawn. `runs`: the number of all lines, also those that are not drawn.
     """
 
     def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
-        """`columns`, `index_columns`: maximum number of columns of data and output, and of the index tensor.
+        """`columns`, `index_columns`: the largest number of shown columns, of input and output, and of the index tensor.
 
-        Raise ValueError for a plan that cannot run (`IndexPlan.check_limits`).
+        Raises ValueError for a plan that would read from an axis of size 0 (`IndexPlan.check_limits`).
         """
         self.subject, plan = subject, subject.plan
         plan.check_limits()
@@ -235,11 +243,14 @@ class Scene:
 
     @property
     def outcomes(self) -> set[IndexOutcome]:
-        """Outcomes of the indices of the shown output cells."""
+        """How the indices of shown output cells turned out: valid, clamped, filled or refused."""
         return {origin.outcome for origin in self.reads.values()}
 
     def colour(self, cell: Cell) -> int:
-        """Return the colour of an output cell: the colour of its indices, or without indices the colour of its row."""
+        """Return the colour number of an output cell.
+
+        Cells with equal indices have one colour; without indices, each row has its own.
+        """
         addresses = _addresses(self.reads[cell])
         return self.colours[addresses] if addresses else cell[0]
 
@@ -260,7 +271,10 @@ class Scene:
                 cells = cells[length:]
 
     def _run_length(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
-        """Return length and step of the run (the cells of one join) that starts at the first of these neighbouring cells."""
+        """Return how many of these neighbouring output cells one line joins, and the distance of their input cells in columns.
+
+        The line begins at the first cell. `sources`: the input cell of each output cell; None if it is not shown.
+        """
         length, step = 1, 1
         for before, cell in pairwise(cells):
             source, next_source = sources[before], sources[cell]
@@ -285,7 +299,10 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 
 
 def _selected(runs: list[Join]) -> list[Join]:
-    """Return the joins to draw. If there are many, prefer those with an index out of range, then those at the start of a row."""
+    """Return the lines to draw.
+
+    If there are too many, lines with an index out of range are drawn first, then those at the start of a row.
+    """
     if len(runs) <= MOST_JOINS:
         return runs
     order = sorted(range(len(runs)), key=lambda i: (runs[i].outcome is IndexOutcome.VALID, runs[i].target[1] > 0, i))

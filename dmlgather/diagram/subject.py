@@ -1,4 +1,4 @@
-"""The subject of a diagram: tensors, a plan and index values, for example the initial values of a DxDispatch model."""
+"""What a diagram is about: tensors, a plan and index values, for example the initial values of a DxDispatch model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from dmlgather.wording import braces, counted, printable
 
 @dataclass(frozen=True, slots=True)
 class ShownTensor:
-    """A tensor, shown as a grid. The last dimension is the columns; all other dimensions are folded into the rows.
+    """A tensor that is drawn as a grid. Its last dimension becomes the columns; all others are folded into the rows.
 
-    `type`: the name of its data type in its dialect.
+    `type`: the data type's name in the operator's library, such as "FLOAT32" in DirectML.
     """
 
     name: str
@@ -36,25 +36,24 @@ class ShownTensor:
 
     @property
     def rows(self) -> int:
-        """Rows of the whole tensor."""
+        """Number of rows of the whole tensor."""
         return prod(self.layout.sizes[:-1])
 
     @property
     def columns(self) -> int:
-        """Columns of the whole tensor."""
+        """Number of columns of the whole tensor."""
         return self.layout.sizes[-1] if self.layout.sizes else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The content of one diagram.
+    """What one diagram is about: an operator's plan and tensors.
 
-    `plan`: the plan over the layouts of `data`, `indices` and `output`. `indices`: None for a plan without lookups.
-    `lookup_axes`: the dimension of `data` that each lookup indexes, in the plan's order.
-    `attributes`: the operator's attributes, by name.
-    `values`: index values as an integer array, of the tensor's sizes or a one-dimensional buffer; None for example values.
-    `origin`: source of the values, in words.
-    `elements`: the elements of `data` as an array, of its sizes or a one-dimensional buffer; None if they are unknown.
+    `plan`: the plan for the layouts of the tensors. `indices`: the index tensor; None if the plan reads no indices.
+    `lookup_axes`: the dimension of `data` that each lookup of the plan indexes. `attributes`: the operator's attributes as
+    text, by name. `values`: the values of the indices, as an array with the tensor's sizes or a one-dimensional buffer; None if
+    the diagram invents them. `origin`: where the values come from, in words. `elements`: the elements of `data`, in the same
+    forms; None if they are unknown.
     """
 
     title: str
@@ -69,7 +68,10 @@ class Subject:
     elements: NDArray[Any] | None = None
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
-        """Return the subject with index values. Raise TypeError unless they are integers, ValueError for a wrong shape."""
+        """Return a copy with these index values. `origin`: where they come from, in words.
+
+        Raises TypeError unless they are integers, ValueError for a wrong shape, and if there is no index tensor.
+        """
         if self.indices is None:
             raise ValueError(f"{self.title} has no index tensor, so it takes no index values")
         array = np.asarray(values)
@@ -78,17 +80,17 @@ class Subject:
         return dataclasses.replace(self, values=_checked(self.indices, array), origin=origin)
 
     def with_elements(self, elements: Any) -> Subject:
-        """Return the subject with the elements of `data`, which its cells show. Raise ValueError for a wrong shape."""
+        """Return a copy with these elements of `data`, which its cells show. Raise ValueError for a wrong shape."""
         return dataclasses.replace(self, elements=_checked(self.data, np.asarray(elements)))
 
     def value_at(self, address: int) -> int:
-        """Return the index value at an address of the index tensor, in elements."""
+        """Return the index at an address, which counts elements of the index tensor."""
         assert self.values is not None
         assert self.indices is not None
         return int(_element(self.indices, self.values, address))
 
     def element_at(self, address: int) -> Any:
-        """Return the element of `data` at an address, in elements, as a NumPy scalar."""
+        """Return the element of `data` at an address, as a NumPy scalar. The address counts elements."""
         assert self.elements is not None
         return _element(self.data, self.elements, address)
 
@@ -111,7 +113,10 @@ def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
-    """Return the subject of a valid descriptor that was lowered to `plan`. `title`: default: the operator and its level."""
+    """Return the subject for a diagram of a valid descriptor.
+
+    `plan`: the plan that it was lowered to. `title`: by default, the operator's name and lowest feature level.
+    """
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -130,7 +135,7 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subje
 
 
 def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
-    """Return the subject of a problem over packed arrays that was lowered to `plan`."""
+    """Return the subject for a diagram of a problem on contiguous arrays. `plan`: the plan that it was lowered to."""
     names = (*problem.arguments, "output")
     tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
     values = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
@@ -147,7 +152,10 @@ def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """Return the subject of a plan alone. Input and indices are one-dimensional buffers; the output has the plan's shape."""
+    """Return the subject for a diagram of a plan without a known operator.
+
+    Input and indices are drawn as one-dimensional buffers. The output has the plan's shape.
+    """
     index_type = plan.index_type
     return Subject(
         title=title,
@@ -165,15 +173,15 @@ def _width(plan: IndexPlan) -> str:
 INDICES = "indices_tensor"
 
 MOST_VALUES = 128
-"""The values of an input are shown if it has at most this many elements."""
+"""Largest number of elements of an input that a diagram shows by value. A larger input is shown by addresses."""
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
-    """Return the subject with the initial index values of the first dispatch of `dispatchable`, and the elements of a small
-    input.
+    """Return a copy with the initial values that a DxDispatch model gives to the indices, and to a small input.
 
-    Values stay unknown without a dispatch, if an earlier dispatch writes their resource, or if it does not fit into memory.
-    Raise FileError for a file of values that cannot be read.
+    `dispatchable`: the operator's name in the model. Its first dispatch counts. Values stay unknown if nothing dispatches the
+    operator, if an earlier dispatch writes them, or if they do not fit into memory. Raises FileError for a file of values that
+    cannot be read.
     """
     written: set[str] = set()
     for command, bound in _dispatches(model):
@@ -195,7 +203,10 @@ def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str)
 
 
 def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """Return the elements in a bound range; None if the resource does not fit into memory."""
+    """Return the initial elements of the part of a resource that is bound.
+
+    Return None if the resource does not fit into memory.
+    """
     resource = model.resources[bound.resource]
     available = available_memory()
     if available is not None and 2 * resource.size > available:
@@ -205,7 +216,10 @@ def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) ->
 
 
 def _dispatches(model: CheckedFile) -> Iterator[tuple[Dispatch, dict[str, BufferBinding]]]:
-    """Yield each dispatch with the bindings of its tensors. A binding of the execution overrides one of the initialisation."""
+    """Yield each dispatch of a model with the resources that are bound to its tensors, by the tensor's name.
+
+    A binding of the dispatch replaces a binding of the operator's initialisation.
+    """
     for command in model.commands:
         if isinstance(command, Dispatch):
             execution, initialisation = model.buffer_bindings(command)

@@ -1,4 +1,4 @@
-"""Conversion of indices to positions along one axis, by the rules of a dialect, before any row is moved."""
+"""Turns indices into row numbers of a table, by the rules of a dialect, before any row is moved."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.wording import alternatives
 
 FILLED = -1
-"""Position of an index out of bounds under FILL."""
+"""The row number that stands for "no row": the output gets the fill value."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisRule:
-    """Rule that converts indices to positions along one axis.
+    """How indices along one axis of a table become row numbers.
 
     `extent`: size of the axis. `wrap`: number that is added to negative indices; 0 if negative indices are out of bounds.
-    `fill`: the bytes of one element under FILL, else empty. `dtype`: type of the table's elements.
-    `name`: name of the indices in messages. `reads`: False if another axis of the table has size 0, so that no element is read.
+    `fill`: the bytes of the fill value, one element; empty if nothing is filled. `dtype`: type of the table's elements. `name`:
+    name of the indices in messages. `reads`: False if another axis of the table has size 0, so that no element is read.
     """
 
     extent: int
@@ -46,11 +46,12 @@ class AxisRule:
     reads: bool
 
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
-        """Return the position of each index, 0 … extent - 1 or FILLED, as a new array. Shape: [i…].
+        """Return the row number of each index, from 0 to extent - 1, or FILLED.
 
-        `indices`: integers on the host. Shape: [i…]. `start`: coordinates of the first index in the whole array, for messages.
-        Raise TypeError unless the indices are integers. Under RAISE, raise IndexError for the first index out of bounds. Under
-        CLAMP and PROMISE, raise ValueError if an index reads elements of an axis of size 0.
+        The result is a new array with the shape of `indices`. `indices`: integers in host memory. `start`: coordinates of the
+        first index in the array that they are a part of, for messages. Raises TypeError unless the indices are integers. Raises
+        IndexError for an index out of bounds if the rule is RAISE. Raises ValueError if the rule is CLAMP or PROMISE and the
+        axis has size 0, because there is no row to read.
         """
         values = np.asarray(indices)
         if values.dtype.kind not in "iu":
@@ -86,10 +87,11 @@ class AxisRule:
 def axis_rule(
     dialect: str, table: TensorType, indices: TensorType, axis: int, out_of_bounds: str | Fill | None = None
 ) -> AxisRule:
-    """Return the rule by which a dialect gathers rows along `axis`, counted from the front.
+    """Return the rule by which a dialect turns indices into row numbers.
 
-    `dialect`: one of DIALECTS. `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
-    Raise TypeError for strings and for types that the dialect does not take, ValueError for an unknown dialect or policy.
+    `axis`: the axis that is indexed, 0 or more. `dialect`: one of DIALECTS. `out_of_bounds`: what an index out of bounds does:
+    "clamp", "raise", "promise" or a Fill. None means the dialect's own rule. Raises TypeError for strings and for types that
+    the dialect does not take, ValueError for an unknown dialect or out_of_bounds.
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
@@ -111,7 +113,7 @@ def axis_rule(
 
 
 def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
-    """Raise TypeError for types that GATHER does not support at the newest feature level. Other functions check the sizes."""
+    """Raise TypeError if GATHER does not support the types at the newest feature level. (Sizes are checked elsewhere.)"""
     if indices.dtype == np.bool_:
         raise TypeError(MASK_AS_INDICES)
     for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
@@ -126,7 +128,7 @@ def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> 
 
 
 def _other_dialects(table: TensorType, indices: TensorType, axis: int) -> str:
-    """Return the end of an error message that names the dialects which take these types."""
+    """Return the end of an error message: which other dialects accept these types."""
     dialects = []
     for name, problem in _PROBLEMS.items():
         with suppress(TypeError, ValueError):
@@ -136,7 +138,7 @@ def _other_dialects(table: TensorType, indices: TensorType, axis: int) -> str:
 
 
 def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
-    """Return the problem of a jax.lax.gather of whole rows. Each index vector has one component."""
+    """Return the jax.lax.gather that copies whole rows. Each index vector has one component."""
     vectors = TensorType((*indices.shape, 1), indices.dtype)
     offset_dims = [dim for dim in range(table.rank - 1 + indices.rank) if not axis <= dim < axis + indices.rank]
     numbers = GatherDimensionNumbers(tuple(offset_dims), collapsed_slice_dims=(axis,), start_index_map=(axis,))
@@ -150,4 +152,4 @@ _PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
 }
 
 DIALECTS = ("directml", *_PROBLEMS)
-"""Dialects of a gather, by name."""
+"""The names of the dialects that `gather` can follow."""

@@ -1,4 +1,4 @@
-"""Chunks of an array, and the rows of each chunk that a gather reads."""
+"""Finds out which rows a gather reads from each chunk of an array."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]
-"""Sizes of the chunks along each axis, in elements, like Dask's `chunks`."""
+"""Sizes of an array's chunks along each axis, in elements: Dask's `chunks`."""
 
 GridIndex: TypeAlias = tuple[int, ...]
-"""Number of a chunk or block along each axis."""
+"""The number of a chunk (or of a block of indices) along each axis."""
 
 
 FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'array.chunk-size': '{}B'}})"
-"""Part of an error message: how to get chunks of some number of bytes.
+"""Part of an error message: how to get chunks of a given number of bytes from a .npy file.
 
 The message does not recommend dask.array.from_array, which would copy the whole file into memory.
 """
 
 SMALLER_CHUNKS = f"table.rechunk(…); {FILE_CHUNKS}; those of a zarr store, by writing it again"
-"""Part of an error message: how to get chunks of at most some number of bytes."""
+"""Part of an error message: how to get chunks of at most a given number of bytes."""
 
 
 class Cell(NamedTuple):
-    """A chunk of a grid: its number, its first coordinate and its size along each axis."""
+    """One chunk of an array. For each axis: the chunk's number, the coordinate of its first element, and its size."""
 
     grid_index: GridIndex
     first: tuple[int, ...]
@@ -38,42 +38,42 @@ class Cell(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Return True if the chunk has no elements."""
+        """True if the chunk has no elements."""
         return 0 in self.shape
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Index expression of the chunk in the whole array."""
+        """Slices that select the chunk in the whole array."""
         return tuple(slice(first, first + size) for first, size in zip(self.first, self.shape, strict=True))
 
 
 def cells(chunks: Chunks) -> Iterator[Cell]:
-    """Yield all chunks in row-major order."""
+    """Yield all chunks of an array in row-major order."""
     for axes in product(*(zip(count(), accumulate(sizes, initial=0), sizes) for sizes in chunks)):
         yield Cell(*zip(*axes, strict=True)) if axes else Cell((), (), ())
 
 
 def replace_axis(values: Sequence[T], axis: int, *new: T) -> tuple[T, ...]:
-    """Return a copy of `values`, one per axis, with the values `new` instead of the value at `axis`."""
+    """Return a copy of `values`. The value at `axis` is replaced by the values `new`; there may be none or several."""
     return (*values[:axis], *new, *values[axis + 1 :])
 
 
 _DENSE = 4
-"""`_distinct` sorts positions, unless their range is smaller than this many times their number."""
+"""`_distinct` sorts the row numbers only if their range is at least this many times as large as their count."""
 
 Rows: TypeAlias = Mapping[int, NDArray[np.int64]]
-"""Rows to read, by the number of the chunk along the axis, ascending.
+"""Rows to read: a dict from the number of a chunk along the axis, in ascending order, to row numbers.
 
-Each array holds distinct ascending row numbers, counted from the start of the chunk. A chunk without rows has no entry.
+Row numbers are distinct and ascending, and count from the start of the chunk. A chunk has no entry if none of its rows is read.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Positions along a chunked axis, split into distinct rows of each chunk.
+    """Which rows of each chunk a block of indices reads, without repetition, and where each row goes.
 
-    `lookup`: for each position, the index of its row in the concatenation of all `rows`, or `count` for a filled element.
-    `count`: number of rows of all chunks.
+    `rows`: the rows of each chunk. `lookup`: for each index, the position of its row if the rows of all chunks are
+    concatenated; `count` if the index is filled. `count`: the number of rows of all chunks.
     """
 
     rows: Rows
@@ -82,14 +82,15 @@ class Split:
 
 
 def chunk_starts(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return the first row of each chunk along an axis, and then the size of the axis. Shape: [chunks + 1]."""
+    """Return the number of the first row of each chunk along an axis, followed by the size of the axis."""
     return np.array([0, *accumulate(sizes)], np.int64)
 
 
 def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
-    """Return the split of positions among chunks, in O(n log n) time.
+    """Find out which rows of each chunk are read, in O(n log n) time.
 
-    `positions`: 0 … starts[-1] - 1, or negative for filled elements. Any shape. `starts`: the result of `chunk_starts`.
+    `positions`: row numbers along the whole axis; negative for elements that are filled. Any shape. `starts`: the result of
+    `chunk_starts`.
     """
     flat = positions.reshape(-1)
     filled = flat < 0
@@ -103,7 +104,7 @@ def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
 
 
 def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
-    """Return the rows of all `parts`, of which there is at least one. `starts`: the result of `chunk_starts`."""
+    """Return the rows that at least one part reads. `parts`: one or more. `starts`: the result of `chunk_starts`."""
     if len(parts) == 1:
         return parts[0]
     arrays = [rows + starts[chunk] for part in parts for chunk, rows in part.items()]
@@ -111,14 +112,17 @@ def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
 
 
 def _by_chunk(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
-    """Return the rows of each chunk. `rows`: ascending, counted along the whole axis."""
+    """Distribute rows among the chunks that contain them. `rows`: ascending row numbers along the whole axis."""
     ends = np.searchsorted(rows, starts).tolist()
     touched = np.flatnonzero(np.diff(ends)).tolist()
     return {chunk: rows[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}
 
 
 def _distinct(flat: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct values, ascending, and the inverse, like numpy.unique with `return_inverse`, but faster."""
+    """Return the distinct values in ascending order, and for each value of `flat` its position among them.
+
+    This is numpy.unique with `return_inverse`, but faster.
+    """
     if not flat.size:
         return flat, flat
     low, high = int(flat.min()), int(flat.max())
@@ -142,7 +146,7 @@ def _distinct_dense(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArr
 
 
 def _argsort(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sorting permutation, and the sorted values."""
+    """Return the permutation that sorts the values, and the sorted values. `low`, `high`: smallest and largest value."""
     bits = flat.size.bit_length()
     if (high - low).bit_length() + bits > 63:
         order = np.argsort(flat)

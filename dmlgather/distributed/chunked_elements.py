@@ -35,22 +35,22 @@ from dmlgather.wording import alternatives
 def gather_elements(
     table: Any, indices: Any, *, axis: int = 0, dialect: str = "directml", out_of_bounds: str | Fill | None = None
 ) -> da.Array:
-    """Return a dask array: output[c…] is the table's element at c…, with the coordinate of `axis` replaced by indices[c…].
+    """Return output[c…] = table[c… with the coordinate of `axis` replaced by indices[c…]], as a dask array.
 
     `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store; one chunk along `axis`.
-    `indices`: a NumPy, CuPy or dask array. Its rank and its sizes, except that of `axis`, are the table's; dialect "onnx" also
-    takes smaller sizes. The indices are rechunked like the table, except along `axis`. Along `axis`, a dask array keeps its
-    chunks, and each chunk of indices loads the chunk of the table again.
+    `indices`: a NumPy, CuPy or dask array with the rank of the table. Except along `axis`, it has the sizes of the table;
+    dialect "onnx" also takes smaller sizes. The indices are rechunked like the table, except along `axis`. Along `axis`, a dask
+    array keeps its chunks, and each chunk of indices loads the chunk of the table again.
     `dialect`: "directml" (an index out of bounds is clamped) or "onnx" (it is an IndexError).
-    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
+    `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means the dialect's rule.
 
     The result has the shape of `indices`, the table's data type, and chunks of the table's array library. Chunks of the table
     that no index reads are not loaded.
 
-    Raise TypeError if `table` is no table, and for types that the dialect lacks. Raise ValueError for another dialect, an
-    unknown policy, wrong ranks or sizes, and an axis that is out of range or has several chunks. Raise DescriptorError for
-    chunks that DirectML cannot describe. Under "raise", raise IndexError at once; for indices in a dask array, `compute` raises
-    IndexError.
+    Raise TypeError if `table` is none of the listed kinds, and for types that the dialect lacks. Raise ValueError for another
+    dialect, an unknown out_of_bounds, wrong ranks or sizes, and an axis that is out of range or has several chunks. Raise
+    DescriptorError for chunks that DirectML cannot describe. Under "raise", raise IndexError at once; for indices in a dask
+    array, `compute` raises IndexError.
 
     >>> import dask.array as da
     >>> table = da.asarray([[10, 11, 12], [20, 21, 22]]).rechunk((1, 3))
@@ -103,11 +103,12 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
 
 @synchronised
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
-    """Return a chunk of the output, as an array of the library of the table's chunk.
+    """Compute one chunk of the output, as an array of the library of the table's chunk. This function is a task.
 
-    `run`: function of a chunk and indices that gathers elements. `payload`: the table's chunk or its `Load`; any array of the
-    table's library if the axis has size 0. `indices`: a chunk of the indices that is not empty, or its `Load`. `first`: first
-    coordinates of that chunk, for messages. Raise IndexError under RAISE.
+    `run`: a function that gathers elements; its arguments are a chunk and its indices. `payload`: the table's chunk, or the
+    `Load` that computes it. If the axis has size 0, it is any array of the table's library. `indices`: a chunk of the indices
+    that is not empty, or its `Load`. `first`: coordinates of that chunk's first index, for messages. Raises IndexError for an
+    index out of bounds if the rule is RAISE.
     """
     chunk, index_chunk = loaded(payload), loaded(indices)
     with arrays.in_order([chunk, index_chunk]):
@@ -128,9 +129,9 @@ def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, i
 def elements_descriptor(
     shape: Sequence[int], dtype: np.dtype[Any], indices: Sequence[int], index_dtype: np.dtype[Any], axis: int
 ) -> GatherElementsOperatorDesc:
-    """Return the GATHER_ELEMENTS of a chunk. `shape`: shape of the chunk. `indices`: shape of the indices.
+    """Return the GATHER_ELEMENTS descriptor for one chunk. It is not validated.
 
-    Raise DescriptorError for a size of more than 32 bits.
+    `shape`: shape of the chunk. `indices`: shape of the indices. Raises DescriptorError for a size of more than 32 bits.
     """
     check_sizes("DML_OPERATOR_GATHER_ELEMENTS", "InputTensor", shape)
     data_type, index_type = DataType[dtype.name.upper()], DataType[index_dtype.name.upper()]
@@ -147,7 +148,10 @@ def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """Return chunk sizes for the indices. Along other axes than `axis`, they are the table's, cropped to the indices."""
+    """Return the chunk sizes that the indices get.
+
+    Except along `axis`, they are those of the table, cut off where the indices end.
+    """
     cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)

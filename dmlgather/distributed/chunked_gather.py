@@ -1,6 +1,6 @@
-"""Gather of a chunked table. Only the chunks that indices read are loaded, once per group of blocks of indices.
+"""Gathers rows of a chunked table. Only the chunks that indices read are loaded, once per group of blocks of indices.
 
-    indices -> positions -> routing (the rows of each chunk that each block of indices reads) -> task graph
+    indices -> row numbers -> routing (the rows of each chunk that each block of indices reads) -> task graph
 
 Only the rows that indices read move between workers. The module `tasks` has the functions that the tasks run.
 """
@@ -40,14 +40,15 @@ from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chun
 from dmlgather.wording import amount
 
 Work: TypeAlias = tuple[Any, ...]
-"""Function of the module `tasks`, followed by those of its arguments that select rows."""
+"""What a task does: a function of the module `tasks`, followed by the arguments that tell it which rows to move."""
 
 
 class _BlockTasks(NamedTuple):
-    """The tasks of one block of indices.
+    """What the tasks of one block of indices do.
 
-    `grid_index`, `shape`: number and shape of the block in the indices. `picks`: pick tasks, by the number of the chunk that they
-    read; None if the block needs all rows that its group takes of the chunk. `output`: the place task.
+    `grid_index`, `shape`: the block's number along each dimension of the indices, and its shape. `picks`: for each chunk that
+    the block reads, how a task picks the block's rows from those of its group. None if the block needs all rows of the group.
+    `output`: how a task puts the rows in their places.
     """
 
     grid_index: GridIndex
@@ -57,9 +58,10 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return the gather of indices in memory. Each task holds its row numbers. Only chunks that indices read have tasks.
+    """Return a gather by indices in memory, as a dask array. Each task holds its row numbers.
 
-    `token`: part of the tasks' keys, equal for equal gathers. Raise DescriptorError for chunks that DirectML cannot describe.
+    Chunks that no index reads have no task. `token`: part of the tasks' keys; equal gathers have equal tokens. Raises
+    DescriptorError for chunks that DirectML cannot describe.
     """
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
@@ -82,14 +84,15 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
-    """Return integers from 0 to `largest` in the smallest type, because they are sent to workers with their task."""
+    """Convert integers from 0 to `largest` to the smallest type that fits, because they are sent to workers with their task."""
     return values.astype(np.min_scalar_type(largest))
 
 
 def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_bytes: int, token: str) -> da.Array:
-    """Return the gather of indices in a dask array. The tasks of a chunk load the chunk only if an index reads it.
+    """Return a gather by indices in a dask array, as a dask array. A chunk of the table is loaded only if an index reads it.
 
-    `indices`: each chunk is one block of indices. `token` and errors: see `gather_known`.
+    `indices`: the indices; each of their chunks is one block. `token`: part of the tasks' keys; equal gathers have equal
+    tokens. Raises DescriptorError for chunks that DirectML cannot describe.
     """
     sizes = table.chunks[rule.axis]
     touched, starts = [chunk for chunk, size in enumerate(sizes) if size], chunk_starts(sizes)
@@ -113,15 +116,18 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 
 
 class _GatherGraph:
-    """Builder of the task graph of one gather.
+    """Collects the tasks of one gather, and makes the dask array of the output.
 
-    Chunks with equal numbers along all other axes are a column. `columns`: the first chunk of each column.
+    Chunks with equal numbers along all axes except the gathered one form a column. `columns`: the first chunk of each column.
     """
 
     def __init__(
         self, table: da.Array, rule: AxisRule, index_chunks: Chunks, token: str, *, touched: Sequence[int], most: int
     ) -> None:
-        """`touched`: numbers, along the axis, of the chunks to read. `most`: the largest number of rows taken of a chunk."""
+        """`index_chunks`: sizes of the blocks of indices. `token`: part of the tasks' keys.
+
+        `touched`: numbers of the chunks along the axis that are read. `most`: the largest number of rows that one task takes.
+        """
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)
         self.columns = list(cells(replace_axis(table.chunks, rule.axis, (1,))))
@@ -137,7 +143,10 @@ class _GatherGraph:
             check(gather_descriptor(replace_axis(sizes, rule.axis, count), table.dtype, rule.axis, count))
 
     def add_group(self, number: int, takes: Mapping[int, Work], blocks: Sequence[_BlockTasks]) -> None:
-        """Add the tasks of a group in each column: a take for each chunk, then the picks and the place task of each block."""
+        """Add the tasks of a group of blocks, once for each column.
+
+        For each chunk, a task takes the rows of the group. For each block, tasks pick its rows and place them in the output.
+        """
         for column in self.columns:
             pieces: dict[int, TaskRef] = {}
             for chunk, (function, *rows) in takes.items() if not column.empty else ():
@@ -161,13 +170,16 @@ class _GatherGraph:
                 )
 
     def add(self, kind: str, grid_index: GridIndex, function: Callable[..., Any], *arguments: Any) -> TaskRef:
-        """Add a task. Takes are marked as data producers, so that Dask does not start more takes than it has threads."""
+        """Add a task, and return a reference to its result. `kind`: "take", "pick", …, for the task's key.
+
+        Take tasks are marked as data producers, so that Dask does not start more of them than it has threads.
+        """
         key = ("-".join(filter(None, ("gather", kind, self.token))), *grid_index)
         self.tasks[key] = Task(key, function, *arguments, _data_producer=kind == "take")
         return TaskRef(key)
 
     def array(self, *inputs: da.Array) -> da.Array:
-        """Return the output. `inputs`: arrays that the tasks read besides the table."""
+        """Return the output as a dask array. `inputs`: dask arrays other than the table that the tasks read."""
         name = f"gather-{self.token}"
         graph = HighLevelGraph.from_collections(name, self.tasks, dependencies=[*inputs, *self.loads.graph])
         return da.Array(graph, name, self.chunks, meta=self.meta)
@@ -191,20 +203,23 @@ def gather(
     the chunks that they refer to. The indices of a dask array are read by tasks, block by block.
     `dialect`: the rules for data types, negative indices and indices out of bounds, which are clamped ("directml"), raise
     IndexError ("onnx"), give 0 ("openvino") or are forbidden ("lax").
-    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
+    `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means the dialect's rule.
 
-    The three limits are bytes, as an integer or as text such as "2GB". `block_bytes`: output of one task. `in_flight_bytes`:
-    output of a group of blocks, which share the loads of chunks. With a higher value, chunks are loaded less often, and workers
-    need more memory. `memory_limit`: memory of one worker (see `plan_gather`); default: the limit of the current Dask client's
-    workers. Without a client, this process is the worker, and `compute` checks the limit, too.
+    The three limits are bytes, as an integer or as text such as "2GB".
+    `block_bytes`: the largest part of the output that one task writes.
+    `in_flight_bytes`: the largest part of the output that a group of tasks writes; the tasks of a group load each chunk only
+    once. With a higher value, chunks are loaded less often, and workers need more memory.
+    `memory_limit`: the memory that one worker may need for the gather, as `plan_gather` predicts it; default: the limit of the
+    current Dask client's workers. Without a client, this process is the worker, and `compute` checks the limit, too.
 
-    The result is a dask array of the table's data type, with chunks of the table's array library. It is chunked by blocks along
-    i…, and like the table in the other dimensions. Nothing is loaded before `compute`.
+    The result is a dask array of the table's data type, with chunks of the table's array library. Along the dimensions i…, its
+    chunks are those of block_bytes; along the other dimensions, they are those of the table. Nothing is loaded before
+    `compute`.
 
-    Raise TypeError if `table` is no table, and for types that the dialect lacks. Raise ValueError for an axis out of range,
-    chunks of unknown size, and an unknown dialect or policy. Raise DescriptorError for chunks that DirectML cannot describe.
-    Raise MemoryLimitError if a worker, or `compute`, needs more than the limit. Under "raise", raise IndexError at once; for
-    indices in a dask array, `compute` raises IndexError.
+    Raise TypeError if `table` is none of the listed kinds, and for types that the dialect lacks. Raise ValueError for an axis
+    out of range, chunks of unknown size, and an unknown dialect or out_of_bounds. Raise DescriptorError for chunks that
+    DirectML cannot describe. Raise MemoryLimitError if a worker, or `compute`, needs more than the limit. Under "raise", raise
+    IndexError at once; for indices in a dask array, `compute` raises IndexError.
 
     >>> import dask.array as da
     >>> table = da.arange(12, chunks=4).reshape(6, 2)
@@ -222,8 +237,8 @@ def gather(
         check_chunks("indices", indices)
         if limit is not None:
             raise ValueError(
-                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory of a gather can be computed "
-                "only from indices in memory: leave memory_limit out, or pass indices.compute()"
+                f"memory_limit is {amount(limit)}, but indices is a dask array, and the memory that the gather needs depends "
+                "on the values of its indices: leave memory_limit out, or pass indices.compute()"
             )
     index_array: Any = indices if lazy else host_indices(indices)
     rule = axis_rule(dialect, type_of("table", source), type_of("indices", index_array), at, out_of_bounds)
@@ -243,7 +258,10 @@ def gather(
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:
-    """Return the chunks of the indices, in which chunks with more than `block_bytes` of output are split."""
+    """Return chunk sizes for a dask array of indices: chunks that give more than `block_bytes` of output are split.
+
+    `bytes_each`: output of one index, in bytes.
+    """
     largest = block_chunks([max(sizes) for sizes in indices.chunks], bytes_each, block_bytes)
     return tuple(
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))

@@ -1,4 +1,4 @@
-"""Slices of a chunked table, and the windows of DirectML's slice descriptors."""
+"""Slices a chunked table, also as DirectML's slice descriptors say."""
 
 from __future__ import annotations
 
@@ -25,22 +25,26 @@ from dmlgather.distributed.tasks import empty_like
 from dmlgather.onnx.problems.slice import Slice
 
 WIDEST_STEP = 2**31 - 1
-"""Largest absolute value of a stride of SLICE1."""
+"""Largest absolute value of a step that a SLICE1 descriptor can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """Number of a chunk along an axis, and the part of a slice inside this chunk, counted from its start."""
+    """The part of a slice that lies in one chunk, along one axis.
+
+    `chunk`: the number of the chunk along the axis. `window`: start, count and step of the elements; the start counts from the
+    first element of the chunk.
+    """
 
     chunk: int
     window: Window
 
 
 def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
-    """Return the parts of a window in the chunks of an axis. With a negative step, the last chunk is first.
+    """Cut a slice along one axis into parts that each lie in one chunk. If the step is negative, the last chunk is first.
 
-    `sizes`: elements of each chunk. A chunk without elements of the window has no part. If the step is larger than WIDEST_STEP,
-    each element is a part of its own. A part of one element has step 1.
+    `sizes`: the number of elements of each chunk. Chunks without elements of the slice have no part. If the step exceeds
+    WIDEST_STEP, each element is a part of its own. A part of one element gets step 1.
     """
     borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
     windows = []
@@ -54,7 +58,7 @@ def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ..
 
 
 def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
-    """Return the window that a valid SLICE or SLICE1 copies, along each dimension of the input."""
+    """Return the start, count and step that a valid SLICE or SLICE1 descriptor copies along each dimension of its input."""
     input_tensor = desc.tensor("input_tensor")
     packed = type(input_tensor)(data_type=input_tensor.data_type, sizes=input_tensor.sizes).layout()
     plan = lower(desc, {"input_tensor": packed})
@@ -65,7 +69,10 @@ def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
 
 
 def _steps_inside(window: Window, begin: int, end: int) -> range:
-    """Return all k in 0 … count - 1 for which begin <= start + step · k < end."""
+    """Return the numbers of the slice's elements that lie between `begin` and `end`.
+
+    These are all k from 0 to count - 1 with begin <= start + step · k < end.
+    """
     if window.step > 0:
         first, stop = (-((window.start - border) // window.step) for border in (begin, end))
     else:
@@ -74,18 +81,19 @@ def _steps_inside(window: Window, begin: int, end: int) -> range:
 
 
 def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> da.Array:  # noqa: A001 - the operator's name
-    """Return table[start:end:step, …] as a dask array. As in ONNX, starts and ends out of range are clamped.
+    """Return table[start:end:step, …] as a dask array. As in ONNX, starts and ends are clamped to the axis.
 
     `table`: shape [n…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `starts`, `ends`, `axes`, `steps`: integers, as sequences or one-dimensional arrays in host memory, all of one length.
-    `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; a negative step goes backwards.
+    `axes`: the axes to slice; default 0, 1, …. Negative axes count from the end.
+    `steps`: default 1. A negative step goes backwards.
 
     The result has the table's data type, and chunks of the table's array library. Each task loads one chunk of the table and
     cuts a chunk of the result out of it, so no data moves between workers. Chunks outside the slice are not loaded.
 
-    Raise TypeError if `table` is no table, for elements that are no numbers, and for bounds on a GPU. Raise ValueError for
-    different lengths, axes out of range, repeated axes, and a step of 0. Raise DescriptorError for chunks that DirectML cannot
-    describe.
+    Raise TypeError if `table` is none of the listed kinds, for elements that are no numbers, and if starts, ends, axes or steps
+    are on a GPU. Raise ValueError for different lengths, axes out of range, repeated axes, and a step of 0. Raise
+    DescriptorError for chunks that DirectML cannot describe.
 
     >>> import dask.array as da
     >>> dg.distributed.slice(da.arange(10, chunks=4), starts=[-1], ends=[0], steps=[-3]).compute()
@@ -97,7 +105,10 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
 
 
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
-    """Return the elements of a table inside `windows`, one per dimension. Raise TypeError and DescriptorError like `slice`."""
+    """Return a slice of a table as a dask array. `windows`: the start, count and step along each dimension.
+
+    Raises the TypeErrors and DescriptorErrors of `slice`.
+    """
     axis_windows = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
     word_of(table.dtype)  # raises TypeError for strings and objects
     if table.ndim and all(axis_windows):  # a scalar needs no operator
@@ -120,9 +131,10 @@ def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
 
 @synchronised
 def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
-    """Return the elements of a chunk inside `windows`, as an array of the chunk's library. `payload`: the chunk or its `Load`.
+    """Copy a slice of one chunk, as an array of the chunk's library. This function is a task.
 
-    `windows`: one per dimension, with at least one element each. Raise TypeError for a chunk of another type.
+    `payload`: the chunk, or the `Load` that computes it. `windows`: the start, count and step along each dimension; each count
+    is at least 1. Raises TypeError unless the chunk has the type `dtype`.
     """
     chunk = loaded(payload)
     with arrays.in_order([chunk]):
@@ -137,9 +149,11 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
-    """Return the descriptor, not validated, of a SLICE1 of a chunk of `shape`. Elements become words (`word_of`).
+    """Return the SLICE1 descriptor that copies a slice of a chunk. It is not validated.
 
-    `windows`: one per dimension, with at least one element each. Raise DescriptorError for a size of more than 32 bits.
+    `shape`: shape of the chunk. `windows`: the start, count and step along each dimension; each count is at least 1. Elements
+    of a type that DirectML lacks are described as integers of the same size (`word_of`). Raises DescriptorError for a size of
+    more than 32 bits.
     """
     word, parts = word_of(dtype)
     word_windows = [*windows, *(Window.whole(size) for size in parts)]

@@ -1,4 +1,4 @@
-"""Forecast of the loads and the memory of a gather of a chunked table, as data and text. It does not need Dask."""
+"""Predicts the loads and the memory of a gather of a chunked table, as data and text. This needs no Dask."""
 
 from __future__ import annotations
 
@@ -30,25 +30,27 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
 SHOWN = 20
-"""Maximum number of chunks in the text. The data has all chunks."""
+"""Largest number of chunks that the text of a forecast lists. The data has all chunks."""
 
 HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "descriptor")
-"""Headings of the columns of `TouchedChunk.entries`."""
+"""Column headings of the table that the text of a forecast contains. They belong to `TouchedChunk.entries`."""
 
 
 class CheckedDescriptor(Record):
-    """A gather as a DirectML descriptor, checked at the newest feature level."""
+    """A part of a gather as a DirectML descriptor, validated at the newest feature level."""
 
     descriptor: GatherOperatorDesc | None
-    """Descriptor; none if DirectML cannot describe the gather. A type that DirectML lacks is replaced by an unsigned integer
-    type of its size, for example complex64 by UINT64."""
+    """The descriptor; None if DirectML cannot describe the gather.
+
+    A type that DirectML lacks is replaced by an unsigned integer type of its size, for example complex64 by UINT64.
+    """
 
     findings: tuple[Finding, ...]
-    """Faults of the descriptor, or reasons why there is none."""
+    """Faults of the descriptor. If there is no descriptor, the reasons."""
 
     @property
     def ok(self) -> bool:
-        """Return True if no finding is an ERROR."""
+        """True if no finding has severity ERROR."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     def __str__(self) -> str:
@@ -57,13 +59,13 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """Statistics of a chunk that indices read. Chunks with the same number along the axis are counted as one chunk."""
+    """What a gather does with a chunk that indices read. Chunks with the same number along the axis are counted as one."""
 
     chunk: int
-    """Number along the axis."""
+    """Number of the chunk along the axis, from 0."""
 
     start: int
-    """First row of the chunk, counted along the axis."""
+    """Number of the chunk's first row along the axis."""
 
     size: int
     """Number of rows of the chunk."""
@@ -72,33 +74,36 @@ class TouchedChunk(Record):
     """Number of indices that read the chunk."""
 
     rows: int
-    """Number of different rows that the indices read."""
+    """Number of different rows of the chunk that the indices read."""
 
     loads: int
-    """Number of loads: one for each group of blocks that reads the chunk."""
+    """How often the chunk is loaded: once for each group of blocks that reads it."""
 
     rows_taken: int
-    """Number of rows taken of the chunk, summed over its loads. It is more than `rows` if several groups read one row."""
+    """Number of rows that are copied out of the chunk, in all its loads.
+
+    It exceeds `rows` if several groups read the same row.
+    """
 
     bytes_loaded: int
-    """Bytes of the chunk, summed over its loads."""
+    """Bytes of the chunk, times the number of its loads."""
 
     bytes_taken: int
-    """Bytes of the rows taken. Workers exchange at most these bytes."""
+    """Bytes of the rows that are copied out of the chunk. Workers exchange at most these bytes."""
 
     take: CheckedDescriptor | None
-    """Descriptor of the largest take of the chunk. None if a tensor would be empty."""
+    """Descriptor of the task that copies the most rows out of the chunk. None if a tensor would be empty."""
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Cells of the chunk's row in the text of the forecast."""
+        """The chunk's row in the table of the forecast's text, one text per column of HEADS."""
         rows = f"{self.start} … {self.start + self.size - 1}"
         counts = (self.requests, self.rows, self.loads, amount(self.bytes_loaded), amount(self.bytes_taken))
         return (str(self.chunk), rows, *map(str, counts), str(self.take or "nothing to move"))
 
 
 class ChunkRange(Record):
-    """Range of consecutive chunks along the axis."""
+    """A range of consecutive chunks along the axis."""
 
     first: int
     """Number of the first chunk."""
@@ -111,13 +116,13 @@ class ChunkRange(Record):
 
 
 class GatherForecast(Record):
-    """Loads, moved bytes and memory of a gather of a chunked table. `str(forecast)` is a table."""
+    """Prediction of what a gather of a chunked table loads, moves and needs in memory. `str(forecast)` is a readable table."""
 
     dialect: Literal["directml", "onnx", "openvino", "lax"]
-    """Dialect whose rules resolve the indices."""
+    """Dialect that says what indices are valid and what negative indices mean."""
 
     out_of_bounds: Literal["clamp", "fill", "raise", "promise"]
-    """Policy for indices out of bounds."""
+    """What an index out of bounds does."""
 
     table_shape: tuple[int, ...]
     """Shape of the table."""
@@ -132,31 +137,31 @@ class GatherForecast(Record):
     """Number of chunks along the axis."""
 
     index_shape: tuple[int, ...]
-    """Shape of the indices. It replaces the axis in the shape of the output."""
+    """Shape of the indices. In the output's shape, it replaces the size of the axis."""
 
     output_shape: tuple[int, ...]
     """Shape of the output."""
 
     output_chunks: tuple[tuple[int, ...], ...]
-    """Sizes of the output's chunks along each of its dimensions."""
+    """Sizes of the output's chunks, for each of its dimensions."""
 
     touched: tuple[TouchedChunk, ...]
     """Chunks that indices read, in order."""
 
     untouched: tuple[ChunkRange, ...]
-    """Chunks that are never loaded."""
+    """Ranges of chunks that are never loaded."""
 
     requests: int
     """Number of indices that read a row of the table."""
 
     filled: int
-    """Number of indices out of bounds whose elements are filled."""
+    """Number of indices out of bounds that give the fill value."""
 
     blocks: int
     """Number of blocks into which the indices are split."""
 
     groups: int
-    """Number of groups of consecutive blocks. The blocks of a group share the loads of chunks."""
+    """Number of groups of consecutive blocks. A group loads each chunk only once."""
 
     row_bytes: int
     """Bytes of one whole row of the table."""
@@ -165,30 +170,33 @@ class GatherForecast(Record):
     """Descriptor of the task that puts the rows of the largest block in their places. None if a tensor would be empty."""
 
     whole: CheckedDescriptor
-    """Descriptor of the whole gather on one device. It may be illegal although the descriptors of all chunks are legal."""
+    """Descriptor of the whole gather on one device. It may be illegal although the gather runs, chunk by chunk."""
 
     workers: int
-    """Number of workers that the chunks are assigned to."""
+    """Number of workers that run the tasks."""
 
     peak: WorkerMemory
-    """Peak memory of one worker."""
+    """Largest memory of one worker."""
 
     compute: ComputeMemory
-    """Peak memory of the process that calls `compute`."""
+    """Largest memory of the process that calls `compute`."""
 
     memory_limit: int | None
-    """Memory limit of one worker, in bytes: that of the call, or else of the client's workers. None without a limit."""
+    """Memory that one worker may need, in bytes; None without a limit.
+
+    This is the limit of the call. If the call states none, it is the limit of the Dask client's workers.
+    """
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def bytes_loaded(self) -> int:
-        """Bytes of all loads of all chunks."""
+        """Bytes of all loads of chunks."""
         return sum(chunk.bytes_loaded for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def bytes_taken(self) -> int:
-        """Bytes of the rows taken of all chunks."""
+        """Bytes of the rows that are copied out of chunks."""
         return sum(chunk.bytes_taken for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
@@ -200,22 +208,25 @@ class GatherForecast(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def duplicates_removed(self) -> int:
-        """Requests minus rows taken: indices whose row another index of the same group reads, too."""
+        """Number of row copies that are saved: requests minus rows taken.
+
+        A copy is saved if another index of the same group reads the same row.
+        """
         return self.requests - sum(chunk.rows_taken for chunk in self.touched)
 
     @property
     def peak_bytes_per_worker(self) -> int:
-        """Total of `peak`."""
+        """Bytes of memory that one worker needs: the total of `peak`."""
         return self.peak.total_bytes
 
     @property
     def parts(self) -> tuple[CheckedDescriptor, ...]:
-        """Descriptors `take` of all touched chunks, and the descriptor `place`."""
+        """The descriptors of the tasks: `take` of each touched chunk, and `place`."""
         return tuple(part for part in (*(chunk.take for chunk in self.touched), self.place) if part is not None)
 
     @property
     def ok(self) -> bool:
-        """Return True if DirectML can describe all parts, so that `gather` accepts the table and the indices."""
+        """True if DirectML can describe all parts, so that `gather` accepts the table and the indices."""
         return all(part.ok for part in self.parts)
 
     def __str__(self) -> str:
@@ -264,7 +275,7 @@ class GatherForecast(Record):
 
 
 DESCRIPTORS_KEPT = 1024
-"""Size of the LRU cache of checked descriptors. Most chunks of a table have one size."""
+"""Number of validated descriptors that are kept in a cache. Most chunks of a table have the same size, so they share one."""
 
 
 def plan_gather(
@@ -281,19 +292,22 @@ def plan_gather(
     block_bytes: int | str = BLOCK_BYTES,
     in_flight_bytes: int | str = IN_FLIGHT_BYTES,
 ) -> GatherForecast:
-    """Return a forecast of the loads, the moved bytes and the memory of `gather`, without reading a chunk of the table.
+    """Predict what `gather` loads, how many bytes it moves, and how much memory it needs. No chunk of the table is read.
 
-    `table`: a table as for `gather`, or the sizes of its chunks along each axis, in elements (`table.chunks` of a dask array).
-    With sizes, Dask is not needed. `indices`: integers in memory, any shape.
-    `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: see `gather`.
-    `dtype`: type of the table; default: the table's own, or float32 if `table` is sizes.
+    `table`: a table that `gather` accepts, or the sizes of its chunks along each axis, in elements (`table.chunks` of a dask
+    array). If it is given as sizes, Dask is not needed.
+    `indices`: integers in memory, any shape.
+    `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: the arguments of `gather`.
+    `dtype`: the data type of the table; default: the table's own, or float32 if `table` is given as sizes.
     `workers`, `threads`: number of workers, and threads of each worker. Default: those of the current client. Without a client,
-    one worker with Dask's number of threads. `memory_limit`: memory of one worker, in bytes or as text such as "2GB".
+    one worker with Dask's number of threads.
+    `memory_limit`: the memory that one worker may need, in bytes or as text such as "2GB".
 
     Raise MemoryLimitError if a worker needs more than `memory_limit`. Raise IndexError for an index out of bounds under
-    "raise". Raise ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or policy, and indices in
-    a dask array. Raise TypeError if `table` is no table, for a `dtype` that is not the table's, and for types that the dialect
-    lacks. If DirectML cannot describe a chunk, the forecast has the findings, and its `ok` is False.
+    "raise". Raise ValueError for negative or unknown sizes, an axis out of range, an unknown dialect or out_of_bounds, and
+    indices in a dask array. Raise TypeError if `gather` does not accept the table, for a `dtype` that is not the table's, and
+    for types that the dialect lacks. If DirectML cannot describe a chunk, nothing is raised: the forecast lists the findings,
+    and its `ok` is False.
 
     >>> forecast = dg.distributed.plan_gather(((4, 4, 4), (2,)), [5, 0, 5], threads=1)
     >>> [chunk.chunk for chunk in forecast.touched], forecast.bytes_taken, forecast.peak_bytes_per_worker
@@ -309,7 +323,7 @@ def plan_gather(
     workers, threads = workers or cluster.workers, threads or cluster.threads
     axis = check_axis("axis", axis, len(sizes), "the table")
     if hasattr(indices, "__dask_graph__"):
-        raise ValueError("indices is a dask array, but the forecast needs their values: pass indices.compute()")
+        raise ValueError("indices is a dask array, but the forecast needs the values of the indices: pass indices.compute()")
     index_array = host_indices(indices)
     rule = axis_rule(dialect, table, type_of("indices", index_array), axis, out_of_bounds)
     local = workers == 1 and not client_runs()
@@ -346,7 +360,7 @@ def plan_gather(
 
 
 def _table(table: Any, dtype: Any) -> tuple[Chunks, TensorType]:
-    """Return the chunks and the type of the table that a caller passes."""
+    """Return the chunk sizes, and the shape and data type, of the argument `table`."""
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
         sizes = _sizes(table)
         return sizes, type_of("the table", (tuple(map(sum, sizes)), "float32" if dtype is None else dtype))
@@ -361,7 +375,10 @@ def _table(table: Any, dtype: Any) -> tuple[Chunks, TensorType]:
 
 
 def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
-    """Return the sizes as integers. Raise ValueError for unknown or negative sizes, TypeError unless each axis has a list."""
+    """Check chunk sizes, and convert them to integers.
+
+    Raises ValueError for unknown or negative sizes, TypeError unless there is a sequence of sizes for each axis.
+    """
     for axis, sizes in enumerate(chunks):
         if not hasattr(sizes, "__len__"):
             raise TypeError(
@@ -402,7 +419,7 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
 
 @lru_cache(DESCRIPTORS_KEPT)
 def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> CheckedDescriptor | None:
-    """Return the checked GATHER of `count` rows of a chunk; None if a tensor would be empty."""
+    """Return the validated GATHER that copies `count` rows of a chunk of this shape. Return None for empty tensors."""
     if 0 in shape or not count:
         return None
     try:
@@ -413,14 +430,17 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: i
 
 
 def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
-    """Return the checked GATHER that places the largest block. If all elements of the block are filled, it reads one row."""
+    """Return the validated GATHER of the task that places the largest block.
+
+    If all elements of the block are filled, the GATHER reads one row that no index refers to.
+    """
     largest = max(routing.splits, key=lambda split: split.lookup.size)
     shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
     return _described(shape, dtype, axis, largest.lookup.size)
 
 
 def _whole(table: TensorType, axis: int, index_shape: tuple[int, ...]) -> CheckedDescriptor:
-    """Return the checked GATHER of the whole table on one device, with elements as words (`word_of`)."""
+    """Return the validated GATHER of the whole table on one device. Elements are described as words (`word_of`)."""
     word, parts = word_of(table.dtype)
     data, indices = TensorType((*table.shape, *parts), word), TensorType(index_shape, np.dtype(np.int64))
     descriptors = express(Gather(data, indices, axis), max(FeatureLevel))

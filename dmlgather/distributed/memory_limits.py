@@ -1,4 +1,4 @@
-"""Memory limits of a gather: the check, the sizes that meet a limit, and the workers of the current Dask client."""
+"""Checks whether a gather needs more memory than allowed, and recommends sizes of blocks and chunks that need less."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from dmlgather.host import cpus
 from dmlgather.wording import amount, bytes_of, counted
 
 MANY = 10_000
-"""The loads of a gather with more blocks or chunks than this are not computed for an error, because that takes too long."""
+"""Error messages state how many bytes are loaded unless there are more blocks or chunks than this: counting takes too long."""
 
 BLOCK_BY_BLOCK = "write the result block by block instead (dask.array.store, to_zarr)"
-"""Remedy if `compute` needs too much memory for the result."""
+"""Part of a message: what to do if `compute` needs too much memory for the result."""
 
 ONE_THREAD = ("sync", "synchronous", "single-threaded")
-"""Dask's names of the scheduler that runs tasks one by one."""
+"""Dask's names of the scheduler that runs all tasks in one thread."""
 
 
 class MemoryLimitError(ValueError):
-    """Error for a gather that needs more memory than `memory_limit`. Its message names the largest part and a remedy."""
+    """Error: a gather needs more memory than `memory_limit`. The message says what needs most of it, and what to change."""
 
 
 def byte_count(name: str, size: object) -> int:
-    """Return a caller's number of bytes, which is an integer or a text such as "2GB". `name`: argument, for messages.
+    """Convert a number of bytes, which is an integer or a text such as "2GB". `name`: the argument's name, for messages.
 
-    Raise TypeError for another type, ValueError for less than one byte and for another text.
+    Raises TypeError for another type, ValueError for less than one byte and for another text.
     """
     count = bytes_of(size) if isinstance(size, str) else size
     if count is None:
@@ -49,7 +49,11 @@ def byte_count(name: str, size: object) -> int:
 
 
 class DaskWorkers(NamedTuple):
-    """The workers that run tasks. `threads`: of one worker. `memory_limit`: the smallest limit of a worker, None without one."""
+    """The workers that run tasks.
+
+    `workers`: their number. `threads`: the number of threads of one worker. `memory_limit`: the smallest memory limit of a
+    worker, in bytes; None if no worker has a limit.
+    """
 
     workers: int
     threads: int
@@ -57,7 +61,7 @@ class DaskWorkers(NamedTuple):
 
 
 def dask_workers() -> DaskWorkers:
-    """Return the workers of the current Dask client; without a client, this process with the threads of Dask's scheduler."""
+    """Return the workers of the current Dask client. Without a client, this process is the only worker."""
     if (client := _client()) is not None and not client.asynchronous and (threads := client.nthreads().values()):
         limits = [worker.get("memory_limit") for worker in client.scheduler_info()["workers"].values()]
         return DaskWorkers(len(threads), max(threads), min(filter(None, limits), default=None))
@@ -72,7 +76,7 @@ def dask_workers() -> DaskWorkers:
 
 
 def client_runs() -> bool:
-    """Return True if a Dask client runs the tasks of this process."""
+    """Return True if there is a Dask client, so that its workers run the tasks, not this process."""
     return _client() is not None
 
 
@@ -86,7 +90,11 @@ def _client() -> Any:
 
 
 class _Remedy(NamedTuple):
-    """Sizes that meet a limit, as text, and their cost. `loaded`: bytes of all loads; infinite for more than MANY tasks."""
+    """Advice for a message: sizes that need less memory than the limit.
+
+    `sizes`: the advice as text. `cost`: what is loaded with these sizes, as text. `loaded`: bytes of all loads; infinite if
+    there are more than MANY tasks. `compute_bytes`: memory of `compute` with these sizes.
+    """
 
     sizes: str
     cost: str
@@ -96,9 +104,11 @@ class _Remedy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkedGather:
-    """A gather of rows at known positions (see `AxisRule.resolve`), and the workers that run its tasks.
+    """A gather of known rows of a chunked table, and the workers that run its tasks.
 
-    `chunks`, `dtype`: of the table. `threads`: of one worker. `local`: True if this process is the worker.
+    `positions`: the row number of each index, as `AxisRule.resolve` returns them. `chunks`, `dtype`: the table's chunk sizes
+    and data type. `workers`: the number of workers. `threads`: the number of threads of one worker. `local`: True if this
+    process is the worker.
     """
 
     positions: NDArray[np.int64]
@@ -111,7 +121,7 @@ class ChunkedGather:
 
     @property
     def row(self) -> int:
-        """Bytes of one row of the widest chunk."""
+        """Bytes of one row in the chunk with the longest rows."""
         return row_bytes(self.chunks, self.axis, self.dtype)
 
     @property
@@ -124,20 +134,20 @@ class ChunkedGather:
         return prod(map(sum, replace_axis(self.chunks, self.axis))) * self.dtype.itemsize
 
     def routing(self, block_bytes: int, in_flight_bytes: int) -> Routing:
-        """Return the routing for these sizes."""
+        """Return which rows each block of indices reads, for these limits of a block's and a group's output in bytes."""
         return routing_of(self.positions, self.chunks[self.axis], self.row, block_bytes, in_flight_bytes)
 
     def worker(self, routing: Routing) -> WorkerMemory:
-        """Return the memory of one worker."""
+        """Return the memory that one worker needs."""
         return worker_memory(routing, self.chunks[self.axis], self.workers, self.threads)
 
     def compute(self, routing: Routing, available: int | None = None) -> ComputeMemory:
-        """Return the memory of the process that calls `compute`. `available`: free memory of the machine, in bytes."""
+        """Return the memory needed by the process that calls `compute`. `available`: free memory of the machine, in bytes."""
         threads = self.threads if self.local else 0
         return compute_memory(routing, self.chunks, self.axis, self.dtype, threads=threads, available=available)
 
     def check(self, routing: Routing, limit: int | None, limit_name: str = "memory_limit") -> None:
-        """Raise MemoryLimitError if a worker needs more than `limit` bytes. `limit_name`: subject of the message."""
+        """Raise MemoryLimitError if a worker needs more than `limit` bytes. `limit_name`: what the message calls the limit."""
         peak = self.worker(routing)
         if limit is None or peak.total_bytes <= limit:
             return
@@ -153,7 +163,10 @@ class ChunkedGather:
         )
 
     def _advice(self, limit: int, routing: Routing) -> str:
-        """Return the end of the message. Smaller chunks are advised if they halve the bytes loaded."""
+        """Return the end of a MemoryLimitError's message: what to change.
+
+        Smaller chunks are recommended if they halve the bytes loaded.
+        """
         sizes = self.chunks[self.axis]
         rows = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0)
         smaller_rows = max(limit // (8 * self.threads) // self.row, 1)  # chunks and their rows then need a quarter of the limit
@@ -180,7 +193,10 @@ class ChunkedGather:
         return advice + how
 
     def _remedy(self, limit: int, chunk_rows: int, *, rechunk: bool = False) -> _Remedy | None:
-        """Return sizes that meet the limit, if possible also in `compute`. `chunk_rows`: rows of the largest chunk."""
+        """Return sizes that need at most `limit` bytes, or None. If possible, `compute` meets the limit, too.
+
+        `chunk_rows`: the number of rows of the largest chunk. `rechunk`: True if the table must first get chunks of this size.
+        """
         # In this process, `compute` also holds the result and the graph, whose size is known only afterwards: try two guesses.
         beside_result = limit - self.output_bytes - KEPT_BYTES if self.local else limit
         remedy = None
@@ -207,11 +223,13 @@ class ChunkedGather:
 
 
 def _sizes(limit: int, threads: int, chunk: int, row: int) -> tuple[int, int] | None:
-    """Return block_bytes and in_flight_bytes that meet a limit for any indices; None if there are none.
+    """Return block_bytes and in_flight_bytes for which a worker needs at most `limit` bytes, whatever the indices are.
 
-    All arguments but `threads` are in bytes. `chunk`, `row`: the largest chunk, and one row of it.
-    With blocks of b bytes in groups of f bytes, a worker needs threads * max(chunk + min(f, chunk), 3 * b) + f bytes.
-    A large f saves loads, but a quarter of the limit is left to the threads.
+    Return None if there are none. All arguments except `threads` are in bytes. `chunk`, `row`: the largest chunk, and one row
+    of it.
+
+    With blocks of b bytes in groups of f bytes, a worker needs threads * max(chunk + min(f, chunk), 3 * b) + f bytes. A large f
+    saves loads, but a quarter of the limit is left to the threads.
     """
     in_flight = limit - 2 * threads * chunk
     if in_flight < chunk:
@@ -222,7 +240,7 @@ def _sizes(limit: int, threads: int, chunk: int, row: int) -> tuple[int, int] | 
 
 
 def check_compute(memory: ComputeMemory, limit: int) -> None:
-    """Raise MemoryLimitError if this process runs the tasks and needs more than `limit` bytes for `compute`."""
+    """Raise MemoryLimitError if `compute` needs more than `limit` bytes in this process, unless a client runs the tasks."""
     if memory.total_bytes <= limit or client_runs():
         return
     joined = memory.graph_bytes + memory.output_bytes + memory.join_bytes

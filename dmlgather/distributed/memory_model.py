@@ -1,4 +1,4 @@
-"""Memory model of a gather, for the workers that run its tasks and for the process that calls `compute`."""
+"""Estimates the memory of a gather: of the workers that run its tasks, and of the process that calls `compute`."""
 
 from __future__ import annotations
 
@@ -15,42 +15,49 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
 ROUTING_BYTES = 64
-"""Memory per index while `gather` computes the routing: eight int64 arrays."""
+"""Bytes per index that `gather` needs while it finds out which rows are read: eight int64 arrays."""
 
 PLACE_BYTES = {True: 32, False: 16}
-"""Memory per index of a block while its rows are scattered (True: four int64 arrays) or concatenated (False: two arrays)."""
+"""Bytes per index that a task needs while it places the rows of a block.
+
+True: rows are written to the output chunk by chunk, with four int64 arrays. False: rows are concatenated first, with two
+arrays.
+"""
 
 TASK_BYTES = 2048
-"""Memory per task in the scheduler, measured."""
+"""Bytes that Dask's scheduler needs per task, as measured."""
 
 KEPT_BYTES = 64 * 2**20
-"""Memory that threads and the allocator keep for any gather, measured."""
+"""Bytes that threads and the memory allocator keep in any gather, as measured."""
 
 
 class WorkerMemory(Record):
     """Estimated memory of one worker, in bytes.
 
-    Each thread takes rows of the largest chunk or places the largest block, while the worker holds its share of one group's
-    rows. Not included: Python and its libraries, the memory to decode a chunk of a store, and the result (see `ComputeMemory`).
+    Each thread either takes rows of the largest chunk or places the largest block. Meanwhile, the worker holds its share of one
+    group's rows. Not included: Python and its libraries, the memory to decode a chunk of a store, and the result (see
+    `ComputeMemory`).
     """
 
     threads: int
-    """Threads of one worker."""
+    """Number of threads of the worker."""
 
     take_bytes: int
-    """Memory of one thread that takes rows: the largest chunk, and the rows taken of this chunk."""
+    """Memory of a thread that takes rows: the largest chunk, and the rows that are copied out of it."""
 
     place_bytes: int
-    """Memory of one thread that places the largest block: three times the block. The thread holds the rows, the concatenated rows
-    (unless a row has 512 bytes or more) and the output."""
+    """Memory of a thread that places the largest block: three times the block.
+
+    The thread holds the rows, the concatenated rows (unless a row has 512 bytes or more) and the output.
+    """
 
     held_bytes: int
-    """Bytes of the rows of one group on one worker, if chunks are assigned round-robin."""
+    """Bytes of one group's rows that the worker holds, if chunks are assigned to workers in turn."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def total_bytes(self) -> int:
-        """Memory of the worker."""
+        """Memory of the worker in bytes."""
         return self.threads * max(self.take_bytes, self.place_bytes) + self.held_bytes
 
     def __str__(self) -> str:
@@ -59,7 +66,11 @@ class WorkerMemory(Record):
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
-    """Return the memory of one worker. `threads`: of this worker. `sizes`: rows of each chunk of the table along the axis."""
+    """Return the memory that one worker needs for a gather.
+
+    `sizes`: number of rows of each chunk along the axis. `workers`: number of workers. `threads`: number of threads of one
+    worker.
+    """
     takes = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
     taken = [[len(rows) for rows in group.rows.values()] for group in routing.groups]
     shares = (sum(counts[worker::workers]) for counts in taken for worker in range(min(workers, len(counts))))
@@ -72,40 +83,46 @@ def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads:
 
 
 class ComputeMemory(Record):
-    """Estimated additional memory of the process that calls `gather` and `compute`, in bytes.
+    """Estimated memory that a gather adds to the process that calls `gather` and `compute`, in bytes.
 
-    Without a client, the threads of this process also run the tasks. Not included: the memory to decode a chunk of a store.
+    Without a Dask client, the threads of this process also run the tasks. Not included: the memory to decode a chunk of a
+    store.
     """
 
     routing_bytes: int
-    """Memory of `gather` while it computes the routing, before any task runs."""
+    """Memory that `gather` needs while it finds out which rows are read, before any task runs."""
 
     graph_bytes: int
-    """Memory of the tasks in the scheduler with their row numbers, plus the memory that threads and the allocator keep."""
+    """Memory of the tasks and their row numbers in the scheduler, plus what threads and the memory allocator keep."""
 
     output_bytes: int
-    """Bytes of the result. The scheduler keeps the blocks of the result until all are computed."""
+    """Bytes of the result. The scheduler keeps its blocks until all are computed."""
 
     join_bytes: int
-    """Bytes of the array into which `compute` copies the blocks. For a single block, also the rows that its task holds."""
+    """Bytes of the array into which `compute` copies the blocks.
+
+    If there is only one block, the rows that its task holds are added.
+    """
 
     tasks_bytes: int
-    """Memory of the tasks that run in this process, without the blocks of the result; 0 if workers run them. The tasks hold the
-    rows of one group. In addition, each thread needs the memory of a take (a chunk and its rows) and of a place task. These are
-    added, because the allocator may keep the memory of takes while blocks are placed."""
+    """Memory of the tasks that run in this process, without the blocks of the result. 0 if workers run the tasks.
+
+    The tasks hold the rows of one group. In addition, each thread needs the memory of a take task (a chunk and its rows) and of
+    a place task. These are added, because the allocator may keep the memory of take tasks while blocks are placed.
+    """
 
     available_bytes: int | None
-    """Free memory of the machine and the control groups (cgroups) of this process. None if it is enough."""
+    """Free memory of the machine and of the control groups (cgroups) of this process. None if `total_bytes` fits into it."""
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def total_bytes(self) -> int:
-        """Peak memory."""
+        """Largest memory that the process needs at one time, in bytes."""
         return max(self.routing_bytes, self.graph_bytes + self.output_bytes + max(self.join_bytes, self.tasks_bytes))
 
     @property
     def shortage(self) -> str:
-        """Part of a message that names the available memory; empty if enough memory is available."""
+        """Part of a message: how much memory is available. Empty if that is enough."""
         if self.available_bytes is None:
             return ""
         return f", more than the {amount(self.available_bytes)} that it can still have"
@@ -121,10 +138,10 @@ class ComputeMemory(Record):
 def compute_memory(
     routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any], *, threads: int, available: int | None
 ) -> ComputeMemory:
-    """Return the memory that a gather needs in the process that computes it.
+    """Return the memory that a gather needs in the process that calls `compute`.
 
-    `chunks`: chunks of the table. `threads`: number of threads of this process that run tasks; 0 if workers run the tasks.
-    `available`: free memory of the machine, in bytes.
+    `chunks`, `dtype`: the table's chunk sizes and data type. `threads`: number of threads of this process that run tasks; 0 if
+    workers run them. `available`: free memory of the machine in bytes; None if unknown.
     """
     off_axis, row, itemsize = replace_axis(chunks, axis), routing.row_bytes, dtype.itemsize
     columns = prod(sum(map(bool, sizes)) for sizes in off_axis)
@@ -152,7 +169,10 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """Return the number of take, pick and place tasks for the chunks along the axis. Blocks that share takes have picks."""
+    """Return the number of take, pick and place tasks in one column of chunks.
+
+    Pick tasks are needed only if several blocks share a group.
+    """
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups
@@ -162,8 +182,11 @@ def _tasks(routing: Routing) -> int:
 def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
     """Return the memory in bytes of a thread that places a block, without the output.
 
-    The thread holds PLACE_BYTES for each index, and either the concatenated rows or the rows of one scattered piece. If the rows
-    were `picked`, it also holds the rows of the block.
+    `row`: bytes of one row of the widest chunk. `trail`: bytes of each contiguous piece of a row. `picked`: True if tasks
+    picked the rows of the block from those of its group; then the thread holds them, too.
+
+    The thread holds PLACE_BYTES for each index. It also holds the concatenated rows or, if rows are written chunk by chunk,
+    those of one chunk.
     """
     scattered = trail >= WIDE and int(split.lookup.max(initial=0)) < split.count
     copied = max(requests(split).values(), default=0) if scattered else split.count
@@ -171,7 +194,7 @@ def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
 
 
 def requests(split: Split) -> dict[int, int]:
-    """Return the number of indices that read each chunk."""
+    """Return how many indices of a block read each chunk, by the chunk's number."""
     reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
     begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
     return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Routing of a gather: blocks of indices, groups of blocks, and the rows of each chunk that they read."""
+"""Finds out which rows a gather reads from each chunk. The indices are split into blocks, and blocks are put into groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ from dmlgather.distributed.chunk_grid import (
 T = TypeVar("T")
 
 BLOCK_BYTES = 256 * 2**20
-"""Maximum output of one block, in bytes. A block has at least one index."""
+"""Default of block_bytes: the largest output of one block of indices, in bytes.
+
+A block has at least one index, even if its output is larger.
+"""
 
 WIDE = 512
 """Rows of at least this many bytes are written to the output chunk by chunk.
@@ -38,13 +41,17 @@ Shorter rows are first concatenated, and then gathered. This is faster for short
 """
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Maximum output of one group of blocks, in bytes. A group has at least one block. Workers hold the rows of a group."""
+"""Default of in_flight_bytes: the largest output of one group of blocks, in bytes. Workers hold the rows of a group.
+
+A group has at least one block, even if its output is larger.
+"""
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
-    """Return the sizes of the fewest chunks with at most `largest` (>= 1) elements for an axis of `size` elements.
+    """Split an axis of `size` elements into as few chunks as possible. Return their sizes, at most `largest`.
 
-    All chunks have one size, because zarr needs that; only the last may be smaller. An axis of size 0 has one chunk of size 0.
+    All chunks have the same size, because zarr needs that; only the last may be smaller. An axis of size 0 has one chunk of
+    size 0. `largest`: 1 or more.
     """
     count = max(-(-size // largest), 1)
     chunk = -(-size // count)
@@ -52,9 +59,9 @@ def even(size: int, largest: int) -> tuple[int, ...]:
 
 
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
-    """Return chunks of an index array. Each chunk has at most `block_bytes` of output.
+    """Split an index array into blocks that each give at most `block_bytes` of output. Return their sizes along each dimension.
 
-    `bytes_each`: output of one index, in bytes. A chunk of one index may exceed `block_bytes`. Leading dimensions are split
+    `bytes_each`: output of one index, in bytes. A block of one index may exceed `block_bytes`. Leading dimensions are split
     first; trailing dimensions are split only if needed. Nothing is split if the output is empty.
     """
     if not bytes_each * prod(shape):
@@ -70,7 +77,10 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
 def grouped(
     blocks: Iterable[T], sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES
 ) -> tuple[tuple[T, ...], ...]:
-    """Return groups of consecutive blocks, with at most `in_flight_bytes` of output. A larger block is a group of its own."""
+    """Put consecutive blocks into groups that each have at most `in_flight_bytes` of output.
+
+    A larger block is a group of its own. `sizes_in_bytes`: the output of each block.
+    """
     groups: list[list[T]] = []
     total = 0
     for block, size in zip(blocks, sizes_in_bytes, strict=True):
@@ -84,7 +94,7 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Block of the indices: its number along each dimension, and the rows that it reads."""
+    """A block of the indices: its number along each dimension, and the rows that it reads."""
 
     grid_index: GridIndex
     split: Split
@@ -92,7 +102,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Blocks that share the loads of their chunks. `rows`: union of the rows of the blocks."""
+    """Consecutive blocks that load each chunk only once. `rows`: the rows that at least one of the blocks reads."""
 
     blocks: tuple[Block, ...]
     rows: Rows
@@ -100,7 +110,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Groups of blocks of a gather, with the rows that each block reads.
+    """The rows that each block of indices reads from each chunk. Blocks are in groups, which load each chunk only once.
 
     `index_chunks`: sizes of the blocks along each dimension of the indices. `row_bytes`: size of one row of the widest chunk.
     """
@@ -111,22 +121,23 @@ class Routing:
 
     @property
     def splits(self) -> list[Split]:
-        """Splits of all blocks, in row-major order."""
+        """The rows that each block reads, in the row-major order of the blocks."""
         return [block.split for group in self.groups for block in group.blocks]
 
     @property
     def loads(self) -> Counter[int]:
-        """Number of loads of each chunk along the axis: one for each group that reads the chunk."""
+        """How often each chunk along the axis is loaded: once for each group that reads it."""
         return Counter(chunk for group in self.groups for chunk in group.rows)
 
 
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """Return the routing of positions. A negative position means a filled element.
+    """Split indices into blocks and groups, and find out which rows each of them reads.
 
-    `sizes`: rows of each chunk of the table along the axis. `row_bytes`: size of one row of the widest chunk.
-    `block_bytes`, `in_flight_bytes`: maximum output of a block of several indices, and of a group of several blocks.
+    `positions`: the row number of each index; negative for a filled element. `sizes`: number of rows of each chunk along the
+    axis. `row_bytes`: size of one row of the widest chunk. `block_bytes`, `in_flight_bytes`: largest output of a block of
+    several indices, and of a group of several blocks.
     """
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
@@ -138,7 +149,7 @@ def routing_of(
 
 
 def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:
-    """Return the size in bytes of one row along `axis` of the widest chunk."""
+    """Return the size in bytes of one row of the widest chunk. A row is what has one coordinate along `axis`."""
     return prod(max(sizes, default=0) for sizes in replace_axis(chunks, axis)) * dtype.itemsize
 
 

@@ -1,4 +1,4 @@
-"""Execution of DirectML descriptors on chunked tables. The tables may have more elements than a descriptor allows."""
+"""Runs DirectML descriptors on chunked tables, which may have more elements than a descriptor allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table, result_array
 
 OF_ONE_DEVICE = frozenset({"DML108"})
-"""Codes of findings about the limits of one device. Chunks must keep these limits, the whole table need not."""
+"""Codes of findings that are ignored because only each chunk must keep the limit of a device, not the whole table."""
 
 
 def run(
@@ -41,11 +41,13 @@ def run(
 ) -> da.Array:
     """Return the result of `dmlgather.compile(desc, …)(table, indices)` for a table that is larger than a device or a machine.
 
-    `desc`: a GATHER, GATHER_ELEMENTS, SLICE or SLICE1 that is valid at `level`. However, its tensors may have more than 2^32 - 1
-    elements. The arrays must have its data types and sizes, but may lack leading dimensions of size 1. Strides are ignored.
+    `desc`: a GATHER, GATHER_ELEMENTS, SLICE or SLICE1 that is valid at `level`. However, its tensors may have more than 2^32 -
+    1 elements. The arrays must have the described data types and sizes, but may lack leading dimensions of size 1. Strides in
+    the descriptor are ignored.
     `table`: shape InputTensor.Sizes; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `indices`: shape IndicesTensor.Sizes; a NumPy, CuPy or dask array; None for slices.
-    `out_of_bounds`: "clamp", "raise", "promise" or Fill(value); None for DirectML's clamping.
+    `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means DirectML's rule, which
+    clamps.
 
     The result is a dask array of shape OutputTensor.Sizes, with chunks of the table's array library.
 
@@ -102,9 +104,10 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
 
 
 def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
-    """Return the array with the tensor's shape and data type. Prepend dimensions of size 1, and view bool as UINT8.
+    """Return the array with the shape and data type that the descriptor states.
 
-    Raise ValueError for another shape, TypeError for another data type.
+    Dimensions of size 1 are put in front, and bool is viewed as UINT8. Raises ValueError for another shape, TypeError for
+    another data type.
     """
     dtype = np.dtype(tensor.data_type.name.lower())
     missing = tensor.rank - array.ndim
@@ -122,6 +125,6 @@ def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
 
 
 def _right_aligned(result: da.Array, rank: int) -> da.Array:
-    """Return `result` with `rank` dimensions, like DirectML's output. Leading dimensions of size 1 are dropped or added."""
+    """Return `result` with `rank` dimensions, like DirectML's output, by removing or adding leading dimensions of size 1."""
     surplus = result.ndim - rank
     return result_array(result[(0,) * surplus] if surplus > 0 else result[(None,) * -surplus]) if surplus else result

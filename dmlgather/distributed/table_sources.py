@@ -1,4 +1,4 @@
-"""Sources of chunked tables (dask, zarr and NumPy arrays, files), and the loads of their chunks."""
+"""Turns dask, zarr and NumPy arrays and files into chunked tables, and loads their chunks."""
 
 from __future__ import annotations
 
@@ -34,21 +34,27 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EMBEDDED_TASKS = 64
-"""Maximum number of tasks of a chunk to embed. More tasks stay separate, so that several workers can run them."""
+"""Largest number of tasks that are embedded in the task that needs their chunk.
+
+More tasks stay separate, so that several workers can run them.
+"""
 
 EMBEDDED_BYTES = 2**20
-"""Maximum size of the arguments of the tasks to embed. Larger arguments stay in separate tasks, to be sent only once."""
+"""Largest size in bytes of the arguments of embedded tasks. Larger arguments stay in separate tasks, to be sent only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The tasks that compute a chunk, embedded in a task that needs the chunk."""
+    """The tasks that compute a chunk, embedded as an argument in the task that needs the chunk. A call runs them.
+
+    `key`: the key of the task that returns the chunk. `graph`: the tasks by key.
+    """
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
 
     def __call__(self) -> Any:
-        """Run the tasks, and return the chunk."""
+        """Run the embedded tasks. Return the chunk."""
         return execute_graph(dict(self.graph), keys={self.key})[self.key]
 
     def __dask_tokenize__(self) -> Any:
@@ -56,9 +62,9 @@ class Load:
 
 
 def loaded(payload: Any) -> Any:
-    """Return the chunk of a payload, which is a `Load` or the chunk itself.
+    """Return a chunk. `payload`: the `Load` that computes it, or the chunk itself.
 
-    Wait for the GPU of the chunk, because the tasks that wrote the chunk may have used another stream.
+    If the chunk is on a GPU, the host waits for the GPU, because the tasks that wrote the chunk may have used another stream.
     """
     chunk = payload() if isinstance(payload, Load) else payload
     arrays.wait(chunk, for_all=True)
@@ -66,9 +72,10 @@ def loaded(payload: Any) -> Any:
 
 
 def synchronised(task: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that runs `task` and waits for the GPU before it returns.
+    """Return a function that runs `task`, waits until the GPU has written the result, and returns it.
 
-    Dask passes the result to threads with other streams. It may free the arguments, so that other tasks overwrite their memory.
+    This is necessary because Dask passes the result to threads that use other streams. It may also free the arguments, so that
+    other tasks overwrite their memory.
     """
 
     @wraps(task)
@@ -82,10 +89,13 @@ def synchronised(task: Callable[P, T]) -> Callable[P, T]:
 
 
 class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
-    """A dask array whose `compute` waits until the GPU has concatenated the chunks. Dask itself does not wait."""
+    """The dask array that callers get. Unlike dask's own, its `compute` waits until a GPU has concatenated the chunks."""
 
     refuse: Callable[[], None] | None = None
-    """Function that `compute` calls first. It raises MemoryLimitError if this process needs more memory than the limit."""
+    """Function that `compute` calls before it returns how to join the chunks.
+
+    It raises MemoryLimitError if this process needs more memory than the limit.
+    """
 
     def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self.refuse is not None:
@@ -108,23 +118,30 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
 
 
 def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """Return `array` as a result for the caller. Its tasks must be `synchronised`. `refuse`: see `_ResultArray`."""
+    """Return a dask array as a result for the caller. Its tasks must be decorated with `synchronised`.
+
+    `refuse`: a function that raises MemoryLimitError if `compute` needs too much memory.
+    """
     result = _ResultArray(array.dask, array.name, array.chunks, meta=array._meta)
     result.refuse = refuse
     return result
 
 
 class ChunkLoads:
-    """The chunks of an array, as arguments of tasks."""
+    """The chunks of a dask array, in the form that a task takes them as arguments.
+
+    If only one task needs the tasks that compute a chunk, they are embedded in it (`Load`). Otherwise the argument is a
+    reference.
+    """
 
     def __init__(self, array: da.Array, grid_indices: Iterable[GridIndex]) -> None:
-        """`grid_indices`: the chunks for which `of` may be called."""
+        """`grid_indices`: the numbers of the chunks that are needed. `of` accepts only these."""
         self._array = array
         self._loads = _own_loads(array, [(array.name, *grid_index) for grid_index in grid_indices])
         self._depends = False
 
     def of(self, grid_index: GridIndex) -> Load | TaskRef:
-        """Return the argument for a task that needs a chunk. The task calls `loaded` on this argument to get the chunk."""
+        """Return the argument that gives a chunk to a task. The task passes this argument to `loaded` to get the chunk."""
         key = (self._array.name, *grid_index)
         if key in self._loads:
             return self._loads[key]
@@ -133,12 +150,15 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """Dependencies for HighLevelGraph.from_collections. This is the array if `of` has returned references to its tasks."""
+        """The arrays that a graph with these chunks depends on, for HighLevelGraph.from_collections.
+
+        If `of` has returned a reference to one of the array's tasks, this is the array. Otherwise it is empty.
+        """
         return (self._array,) if self._depends else ()
 
 
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """Return a `Load` for each chunk that other tasks can embed, by the chunk's key. Chunks that share a task have none."""
+    """Return a `Load` for each chunk that shares no task with another chunk, by the chunk's key."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
@@ -152,7 +172,10 @@ def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
 
 
 def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
-    """Return the keys of all tasks that compute a chunk. None if they are too many or too large to embed, or one is missing."""
+    """Return the keys of all tasks that compute a chunk.
+
+    Return None if they are too many or too large to embed, or if one of them is not in the graph.
+    """
     names: list[Any] = []
     stack, seen, bytes_ = [key], {key}, 0
     while stack:
@@ -171,7 +194,10 @@ def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Return the bytes of a task's arguments, without references. A fused task has the arguments of all its parts."""
+    """Return the bytes of a task's arguments, without the results of other tasks.
+
+    A fused task has the arguments of all its parts.
+    """
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))
@@ -183,17 +209,18 @@ def _bytes_of(node: GraphNode) -> int:
 
 
 def as_table(table: Any) -> da.Array:
-    """Return `table` as a dask array with known chunks. Shape: [lead…, axis, trail…]. Only the header of a file is read.
+    """Return a table as a dask array with known chunk sizes. Of a file, only the header is read.
 
     `table` is one of these:
 
     - a dask array, which is returned as it is;
     - a zarr array, or its path or URL. A chunk of the table is a shard, or a chunk if the array has no shards;
-    - a NumPy array. The graph has copies of its chunks, of dask's `array.chunk-size`;
+    - a NumPy array. The graph has copies of its chunks. Their size is dask's setting `array.chunk-size`;
     - a numpy.memmap. The graph has views of its chunks;
-    - the path of a .npy file. The tasks map chunks of dask's `array.chunk-size` into memory. Workers need access to the path.
+    - the path of a .npy file. The tasks map chunks of the size `array.chunk-size` into memory. Workers need access to the path.
 
-    Raise TypeError for other objects, ValueError for chunks of unknown size and for files without a table, and FileNotFoundError.
+    Raise TypeError for other objects, ValueError for chunks of unknown size and for files without a table, and
+    FileNotFoundError.
     """
     if isinstance(table, str | os.PathLike):
         table = _opened(os.fspath(table))
@@ -217,7 +244,10 @@ def as_table(table: Any) -> da.Array:
 
 
 def check_chunks(name: str, array: da.Array) -> None:
-    """Raise ValueError for chunks of unknown size. Then wait for the GPU, because dask's own tasks do not wait."""
+    """Raise ValueError if the sizes of some chunks are unknown. `name`: the array's name, for messages.
+
+    If the array is on a GPU, the host also waits for the GPU, because dask's own tasks do not wait.
+    """
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
             f"{name} has chunks of unknown size ({array.chunks}), but the tasks depend on these sizes: call "
@@ -248,7 +278,7 @@ def _name_of(value: Any) -> str:
 
 
 def _opened(path: str) -> Any:
-    """Return the dask array of a .npy file, or the zarr array of a store."""
+    """Return the dask array of a .npy file, or the zarr array of a zarr store. `path`: a path or URL."""
     if not path:
         raise ValueError("table is '', expected the path of a .npy file or of a zarr store, or an array")
     if path.startswith("~") and not Path(path).exists():
@@ -276,9 +306,9 @@ def _opened(path: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ZarrTable:
-    """A zarr array for `dask.array.from_array`. Each read also reads the metadata, to detect that the array was deleted.
+    """A zarr array in a form for `dask.array.from_array`. Each read checks that the array was neither deleted nor replaced.
 
-    For missing chunks, and so for all chunks of a deleted array, zarr returns the fill value.
+    The check is necessary because zarr returns the fill value for missing chunks, so also for all chunks of a deleted array.
     """
 
     array: Any
@@ -317,8 +347,8 @@ def _stored(array: Any) -> da.Array:
 class NpyChunk:
     """A contiguous chunk of a .npy file. A call maps it into memory.
 
-    `stamp`: size and modification time of the file when the table was made. `offset`: first byte of the chunk in the file.
-    `shape`, `order`: of the chunk; order "C" or "F".
+    `stamp`: size and modification time of the file when the table was made. `offset`: position of the chunk's first byte in the
+    file. `shape`: shape of the chunk. `order`: its order of elements, "C" or "F".
     """
 
     path: Path
@@ -329,7 +359,10 @@ class NpyChunk:
     order: str
 
     def __call__(self) -> NDArray[Any]:
-        """Return the memory-mapped chunk. Only rows that are used are read. Raise ValueError if the file has changed."""
+        """Return the chunk as a memory-mapped array. Only the rows that are used are read.
+
+        Raise ValueError if the file has changed.
+        """
         if _stamp(self.path) != self.stamp:
             raise ValueError(f"table: {self.path} has changed since the table was made from it: make the table again")
         if 0 in self.shape:
@@ -357,7 +390,10 @@ def _from_npy(path: Path) -> da.Array:
 
 
 def _mapped(table: np.memmap[Any, Any]) -> da.Array:
-    """Return a dask array of views of a mapped file. `dask.array.from_array` would copy the file into memory and hash it."""
+    """Return a dask array of views of a memory-mapped file.
+
+    It replaces `dask.array.from_array`, which would copy the file into memory and hash it.
+    """
     values = np.asarray(table)
     chunks = _pieces(values.shape, values.dtype, "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C")
     file = Path(table.filename) if table.mode == "r" and table.filename is not None else None
@@ -368,7 +404,7 @@ def _mapped(table: np.memmap[Any, Any]) -> da.Array:
 
 
 def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
-    """Return chunks that split only the slowest dimension, so that each chunk is contiguous."""
+    """Return chunk sizes for a file. Only the slowest dimension is split, so that each chunk is contiguous in the file."""
     if 0 in shape:
         return tuple((size,) for size in shape)
     if (limit := parse_bytes(config.get("array.chunk-size"))) < 1:
@@ -379,9 +415,9 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return the shape, True for Fortran order, the data type, and the offset of the elements in bytes.
+    """Read the header of a .npy file. Return shape, True for Fortran order, data type, and offset of the elements in bytes.
 
-    Raise FileError for a file that cannot be used.
+    Raises FileError for a file that cannot be used.
     """
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)

@@ -1,13 +1,13 @@
 """The functions that the tasks of a gather run.
 
-split  converts a block of indices to chunks and rows
+split  finds the rows of each chunk that a block of indices reads
 share  unites the rows that the blocks of a group read
-take   takes the rows of a group out of a chunk
-pick   picks the rows of one block out of the rows of its group
+take   copies the rows of a group out of a chunk
+pick   copies the rows of one block from the rows of its group
 place  writes the rows of a block into a chunk of the output
 
 If a worker is lost, its tasks run again with the same result, because the functions are pure. The threads of a worker may share
-compiled operators, because programs are immutable and no position is out of bounds.
+compiled operators, because programs are immutable and no row number is out of bounds.
 """
 
 from __future__ import annotations
@@ -30,34 +30,52 @@ from dmlgather.distributed.table_sources import loaded, synchronised
 
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:
-    """Return the split of a block of indices. `first`: coordinates of its first index, for the message of an IndexError."""
+    """Find out which rows of each chunk a block of indices reads.
+
+    `indices`: the block, or the `Load` that computes it. `starts`: the result of `chunk_starts`. `first`: coordinates of the
+    block's first index, for the message of an IndexError.
+    """
     return split(rule.resolve(host_indices(loaded(indices)), first), starts)
 
 
 def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
-    """Return all rows that the blocks of a group read."""
+    """Return all rows that the blocks of a group read, by chunk. `splits`: the result of `split_indices` for each block."""
     return union([block.rows for block in splits], starts)
 
 
 @synchronised
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:
-    """Return rows of a chunk. Shape: [lead…, rows, trail…]. `payload`: the chunk or its `Load`."""
+    """Copy the rows of a group out of a chunk. Return an array with shape [lead…, rows, trail…].
+
+    `payload`: the chunk, or the `Load` that computes it. `dtype`: the type that the chunk must have. `rows`: row numbers in the
+    chunk.
+    """
     return take(loaded(payload), axis, rows.astype(np.int64), dtype=dtype)
 
 
 def take_lazy(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk: int) -> Any:
-    """Return the rows that a group reads of a chunk. If the group reads no row, return None without loading the chunk."""
+    """Copy the rows that a group reads out of a chunk. If the group reads none, return None without loading the chunk.
+
+    `shared`: the result of `share` for the group. `chunk`: the number of the chunk along the axis.
+    """
     return take_rows(payload, axis, dtype, shared[chunk]) if chunk in shared else None
 
 
 @synchronised
 def pick_rows(taken: Any, axis: int, positions: NDArray[Any]) -> Any:
-    """Return the rows of one block. `taken`: rows of its group in a chunk. `positions`: indices into `taken`."""
+    """Copy the rows of one block from the rows of its group.
+
+    `taken`: the group's rows of a chunk, as `take_rows` returns them. `positions`: which of them the block reads.
+    """
     return take(taken, axis, positions.astype(np.int64))
 
 
 def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
-    """Return the rows of one block, None if it reads no row of the chunk. `shared`: the rows of its group."""
+    """Return the rows of a chunk that one block reads. Return None if it reads none.
+
+    `taken`: the group's rows of the chunk. `shared`: the result of `share` for the group. `block`: the result of
+    `split_indices`.
+    """
     if chunk not in block.rows:
         return None
     own = block.rows[chunk]
@@ -66,10 +84,10 @@ def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
-    """Description of a chunk of the output.
+    """What a task must know of the chunk of the output that it makes.
 
-    `axis`: first index dimension of the output. `like`: an example array of the table's library; None if there are pieces.
-    `fill`: the bytes of one element under FILL.
+    `axis`: the first dimension of the output that comes from the indices. `shape`: the chunk's shape. `like`: an example array
+    of the table's library; None if there are rows that show the library. `fill`: the bytes of the fill value, one element.
     """
 
     axis: int
@@ -82,16 +100,16 @@ class OutputChunk:
 
 
 def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
-    """Return `place_rows` of those pieces that are not None. A piece is None if the block reads no row of its chunk."""
+    """Return the result of `place_rows`, without the pieces that are None because the block reads no row of their chunk."""
     return place_rows(output, block.lookup, *(piece for piece in pieces if piece is not None))
 
 
 @synchronised
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
-    """Return a chunk of the output.
+    """Make a chunk of the output from the rows that its block of indices reads.
 
-    `lookup`: for each index, its row in the concatenated pieces, or the number of rows for a filled element. Shape: [i…].
-    `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
+    `lookup`: for each index, the position of its row in the concatenated pieces, or the number of rows for a filled element.
+    Shape: [i…]. `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
     """
     axis, trail = output.axis, output.shape[output.axis + lookup.ndim :]
     if 0 in output.shape:
@@ -109,7 +127,7 @@ def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
 
 
 def _scattered(output: OutputChunk, lookup: NDArray[np.int64], pieces: Sequence[Any]) -> Any:
-    """Return the result of `place_rows`. The pieces are written to the output one by one, not concatenated."""
+    """Return the result of `place_rows`, but write the pieces to the output one by one instead of concatenating them first."""
     with arrays.in_order(pieces):
         like, home = arrays.adopt(pieces[0])
         whole = arrays.allocate(home, output.shape, like.dtype, like=pieces[0])
@@ -147,6 +165,6 @@ def _concatenated(pieces: Sequence[Any], axis: int) -> Any:
 
 
 def empty_like(like: Any, shape: tuple[int, ...]) -> Any:
-    """Return a new, uninitialised array with the library, data type and device of `like`."""
+    """Return a new array with undefined elements, with the library, data type and device of `like`."""
     array, device = arrays.adopt(like)
     return arrays.hand_back(arrays.allocate(device, shape, array.dtype, like=like), like)

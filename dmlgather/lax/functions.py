@@ -36,23 +36,24 @@ def gather(
     """Return a window of `operand` for each index vector of `start_indices`, like jax.lax.gather.
 
     `operand`: shape [n…], any type of JAX. `start_indices`: shape [i…, components], int8 … uint64. `dimension_numbers`: a
-    GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of `operand`, in elements; may
-    be an integer if `operand` has rank 1. `unique_indices`, `indices_are_sorted`: ignored. `mode`: a name, or a member of JAX's
-    GatherScatterMode. "clip" moves a window into bounds. "fill" and "drop" fill a window that is out of bounds with
-    `fill_value`. With "promise_in_bounds" or None, the caller promises that all windows are in bounds; a call then runs like
-    "clip". `fill_value`: a number, cast by NumPy's rules. None means NaN, the smallest signed integer, the largest unsigned
-    integer, or True.
+    GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of `operand`, in elements. If
+    `operand` has rank 1, one integer is allowed. `unique_indices`, `indices_are_sorted`: ignored. `mode`: what happens to a
+    window that is partly out of bounds; a name, or a member of JAX's GatherScatterMode. "clip" moves a window into bounds.
+    "fill" and "drop" fill a window that is out of bounds with `fill_value`. With "promise_in_bounds" or None, the caller
+    promises that all windows are in bounds; a call then runs like "clip". `fill_value`: a number, cast by NumPy's rules. None
+    means NaN, the smallest signed integer, the largest unsigned integer, or True.
 
-    The result has shape [i…], with the window's sizes inserted at offset_dims, and the array type of `operand`. Indices are
-    compared at full width, so 2^32 + 1 is out of bounds; JAX's fill mode reads element 1 for it. Negative indices never count
-    from the end.
+    The result has shape [i…], with the window's sizes inserted at offset_dims, and the array type of `operand`. Unlike JAX,
+    "fill" compares indices at full width: 2^32 + 1 is out of bounds, but JAX reads element 1 for it. Negative indices never
+    count from the end.
 
-    `out`: an array of NumPy, CuPy or PyTorch that is written and returned; None for a new array. `out_of_bounds`: None for the
-    mode's policy; "clamp", "raise", "promise" or a Fill override it. `device`: None for the arrays' device; "cpu", "cuda",
-    "cuda:N" or "reference" to run there. `stream`: a stream of the GPU, as for compiled operators.
+    `out`: an array of NumPy, CuPy or PyTorch that receives the result and is returned; None for a new array. `out_of_bounds`:
+    replaces the rule of `mode`: "clamp", "raise", "promise" or a Fill. `device`: where the call runs: "cpu", "cuda", "cuda:N"
+    or "reference". None means the arrays' device. `stream`: the GPU stream of the call, as for compiled operators.
 
-    Raises TypeError for wrong types and, like JAX, for shapes that do not fit together; ValueError for another mode, for indices
-    that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad index under "raise".
+    Raises TypeError for wrong types and, like JAX, for shapes that do not fit together; ValueError for another mode, for
+    indices that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad index
+    under "raise".
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> dg.lax.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, slice_sizes=(1, 2)).tolist()
@@ -77,15 +78,16 @@ def to_directml(
     """Return the DirectML descriptor of a lax.gather, or a report of why it has none.
 
     `operand`, `start_indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `dimension_numbers`,
-    `slice_sizes`, `mode`, `fill_value`: see `gather`. `level`: the feature level. `constants`: {"start_indices": array} if the
-    values are known; `start_indices` may then be None.
+    `slice_sizes`, `mode`, `fill_value`: the arguments of `gather`. `level`: DirectML's feature level, such as "6_4".
+    `constants`: {"start_indices": array} if the values of start_indices are known. Then the argument `start_indices` may be
+    None.
 
-    Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
-    a Report: its findings name the limit of the level, or a broken rule of the operator (`docs/expressing.md`). The descriptors
+    Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns a
+    Report: its findings name the limit of the level, or a broken rule of the operator (`docs/expressing.md`). The descriptors
     are:
 
     - GATHER, if index vectors have one component and there are no batching dimensions. Trailing
-      components whose window is a whole dimension are not counted, because they can only be 0.
+      components with a window as large as the dimension are not counted, because they can only be 0.
     - GATHER_ELEMENTS, if index vectors have one component, there are batching dimensions, and index vectors have at most one
       other dimension.
     - Otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
@@ -94,12 +96,12 @@ def to_directml(
       slice repeats the operand, so that windows do not overlap. EXP110 reports a copy that has too many elements.
     - If there is one window and its start is constant, only SLICE1, or SLICE before level 2_1. It has no start_indices.
 
-    To run a descriptor, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor. The buffers
-    are packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit floats as
-    UINT8, bfloat16 as UINT16, complex64 as UINT64, and complex128 as two UINT64. Windows in bounds give JAX's elements.
-    `differences` describes the other windows.
+    To run a descriptor, bind operand to InputTensor, start_indices to IndicesTensor and a new buffer to OutputTensor. The
+    buffers are contiguous and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind bool and 8-bit
+    floats as UINT8, bfloat16 as UINT16, complex64 as UINT64, and complex128 as two UINT64. For windows in bounds, DirectML then
+    gives JAX's result. `differences` describes the other windows.
 
-    Raises ValueError for an unknown level, for other constants, and for a constant whose shape or type differs from
+    Raises ValueError for an unknown level, for other constants, and for a constant with another shape or type than
     start_indices; TypeError for an argument without shape and type, and for constants on a GPU.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
@@ -122,13 +124,13 @@ def differences(
     fill_value: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return warnings about starts for which the descriptors of `to_directml` read other elements than JAX.
+    """Return warnings about starts that give other results with the descriptors of `to_directml` than in JAX.
 
-    The arguments are those of `to_directml`. EXP201: in mode "fill", starts out of bounds. EXP202: negative starts of a signed
-    type, which never count from the end in JAX. There are no findings in the modes "promise_in_bounds" and None, for constant
-    starts in bounds, and for a gather that becomes a slice.
+    The arguments are those of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
+    type; DirectML may count them from the end, JAX never does. There are no warnings in the modes "promise_in_bounds" and None,
+    for constant starts in bounds, and for a gather that becomes a slice.
 
-    Raises TypeError and ValueError like `gather`, and like `to_directml` for constants.
+    Raises the TypeErrors and ValueErrors of `gather`, and those of `to_directml` for constants.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> [finding.code for finding in dg.lax.differences(((5, 2), "float32"), ((3, 1), "int32"), rows, (1, 2), mode="fill")]
@@ -141,10 +143,11 @@ def differences(
 def _call(
     operand: Any, start_indices: Any, constants: Mapping[str, Any] | None, *attributes: Any, **keywords: Any
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
-    """Return a function that makes the problem, and the values of start_indices if they are known.
+    """Return two values: a function that makes the problem of a call, and the values of start_indices (None if unknown).
 
-    The function raises for broken rules. Arguments of the wrong kind raise here. `attributes`, `keywords`: the arguments of
-    `LaxGather.from_call` besides the types.
+    `attributes`, `keywords`: the arguments of `LaxGather.from_call` after the two types. The returned function has no
+    arguments; it raises if the call breaks a rule of the operator. `_call` itself raises TypeError or ValueError for constants
+    that do not fit, and for an array argument without shape and type.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -1,4 +1,4 @@
-"""Graphs of index expressions, and reports about steps with a mode, which have no descriptors."""
+"""Turns index expressions into graphs of problems, and reports steps that have no DirectML descriptor because of their mode."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from dmlgather.numpy.problems.links import Link, TakenByMode
 from dmlgather.plan import OutOfBounds
 
 Policy: TypeAlias = tuple[OutOfBounds, bytes]
-"""Policy for an index out of range, and the bytes of the fill value."""
+"""What an index out of range does, and the bytes of the fill value. The bytes are empty if nothing is filled."""
 
 
 def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> IndexGraph:
-    """Return the graph of an expression for data of type `data`. `policy`: None for the steps' own policies.
+    """Return the graph of an index expression that is applied to data of this type. Each step becomes a problem.
 
-    Raises IndexError, ValueError and TypeError like NumPy.
+    `links`: the steps. `policy`: replaces the rule of all steps for indices out of range; None keeps the rules. Raises
+    IndexError, ValueError and TypeError like NumPy.
     """
     problems = list[Problem]()
     for link in links:
@@ -42,7 +43,10 @@ def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> 
 
 
 def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> IndexGraph:
-    """Return the graph with new steps before step `number`. They take its indices modulo the size of the axis."""
+    """Return the graph with arithmetic inserted before step `number`: its indices are taken modulo the size of the axis.
+
+    The step is numpy.take with mode "wrap".
+    """
     step = graph.steps[number]
     data, indices = step.inputs
     int64_indices, size, remainders = (f"{indices} {suffix}" for suffix in ("as int64", "size", "remainders"))
@@ -70,12 +74,12 @@ def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> Index
 
 
 def first_with_mode(links: Sequence[Link]) -> TakenByMode | None:
-    """Return the first step with a mode, or None."""
+    """Return the first step that is numpy.take with mode "clip" or "wrap", or None."""
     return next((link for link in links if isinstance(link, TakenByMode)), None)
 
 
 def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
-    """Return the report about a step with a mode, which has no descriptor."""
+    """Return a report with finding EXP106: DirectML has no descriptor for numpy.take with mode "clip" or "wrap"."""
     instead = "clip them (numpy.clip)" if link.mode == "clip" else "take their remainders by the size of the axis"
     finding = CODES["EXP106"].finding(
         "indices",
@@ -87,5 +91,5 @@ def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
 
 
 def with_policy(problem: Problem, policy: Policy | None) -> Problem:
-    """Return the problem with a policy; unchanged for None."""
+    """Return the problem with another rule for indices out of range. If `policy` is None, return the problem itself."""
     return problem if policy is None else under(problem, *policy)

@@ -43,14 +43,17 @@ from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_a
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 CACHED_TYPES = 32
-"""Size of the LRU caches of an expression. They hold problems and fused steps by the type of the data."""
+"""Number of data types and shapes that an index expression keeps problems and fused steps for. The oldest are dropped."""
 
 CACHED_EXPRESSIONS = 128
-"""Size of the LRU cache of expressions. Expressions with index arrays of equal types and shapes share an entry."""
+"""Number of index expressions that keep their caches. Expressions that differ only in values of index arrays count as one."""
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return the indices for which NumPy raises an IndexError and DirectML reads an element."""
+    """Return texts for EXP201: which indices raise an IndexError in NumPy, but read an element in DirectML.
+
+    None without indices.
+    """
     if not problem.lookup_axes:
         return None
     bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
@@ -68,7 +71,7 @@ EXPORTER = Exporter(
 
 
 def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
-    """Return the finding about the first index out of range, or None."""
+    """Return finding EXP111 about the first index that is out of range, or None if all indices are in range."""
     bad_index = first_out_of_range(problem, indices)
     if bad_index is None:
         return None
@@ -81,7 +84,7 @@ def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
 
 
 class _Caches:
-    """Caches of the problems and fused steps of links, by the type of the data."""
+    """Caches of an index expression's problems and fused steps. The key is the type and shape of the data."""
 
     def __init__(self, links: tuple[Link, ...]) -> None:
         def fused(data: TensorType, policy: Policy | None) -> Fused:
@@ -97,14 +100,15 @@ class _Caches:
 
 
 class IndexExpression:
-    """An index expression: brackets, take, take_along_axis, transpose and reshape. A call applies it to an array.
+    """A chain of NumPy's indexing steps: brackets, take, take_along_axis, transpose and reshape. A call applies it to an array.
 
-    `dg.index` is the empty expression. `dg.index[:, ids, ::-1](x)` returns x[:, ids, ::-1]. Entries of brackets are NumPy's:
-    integers, slices, `...`, None, lists or arrays of integers, and masks. A placeholder, which is a pair (shape, dtype), can
-    replace an index array in expressions for plans and descriptors. Several steps run fused.
+    `dg.index` is the empty expression. `dg.index[:, ids, ::-1](x)` returns x[:, ids, ::-1]. Brackets take the same entries as
+    in NumPy: integers, slices, `...`, None, lists or arrays of integers, and masks. A placeholder, which is a pair (shape,
+    dtype), can replace an index array in expressions for plans and descriptors. The steps are fused into as few copies as
+    possible.
 
-    Index arrays are not copied, and masks are read when the expression is made. So do not change index arrays and masks while you
-    use the expression.
+    Index arrays are not copied, and masks are read when the expression is made. So do not change index arrays and masks while
+    you use the expression.
 
     >>> ids = np.array([2, 0])
     >>> dg.index[:, ids, ::-1](np.arange(12).reshape(2, 3, 2)).tolist()
@@ -114,7 +118,10 @@ class IndexExpression:
     """
 
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
-        """`plain`: used instead of links, the plain entries of one pair of brackets. They are parsed when they are needed."""
+        """`links`: the steps.
+
+        `plain`: the entries of the only brackets if they are plain; they are parsed when they are needed.
+        """
         self._parsed, self._plain = links, plain
 
     @property
@@ -129,10 +136,10 @@ class IndexExpression:
     __iter__ = None  # otherwise list(dg.index) would call __getitem__ with 0, 1, … forever
 
     def __getitem__(self, key: Any) -> IndexExpression:
-        """Return this expression with brackets [key] added.
+        """Return this expression with a step [key] added.
 
-        Masks are read, which waits for the GPU of a mask. Raises IndexError, ValueError and OverflowError for entries that NumPy
-        refuses for every array; TypeError for placeholders of masks.
+        If a mask is on a GPU, the host waits for the GPU, because the mask is read. Raises IndexError, ValueError and
+        OverflowError for entries that NumPy refuses for every array; TypeError for placeholders of masks.
         """
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
         if items and not self._parsed and not self._plain and is_plain(items):
@@ -142,8 +149,9 @@ class IndexExpression:
     def take_along_axis(self, indices: Any, axis: int | None = -1) -> IndexExpression:
         """Return this expression with `numpy.take_along_axis` added: the elements at `indices` along `axis`.
 
-        `indices`: an integer array of data's rank, or a placeholder. Except along `axis`, data and indices are broadcast.
-        `axis`: an integer; None flattens the data first, which is an extra step. Raises like brackets.
+        `indices`: an integer array with the rank of the data, or a placeholder. Except along `axis`, data and indices are
+        broadcast. `axis`: an integer. None flattens the data first, which is an extra step. Raises the errors that brackets
+        with these indices raise.
 
         >>> dg.index.take_along_axis([[1], [0]], axis=1)(np.array([[1, 2], [3, 4]])).tolist()
         [[2], [3]]
@@ -156,13 +164,14 @@ class IndexExpression:
         """Return this expression with `numpy.take` added: the elements at `indices` along `axis`.
 
         `indices`: an array of any shape, or a placeholder. Its elements are integers, or bools, which count as 0 and 1. `axis`:
-        an integer; None flattens the data first. `mode`: the rule for an index out of range. With "raise", as in brackets,
+        an integer; None flattens the data first. `mode`: the rule for an index out of range. "raise" is the rule of brackets:
         negative indices count from the end, and other indices out of range raise an IndexError. With "clip", a negative index
         takes the first element, and a too large index takes the last element. With "wrap", indices are taken modulo the size;
         the remainders are computed on the data's device.
 
-        A step with mode "clip" or "wrap" has no descriptor, and its calls take no `out_of_bounds`. With "wrap", it also has no
-        problem and no plan. Raises ValueError for another mode, TypeError for indices of another type.
+        An expression with mode "clip" or "wrap" has no DirectML descriptor, and its calls take no `out_of_bounds`. With "wrap",
+        the methods `problem`, `problems` and `plan` raise ValueError. Raises ValueError for another mode, TypeError for indices
+        of another type.
 
         >>> data = np.array([10, 20, 30])
         >>> [dg.index.take([-1, 4], mode=mode)(data).tolist() for mode in ("clip", "wrap")]
@@ -192,8 +201,9 @@ class IndexExpression:
     def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> IndexExpression:
         """Return this expression with NumPy's `reshape` added.
 
-        `shape`: several arguments or one sequence; one size may be -1; None keeps the shape. `order`: "C" or None for row-major
-        order; "F" for column-major order, which adds three steps. `copy`: None or True; the result is always a new array.
+        `shape`: several arguments or one sequence. One size may be -1: it is computed from the number of elements. None keeps
+        the shape. `order`: "C" or None for row-major order; "F" for column-major order, which adds three steps. `copy`: None or
+        True; the result is always a new array.
 
         Raises TypeError without a shape; ValueError for the order "A", which depends on strides, and for `copy=False`.
 
@@ -217,10 +227,10 @@ class IndexExpression:
         return f"dg.index{''.join(map(str, self._links))}"
 
     def problems(self, x: Any) -> tuple[Problem, ...]:
-        """Return the problems of the steps for data `x`. The data of a problem are the output of the problem before it.
+        """Return one problem per step for data `x`.
 
-        `x`: an array, anything with `shape` and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError
-        like NumPy.
+        The first problem reads `x`; each other reads the output of the problem before it. `x`: an array, anything with `shape`
+        and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError like NumPy.
 
         >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
         ['float32 [4, 2, 5]', 'float32 [2, 5]']
@@ -228,7 +238,7 @@ class IndexExpression:
         return self._caches.problems(type_of("x", x))
 
     def problem(self, x: Any) -> Problem:
-        """Return the problem of the only step. Raises ValueError if there are several steps.
+        """Return the problem of an expression with one step, for data `x`. Raises ValueError if there are several steps.
 
         >>> dg.index[:, [2, 0, 2], ::-1].problem(((4, 3, 5), "float32")).output.shape
         (4, 3, 5)
@@ -239,11 +249,12 @@ class IndexExpression:
 
     @cached_property
     def indices(self) -> tuple[Any, ...]:
-        """The index tensors of the steps, for `fused` and for a descriptor's IndicesTensor. Some steps have none.
+        """The index tensors of the steps, in order. They are the inputs of `fused`, and go to a descriptor's IndicesTensor.
 
-        The index tensor of a step with one index array is this array, of shape [i…]. Several index arrays are broadcast to [i…]
-        and stacked to an index tensor of shape [i…, arrays]. A mask counts as the arrays `mask.nonzero()`. Raises TypeError for
-        placeholders, IndexError for arrays that cannot be broadcast.
+        A step without index arrays has no index tensor. If a step has one index array, of shape [i…], this array is the index
+        tensor. If it has several, they are broadcast to one shape [i…] and stacked to an index tensor of shape [i…, number of
+        arrays]. A mask counts as the arrays `mask.nonzero()`. Raises TypeError for placeholders, IndexError for arrays that
+        cannot be broadcast.
 
         >>> dg.index[[[0], [1]], :, [2, 3]].indices[0].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
@@ -251,7 +262,10 @@ class IndexExpression:
         return self._indices_in(CPU)
 
     def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
-        """Return the steps, fused into as few launches as possible. `x`: data, or an example. Inputs are the data and `indices`.
+        """Fuse the steps into as few launches as possible.
+
+        Return an object that is called with the data and the tensors of `indices`. `x`: the data, or anything with the same
+        shape and type.
 
         >>> len(dg.index[:, ((3,), "int64")][..., ::2].transpose(1, 0).fused(((4, 10), "float32")).launches)
         1
@@ -270,12 +284,13 @@ class IndexExpression:
     ) -> Any:
         """Apply the expression to `x`. Return a new array of x's array type, or `out`.
 
-        `x`: any type of whole bytes; strings on the CPU. `out`: an array that is written and returned. `out_of_bounds`: policy
-        for index arrays; None for NumPy's IndexError, else "clamp", "raise", "promise" or a Fill. `device`: None for the arrays'
-        device; else "cpu", "cuda", "cuda:N" or "reference". `stream`: a stream of the GPU.
+        `x`: an array; its elements have one or more whole bytes, or are strings on the CPU. `out`: an array that receives the
+        result and is returned. `out_of_bounds`: what an index out of range does: "clamp", "raise", "promise" or a Fill. None
+        means NumPy's rule, an IndexError. `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the
+        arrays' device. `stream`: the GPU stream of the call.
 
-        Raises the errors of NumPy; TypeError for placeholders of index arrays, and for arrays on several devices; ValueError for
-        an `out` of another shape, or that overlaps an input.
+        Raises the errors of NumPy; TypeError for placeholders of index arrays, and for arrays on several devices; ValueError
+        for an `out` of another shape, or that overlaps an input.
 
         >>> dg.index[[0, 7], ::-1](np.array([[1, 2], [3, 4]]), out_of_bounds="clamp").tolist()
         [[2, 1], [4, 3]]
@@ -291,9 +306,10 @@ class IndexExpression:
         return fused(x, *self._indices_for_call(x, device, stream), out=out, device=device, stream=stream)
 
     def plan(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> IndexPlan:
-        """Return the plan over packed arrays. Raises ValueError if the steps do not fuse into one plan.
+        """Return the plan that computes the whole expression on contiguous arrays.
 
-        Arguments are those of `problems` and of the call.
+        `x`: an array, anything with `shape` and `dtype`, or a pair (shape, dtype). `out_of_bounds`: the same as in a call.
+        Raises ValueError if the steps cannot be fused into one plan.
 
         >>> dg.index[::2].plan(((6,), "float32")).in_strides
         (2,)
@@ -308,7 +324,10 @@ class IndexExpression:
         return fused.launches[0].plan
 
     def to_directml(self, x: Any, level: str | FeatureLevel = "6_4") -> OperatorDesc | Descriptors | Report:
-        """Return the DirectML descriptor of the expression for data `x`, or a report of why it has none. `x`: see `problems`.
+        """Return the DirectML descriptor of the expression for data `x`, or a report of why it has none.
+
+        `x`: an array, anything with `shape` and `dtype`, or a pair (shape, dtype). `level`: DirectML's feature level, such as
+        "6_4".
 
         Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the expression,
         returns a Report: its findings name the limit of the level, a broken rule of NumPy, or an index out of range
@@ -340,9 +359,10 @@ class IndexExpression:
         return result[0] if len(result) == 1 else tuple(result)
 
     def differences(self, x: Any) -> tuple[Finding, ...]:
-        """Return warnings EXP201 about indices for which NumPy raises an IndexError and DirectML reads an element.
+        """Return warnings EXP201 about indices that raise an IndexError in NumPy, but read an element in DirectML.
 
-        Index arrays with known values have no warnings, because `to_directml` checks them. Raises like `problems`.
+        `x`: the argument of `to_directml`. Index arrays in host memory give no warnings, because `to_directml` checks their
+        values. Raises the errors of `problems`.
 
         >>> [finding.expected for finding in dg.index[:, ((3,), "int64")].differences(((4, 10), "float32"))]
         ['indices from -10 to 9']
@@ -354,7 +374,10 @@ class IndexExpression:
         return tuple(finding for problem in unknown for finding in EXPORTER.differences(problem))
 
     def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
-        """Return the policy of `out_of_bounds`; None for the steps' policies. Raise ValueError if a step has a mode."""
+        """Return what `out_of_bounds` says of indices out of range. None means that each step keeps its own rule.
+
+        Raises ValueError if a step is numpy.take with a mode, which states such a rule, too.
+        """
         if out_of_bounds is None:
             return None
         if (link := first_with_mode(self._links)) is not None:
@@ -364,7 +387,10 @@ class IndexExpression:
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:
-        """Run plain brackets with the cached call for their key. Return None if the slow path must run them."""
+        """Run an expression that consists of one pair of brackets with plain entries, by a cached prepared call.
+
+        Return None if the slow path must run the call.
+        """
         keyed = call_key(self._plain, x, out)
         if keyed is None:
             return None
@@ -389,7 +415,7 @@ class IndexExpression:
             return _Caches(form.links)
 
     def _indices_for_call(self, x: Any, device: str | None, stream: Any) -> tuple[Any, ...]:
-        """Return `indices` for a call. For a call on a GPU, keep copies of indices on the host in its memory."""
+        """Return `indices` on the device that runs a call. Copies of host arrays in a GPU's memory are kept for later calls."""
         if device is None and isinstance(x, np.ndarray):
             return self.indices
         memory = arrays.home_of(x) if device is None else Device.parse(device).memory
@@ -407,9 +433,10 @@ class IndexExpression:
         return indices
 
     def _indices_in(self, memory: Device) -> tuple[Any, ...]:
-        """Return `indices` on the GPUs of the index arrays; in `memory` if the index arrays are on the host.
+        """Return the index tensor of each step that has one.
 
-        Raises TypeError for placeholders, and for a step with index arrays on several GPUs.
+        A tensor stays on the GPU that has the step's index arrays. Otherwise it is made in `memory`. Raises TypeError for
+        placeholders, and if a step has index arrays on several GPUs.
         """
         links = tuple(link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
         if any(link.has_placeholder for link in links):
@@ -424,7 +451,7 @@ class IndexExpression:
 
     @cached_property
     def _moved(self) -> dict[Device, tuple[Any, ...]]:
-        """Copies of `indices`, by GPU."""
+        """Cache of the index tensors in GPU memory, by GPU."""
         return {}
 
 
@@ -434,7 +461,7 @@ def _caches_of(form: Form) -> _Caches:
 
 
 def _known_indices(link: Link) -> np.ndarray[Any, Any] | None:
-    """Return the indices of a step if its index arrays are on the host; else None."""
+    """Return the index tensor of a step if its values are in host memory, else None."""
     if not isinstance(link, Brackets | TakenAlong) or not link.looks_up or link.has_placeholder:
         return None
     with suppress(IndexError):
@@ -449,7 +476,7 @@ def _brackets(items: Sequence[Any]) -> Brackets:
 
 
 def _parsed(number: int, item: Any, parse: Callable[[Any], ParsedEntry]) -> ParsedEntry:
-    """Return the parsed entry. First, arrays of other libraries become NumPy or CuPy arrays on their devices."""
+    """Apply `parse` to an entry of brackets. Arrays of other libraries first become NumPy or CuPy arrays."""
     if isinstance(item, np.generic) or type(item) is np.ndarray:
         return parse(item)
     if not (isinstance(item, np.ndarray) or hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__")):

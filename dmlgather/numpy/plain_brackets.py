@@ -1,4 +1,4 @@
-"""Fast path for brackets with plain entries. A repeated call is found by a key, without interpreting the entries."""
+"""Fast path for brackets with plain entries, such as integers and slices: it finds a repeated call without parsing them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dmlgather.dialects.problem import Problem, TensorType
 
 _NDARRAY = np.ndarray
 _INDICES = frozenset(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")))
-"""Types of index arrays that need no conversion."""
+"""Types of index arrays that the fast path reads as they are."""
 _BOUNDS = (int, type(None))
 
 
 def is_plain(items: Sequence[Any]) -> bool:
-    """Return True if all entries are plain: 64-bit integers, slices, `...`, None, and at most one integer array.
+    """Return True if all entries are plain: 64-bit integers, slices, `...`, None, and at most one array of integers.
 
-    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries are valid for some data. They can be checked
-    without reading arrays, and a key of `call_key` describes them fully.
+    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries can be checked without reading arrays, and
+    `call_key` describes them completely. They are valid for some data, but not for all.
     """
     has_array = False
     for item in items:
@@ -49,10 +49,11 @@ def is_plain(items: Sequence[Any]) -> bool:
 
 
 def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
-    """Return the key of a call with plain entries, and its arrays: the data, the index array if any, and `out` or None.
+    """Return a cache key for x[items] with plain entries, and the arrays of the call.
 
-    Calls with equal keys have equal problems. The key does not depend on the addresses and elements of arrays. Returns None if an
-    array has no signature.
+    The arrays are `x`, the index array if there is one, and `out`. Calls with equal keys can share a prepared call. The key
+    depends on types, shapes and strides, not on the addresses and elements of arrays. Returns None if an array has no
+    signature.
     """
     key: list[Any]
     call_arrays = [x]
@@ -85,10 +86,11 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
 
 
 def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
-    """Return the prepared call for arrays of `call_key`. Return None if the slow path must run the call or raise its error.
+    """Return the prepared call for arrays that `call_key` returned.
 
-    The slow path is for arrays that do not fit the problem, for example because an index array has changed since; layouts that a
-    plan cannot express; arrays on a GPU whose streams need ordering; strings and objects. `problem`: from data's type.
+    Return None if the slow path must run the call or raise its error. `problem`: a function from the type of the data to the
+    problem. The slow path is for arrays that do not fit the problem, for example because an index array has changed since; for
+    layouts that a plan cannot express; for arrays on a GPU that another stream may still write; and for strings and objects.
     """
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]

@@ -1,18 +1,18 @@
 """ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, for every opset.
 
 The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
-string types, or objects) run on the CPU. `opset` selects the operator's version as in a model: the newest version that this
-opset has.
+string types, or objects) run on the CPU. `opset` selects the version of the operator, as in a model: the newest version that is
+not newer than this opset.
 
-`out_of_bounds`: None for ONNX's rule, by which an index out of range raises IndexError, also on a GPU. Other values: "clamp",
-"raise", "promise" or a Fill. `device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there. `out`:
-an array that is written and returned. Raises TypeError for an `out` of another type or device; ValueError for an `out` that has
-another shape, is read-only, overlaps an input, or overlaps itself.
+`out_of_bounds`: what an index out of range does. None means ONNX's rule: IndexError, also on a GPU. Other values: "clamp",
+"raise", "promise" or a Fill. `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the arrays'
+device. `out`: an array that receives the result and is returned. A call raises TypeError for an `out` of another type or
+device; ValueError for an `out` that has another shape, is read-only, overlaps an input, or overlaps itself.
 
 Each function has a method `plan`, which returns the IndexPlan of a call. It accepts pairs (shape, dtype) instead of arrays.
 
-`to_directml` returns the DirectML descriptors of a node. `Backend` is ONNX's backend interface for models of these operators. It
-needs the package onnx.
+`to_directml` returns the DirectML descriptors of a node. `Backend` is ONNX's backend interface for models of these operators.
+It needs the package onnx.
 """
 
 from __future__ import annotations

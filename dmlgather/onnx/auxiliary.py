@@ -1,7 +1,8 @@
 """ONNX's Identity, Constant, Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast on NumPy arrays, in all versions.
 
-Models use these operators around gathers and slices. Only Cast changes the bits of a tensor. Results are views if possible.
-Source: the operators' pages in ONNX's documentation.
+Models use these operators around gathers and slices. Each function takes a parsed node, which has the attributes, and the
+node's inputs. Only Cast changes the bits of a tensor. Results are views if possible. Source: the operators' pages in ONNX's
+documentation.
 """
 
 from __future__ import annotations
@@ -23,21 +24,25 @@ CASTABLE = (
     *("uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float", "double"),
 )
-"""The element types that `cast` supports; ONNX's versions of Cast list more."""
+"""ONNX's names of the element types that `cast` converts. ONNX's versions of Cast list more types, which `cast` refuses."""
 
 EXTERNAL = 1  # TensorProto.EXTERNAL
 
 _ELEMENTS: Mapping[str, Any] = {"float": np.float32, "int": np.int64, "string": object}
-"""NumPy's types for the attributes value_float, value_ints, … of Constant."""
+"""NumPy's types for Constant's attributes value_float, value_floats, value_int, value_ints, value_string and value_strings."""
 
 
 def identity(_: ParsedNode, data: Any) -> Any:
-    """Return data, without a copy."""
+    """Return `data` itself."""
     return data
 
 
 def constant(node: ParsedNode) -> Any:
-    """Return the value of Constant's only attribute."""
+    """Return a Constant node's value as a NumPy array.
+
+    The node must have exactly one attribute. Raises ValueError for another number of attributes, and for external data that is
+    not loaded; TypeError for a sparse tensor, and for a type that the version does not list.
+    """
     if len(node.attributes) != 1:
         names = ", ".join(node.attributes) or "none"
         raise ValueError(f"{node.version} takes exactly one of {', '.join(node.version.attributes)}; the node has {names}")
@@ -50,7 +55,10 @@ def constant(node: ParsedNode) -> Any:
 
 
 def tensor(proto: Any) -> Any:
-    """Return a TensorProto as a NumPy array, strings as objects. Raises ValueError for external data that is not loaded."""
+    """Return a TensorProto's elements as a NumPy array; strings become objects.
+
+    Raises ValueError if the elements are in an external file that was not loaded.
+    """
     if proto.data_location == EXTERNAL:
         raise ValueError(f"its data lies outside the model and is not loaded ({location(proto)}); onnx.load(path) loads it")
     from onnx import numpy_helper
@@ -59,7 +67,10 @@ def tensor(proto: Any) -> Any:
 
 
 def initializer(proto: Any) -> Any:
-    """Return an initializer as a NumPy array. Raises ValueError like `tensor`, and if its data do not fit its shape or type."""
+    """Return an initializer's elements as a NumPy array.
+
+    Raises ValueError if they are in an external file that was not loaded, or do not fit the initializer's shape or type.
+    """
     try:
         return tensor(proto)
     except (TypeError, ValueError) as error:
@@ -67,17 +78,18 @@ def initializer(proto: Any) -> Any:
 
 
 def location(proto: Any) -> str:
-    """Return the file of a TensorProto with external data."""
+    """Return the name of the file that holds the elements of a TensorProto with external data."""
     return next((entry.value for entry in proto.external_data if entry.key == "location"), "an unnamed file")
 
 
 def cast(node: ParsedNode, data: Any) -> Any:
-    """Return data converted to the type `to`; data itself if it has this type.
+    """Return `data` converted to the type that the attribute `to` names. If `data` has this type, return `data` itself.
 
     A conversion to bool gives data != 0. A conversion between integers keeps the low bits. If a floating-point number does not
     fit the integer type, ONNX does not define the result, which then depends on the processor.
 
-    Raises ValueError if `to` is no data type; TypeError for a type that the version does not list, or that is not in CASTABLE.
+    Raises ValueError if `to` is no number or name of a data type; TypeError for a type that the version does not list, or that
+    is not in CASTABLE.
     """
     to, allowed = node.attributes["to"], node.version.types
     dtype = data_type(to)
@@ -95,13 +107,20 @@ def cast(node: ParsedNode, data: Any) -> Any:
 
 
 def shape(node: ParsedNode, data: Any) -> Any:
-    """Return the sizes of the dimensions start:end as int64; of all dimensions by default. The bounds are clamped to the rank."""
+    """Return the shape of `data` as an int64 array.
+
+    The attributes start and end select a slice of the shape, as in Python's shape[start:end]. By default, all sizes are
+    returned.
+    """
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return np.array(data.shape[start:end], np.int64)
 
 
 def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Return data without the dimensions `axes`, which must have size 1; by default, without all dimensions of size 1."""
+    """Return `data` without the dimensions `axes`, which must have size 1. By default, remove all dimensions of size 1.
+
+    `axes`: a one-dimensional array. In versions before 13, the axes are an attribute instead.
+    """
     sizes = tuple(data.shape)
     axes = node.attributes.get("axes", axes)
     removed = {axis for axis, size in enumerate(sizes) if size == 1}
@@ -114,7 +133,7 @@ def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
 
 
 def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Return data with new dimensions of size 1 at the positions `axes` of the result."""
+    """Return `data` with additional dimensions of size 1. `axes`: their positions in the result's shape."""
     values = _integers(node, "axes", axes, scalar=True)
     rank = len(data.shape) + len(values)
     new, sizes = _axes(node, values, rank, "the result"), iter(data.shape)
@@ -122,7 +141,11 @@ def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
 
 
 def reshape(node: ParsedNode, data: Any, shape: Any = None) -> Any:
-    """Return data in another shape. In `shape`, one size may be -1. A 0 copies data's size, unless `allowzero` is 1."""
+    """Return `data` in another shape.
+
+    `shape`: the new sizes. One size may be -1: it is computed from the number of elements. A size of 0 means the size of `data`
+    in the same dimension. If the attribute allowzero is 1, it means 0.
+    """
     shape, sizes, copies_zeros = _integers(node, "shape", shape), tuple(data.shape), not node.attributes.get("allowzero", 0)
     result = []
     for position, size in enumerate(shape):
@@ -149,7 +172,10 @@ def reshape(node: ParsedNode, data: Any, shape: Any = None) -> Any:
 
 
 def transpose(node: ParsedNode, data: Any) -> Any:
-    """Return data with its dimensions permuted by `perm`; reversed by default."""
+    """Return `data` with permuted dimensions.
+
+    The attribute perm lists dimensions of `data` in the new order; default: reversed order.
+    """
     rank = len(data.shape)
     perm = node.attributes.get("perm", tuple(reversed(range(rank))))
     if sorted(perm) != list(range(rank)):
@@ -158,7 +184,11 @@ def transpose(node: ParsedNode, data: Any) -> Any:
 
 
 def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False) -> tuple[int, ...]:
-    """Return the integers of attribute or input `name`. `values`: the input. `scalar`: allow an array of rank 0."""
+    """Return the integers that a node states in an attribute or an input, such as axes or shape.
+
+    `name`: the name of the attribute or input; older versions have an attribute. `values`: the input's array. `scalar`: whether
+    an array of rank 0 is allowed.
+    """
     values = node.attributes.get(name, values)
     if isinstance(values, tuple):
         return values
@@ -170,7 +200,11 @@ def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False)
 
 
 def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set[int]:
-    """Return the axes counted from the front. Raise ValueError for an axis that is out of range or repeated."""
+    """Return axes as numbers from 0 to rank - 1: `rank` is added to negative axes.
+
+    `array`: the name of what has this rank, for messages. Raises ValueError for an axis that is out of range or repeated, and
+    for a negative axis before opset 11.
+    """
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:
             raise ValueError(f"axes[{number}] is {value}, but {node.version} takes no negative axes; they came with opset 11")

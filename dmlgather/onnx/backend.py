@@ -25,7 +25,7 @@ from dmlgather.wording import counted
 
 
 class PreparedModel(onnx.backend.base.BackendRep):
-    """A model prepared on a device. Thread-safe."""
+    """A checked model, ready to run on one device. Threads may share an instance. `Backend.prepare` returns it."""
 
     def __init__(self, model: ModelProto, device: Device) -> None:
         self._model, self._device, self._opset = ModelProto(), device, own_opset(model.opset_import)
@@ -51,12 +51,13 @@ class PreparedModel(onnx.backend.base.BackendRep):
         return PreparedModel, (self._model, self._device)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return the outputs as a tuple that can also be indexed by name.
+        """Run the model. Return a named tuple of its outputs.
 
-        `inputs`: a list of arrays in the order of the model's inputs, or a dict of arrays by name. Inputs that have a default
-        may be left out; a list leaves out all of them. Arrays are NumPy's or CuPy's, or have `__dlpack__`. The outputs have the
-        array type of the first input, and share no memory with the inputs. If the device is a GPU, inputs are copied to the
-        GPU, and bounds of Slice are copied back to the host.
+        `inputs`: a list of arrays in the order of the model's inputs, or a dict of arrays by name. Inputs that are also
+        initializers have a default value. A dict may leave out any of them; a list leaves out all of them or none. Arrays are
+        NumPy's or CuPy's, or have `__dlpack__`. The outputs have the array type of the first input, and share no memory with
+        the inputs. If the device is a GPU, inputs are copied to the GPU, and the starts, ends, axes and steps of Slice are
+        copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model. Raises IndexError for a bad index, and TypeError
         and ValueError for inputs that break a rule of an operator. The messages about rules and indices name the node.
@@ -77,7 +78,11 @@ class PreparedModel(onnx.backend.base.BackendRep):
             return self._as_tuple(*(arrays.hand_back(arrays.move(array, memory, home), like) for array in outputs))
 
     def _named(self, inputs: Any) -> dict[str, Any]:
-        """Return the arrays by input name, in the model's order. Raise ValueError for missing or unknown inputs."""
+        """Return a dict of the arrays by input name, in the order of the model's inputs.
+
+        Raises ValueError if a required input is missing, or a name is unknown; TypeError if `inputs` is neither a list nor a
+        dict.
+        """
         names = list(self._inputs)
         required = [name for name in names if name not in self._constants]
         if isinstance(inputs, list | tuple):
@@ -93,7 +98,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
         return {name: inputs[name] for name in names if name in inputs}
 
     def _result(self, node: NodeProto, values: Mapping[str, Any]) -> Any:
-        """Return the output of a node, in the device's memory."""
+        """Run one node. Return its output array in the device's memory. `values`: the arrays computed so far, by name."""
         count, memory = len(ARRAYS[node.op_type]), self._device.memory
         data = [values[name] for name in node.input[:count]]
         bounds = [arrays.move(values[name], memory, CPU) if name else None for name in node.input[count:]]
@@ -111,7 +116,7 @@ class Backend(onnx.backend.base.Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Return True if `prepare` takes the model and the device."""
+        """Return True if `prepare` accepts the model and the device."""
         try:
             cls.prepare(model, device, **kwargs)
         except (DeviceError, NotImplementedError, TypeError, ValueError):
@@ -120,10 +125,11 @@ class Backend(onnx.backend.base.Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """Return the model prepared for any number of runs.
+        """Check a model, and return an object that runs it any number of times.
 
-        Raises NotImplementedError for other operators; ValueError for an invalid model, external data that is not loaded, or an
-        unknown device; TypeError for constants whose type the device does not support; DeviceError for an unusable GPU.
+        Raises NotImplementedError for a model with other operators; ValueError for an invalid model, external data that is not
+        loaded, or an unknown device; TypeError for constants of a type that the device does not support; DeviceError for an
+        unusable GPU.
         """
         _no_options("prepare", kwargs)
         if not isinstance(model, ModelProto):
@@ -142,13 +148,13 @@ class Backend(onnx.backend.base.Backend):
         outputs_info: Any = None,  # noqa: ARG003 - the interface's
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Return the outputs of one node.
+        """Run one node. Return a tuple of its outputs.
 
         `inputs`: one array per input name of the node. `outputs_info`: ignored, because the inputs determine types and shapes.
-        `opset_version`: by default, the newest opset of the package onnx. `opset_imports`: used instead if it is given;
-        versions by domain, or OperatorSetIdProtos.
+        Two keywords select the opset. `opset_version`: a number; default: the newest opset that the installed package onnx
+        knows. `opset_imports`: the opset of each domain, as a dict or a list of OperatorSetIdProtos; replaces opset_version.
 
-        Raises like `prepare` and `PreparedModel.run`.
+        Raises the errors of `prepare` and `PreparedModel.run`.
         """
         imports, default = kwargs.pop("opset_imports", {}), kwargs.pop("opset_version", defs.onnx_opset_version())
         pairs = imports.items() if isinstance(imports, Mapping) else [(entry.domain, entry.version) for entry in imports]
@@ -170,7 +176,10 @@ class Backend(onnx.backend.base.Backend):
 
 
 def _usable(name: Any) -> Device:
-    """Return the device with this name. Raise ValueError for an unknown name, DeviceError for an unusable GPU."""
+    """Return the Device for a name of ONNX's interface, such as "CUDA:1".
+
+    Raises ValueError for an unknown name, DeviceError if the GPU cannot be used.
+    """
     try:
         device = Device.parse(name.lower().removesuffix(":0") if isinstance(name, str) else "")
     except ValueError:
@@ -186,9 +195,10 @@ def _no_options(method: str, options: Mapping[str, Any]) -> None:
 
 
 def _adopted(name: str, source: Any, declared: PartialType, sizes: dict[str, int]) -> tuple[Any, Device]:
-    """Return an input as a NumPy or CuPy array, and its device. Raise TypeError or ValueError if it contradicts the model.
+    """Return an input as a NumPy or CuPy array, and the array's device.
 
-    `sizes`: the sizes of the model's symbolic dimensions. New symbols are added.
+    `declared`: the type in the model. `sizes`: the size of each symbolic dimension, as seen in earlier inputs; new symbols are
+    added. Raises TypeError or ValueError if the input contradicts the model.
     """
     try:
         array, home = arrays.adopt(source)

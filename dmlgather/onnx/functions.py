@@ -27,8 +27,8 @@ def gather(
 ) -> Request:
     """Return ONNX's Gather: output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-    `data`: shape [lead…, n, trail…]; `axis` is the dimension of size n. `indices`: int32 or int64, any shape [i…]. Negative
-    indices count from the end, but not before opset 11. The result has shape [lead…, i…, trail…].
+    `data`: shape [lead…, n, trail…]. `axis`: the number of the dimension of size n. `indices`: int32 or int64, any shape [i…].
+    Negative indices count from the end, but not before opset 11. The result has shape [lead…, i…, trail…].
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
     list; ValueError for an axis out of range and for a scalar `data`.
@@ -86,7 +86,8 @@ def gather_nd(
     dimensions b…; must be 0 before opset 12. The result has shape [b…, i…, trail…].
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for a type that the version does not
-    list; ValueError for scalars, unequal or too many batch dimensions, and tuples longer than the dimensions of data.
+    list; ValueError if `data` or `indices` is a scalar, if there are too many batch dimensions or their sizes differ, and if t
+    is larger than the number of dimensions n….
 
     >>> dg.onnx.gather_nd(np.array([[10, 20], [30, 40]]), np.array([[0, 1], [1, 0]])).tolist()
     [20, 30]
@@ -109,14 +110,15 @@ def slice(  # noqa: A001 - the operator's name
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Return ONNX's Slice: output[c] = data[start + step · c] in each dimension. Starts and ends are clamped to data's sizes.
+    """Return ONNX's Slice: output[c] = data[start + step · c] in each dimension. Starts and ends are clamped to the dimension.
 
-    `data`: shape [n…]. `starts`, `ends`, `axes`, `steps`: sequences of integers, or one-dimensional int32 or int64 arrays in host
-    memory. Arrays must have one type. `axes`: default 0, 1, …; negative axes count from the end. `steps`: default 1; may be
-    negative, and must be None before opset 10. `out_of_bounds` has no effect, because there are no indices.
+    `data`: shape [n…]. `starts`, `ends`, `axes`, `steps`: sequences of integers, or one-dimensional int32 or int64 arrays in
+    host memory. Arrays must have the same type. `axes`: the dimensions to slice; default 0, 1, …. Negative axes count from the
+    end. `steps`: default 1. Steps may be negative. Before opset 10, `steps` must be None. `out_of_bounds` has no effect,
+    because there are no indices.
 
-    Raises TypeError for a type that the version does not list and for bounds on a GPU; ValueError for different lengths, for axes
-    out of range or repeated, and for a step of 0.
+    Raises TypeError for a type that the version does not list, and if starts, ends, axes or steps are on a GPU; ValueError if
+    their lengths differ, if an axis is out of range or repeated, and for a step of 0.
 
     >>> dg.onnx.slice(np.arange(10), starts=[8], ends=[2], steps=[-3]).tolist()
     [8, 5]
@@ -142,12 +144,13 @@ def depth_to_space(
 ) -> Request:
     """Return ONNX's DepthToSpace: output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
 
-    `data`: shape [n, c · blocksize², h, w]. `blocksize`: the height and width of a block, at least 1. `mode`: the order of
-    data's channels. "DCR" means (i, j, c); "CRD" means (c, i, j), and needs opset 11. The result has shape
-    [n, c, h · blocksize, w · blocksize]. `out_of_bounds` has no effect, because there are no indices.
+    `data`: shape [n, c · blocksize², h, w]. `blocksize`: the height and width of a block, at least 1. `mode`: how the channel
+    dimension of `data` is split into c and the block's row i and column j. "DCR" means the order (i, j, c); "CRD" means (c, i,
+    j), and needs opset 11. The result has shape [n, c, h · blocksize, w · blocksize]. `out_of_bounds` has no effect, because
+    there are no indices.
 
-    Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of channels that is not
-    a multiple of blocksize², and for a mode that the version does not have.
+    Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of channels that is
+    not a multiple of blocksize², and for a mode that the version does not have.
 
     >>> dg.onnx.depth_to_space(np.arange(8).reshape(1, 4, 1, 2), 2).tolist()
     [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
@@ -170,12 +173,13 @@ def space_to_depth(
 ) -> Request:
     """Return ONNX's SpaceToDepth: output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
 
-    `data`: shape [n, c, h · blocksize, w · blocksize]. `blocksize`: the height and width of a block, at least 1. `mode`: the
-    order of the output's channels. "DCR" means (i, j, c); "CRD" means (c, i, j), and needs opset 28. The result has shape
-    [n, c · blocksize², h, w]. `out_of_bounds` has no effect, because there are no indices.
+    `data`: shape [n, c, h · blocksize, w · blocksize]. `blocksize`: the height and width of a block, at least 1. `mode`: how
+    the output's channel dimension is made of c and the block's row i and column j. "DCR" means the order (i, j, c); "CRD" means
+    (c, i, j), and needs opset 28. The result has shape [n, c · blocksize², h, w]. `out_of_bounds` has no effect, because there
+    are no indices.
 
-    Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of rows or columns that
-    is not a multiple of blocksize, and for a mode that the version does not have.
+    Raises TypeError for a type that the version does not list; ValueError for another rank, for a number of rows or columns
+    that is not a multiple of blocksize, and for a mode that the version does not have.
 
     >>> dg.onnx.space_to_depth(np.arange(8).reshape(1, 1, 2, 4), 2).tolist()
     [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]

@@ -3,13 +3,14 @@
 The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
 string types, or objects) run on the CPU. An index out of range gives 0 in Gather, and is an error in the other operations.
 
-`out_of_bounds`: None for OpenVINO's rule; else "clamp", "raise", "promise" or a Fill. `device`: None for the arrays' device;
-"cpu", "cuda", "cuda:N" or "reference" to run there. `out`: an array that is written and returned. Raises TypeError for an `out`
-of another type or device; ValueError for an `out` that has another shape, is read-only, overlaps an input, or overlaps itself.
+`out_of_bounds`: what an index out of range does: "clamp", "raise", "promise" or a Fill. None means OpenVINO's rule. `device`:
+where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the arrays' device. `out`: an array that receives the
+result and is returned. A call raises TypeError for an `out` of another type or device; ValueError for an `out` that has another
+shape, is read-only, overlaps an input, or overlaps itself.
 
 Each function has three methods that accept pairs (shape, dtype) instead of arrays. `plan` returns the IndexPlan of a call.
-`to_directml` returns its DirectML descriptors. `differences` lists the indices that give other results in DirectML. The functions
-`to_directml` and `differences` call the methods of `gather`.
+`to_directml` returns its DirectML descriptors. `differences` lists the indices that give other results in DirectML. The
+functions `to_directml` and `differences` call the methods of `gather`.
 
 `run_layer` runs a layer of an IR file.
 """

@@ -20,21 +20,23 @@ P = ParamSpec("P")
 
 
 class DescribedFunction(EagerFunction[P], Generic[P]):
-    """An eager function with the methods `to_directml` and `differences`, which need only the arrays' shapes and types.
+    """An eager function with two more methods, `to_directml` and `differences`.
 
-    The decorated function returns requests whose `problem_of` is a `partial` of a problem class.
+    They need only the shapes and types of the arrays. The decorated function returns a Request. Its field `problem_of` must be
+    a `functools.partial` of a class of problems, such as OpenVINOGather, so that the methods can make the problem without
+    running it.
     """
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
         """Return the DirectML descriptor of a call, or a report of why it has none.
 
-        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
-        pair (shape, dtype), can replace an array. `level`: the feature level.
+        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or
+        a pair (shape, dtype), can replace an array. `level`: DirectML's feature level, such as "6_4".
 
-        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
-        a Report: its findings name the limit of the level, or a broken rule of the operation. `docs/expressing.md` explains the
-        findings, and how to bind arrays. Raises ValueError for an unknown level; TypeError for an argument without shape and
-        type, and for an axis or bounds on a GPU.
+        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call,
+        returns a Report: its findings name the limit of the level, or a broken rule of the operation. `docs/expressing.md`
+        explains the findings, and how to bind arrays. Raises ValueError for an unknown level; TypeError for an array argument
+        without shape and type, and for an axis, starts or ends in a GPU array.
 
         >>> desc = dg.openvino.gather_nd.to_directml(((5, 4), "float32"), ((3, 2), "int64"), level="3_0")
         >>> desc.operator.name, desc.output_tensor.sizes
@@ -46,10 +48,10 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.to_directml(maker, feature_level, "OpenVINO", operation)
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about indices for which the descriptors of `to_directml` read other elements than OpenVINO.
+        """Return warnings about indices that give other results with the descriptors of `to_directml` than in OpenVINO.
 
         The arguments are those of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
-        out of range is an error, or there are no indices. Raises TypeError and ValueError like the function.
+        out of range is an error, or there are no indices. Raises the TypeErrors and ValueErrors of the function.
 
         >>> [finding.expected for finding in dg.openvino.gather.differences(((5, 2), "float32"), ((3,), "uint8"), axis=0)]
         ['indices from 0 to 4']
@@ -57,7 +59,11 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
     def _problem_maker(self, args: Any, kwargs: Any) -> partial[Any]:
-        """Return a function that makes the problem; it raises for broken rules. Raise for arguments of the wrong kind."""
+        """Return a function without arguments that makes the problem of a call.
+
+        It raises if the call breaks a rule of the operation. Raises TypeError for an argument that a descriptor cannot have,
+        such as out, and for an array argument without shape and type.
+        """
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:
@@ -82,12 +88,12 @@ def gather(
 
     An index out of range gives 0, or the empty string if data are strings. `data`: shape [b…, lead…, n, trail…], any type of
     whole bytes, or strings. `indices`: shape [b…, i…], any integer type. `axis`: the dimension of size n, as an integer or an
-    array of one integer in host memory. `batch_dims`: the number of dimensions b…, at most `axis`. The rank of `indices` is added
-    to a negative number. `version`: 1, 7 or 8. Version 1 has no batch_dims. In version 8, negative indices count from the end;
-    in versions 1 and 7, they are out of range. The result has shape [b…, lead…, i…, trail…].
+    array of one integer in host memory. `batch_dims`: the number of dimensions b…, at most `axis`. A negative number counts
+    from the rank of `indices`. `version`: 1, 7 or 8. Version 1 has no batch_dims. In version 8, negative indices count from the
+    end; in versions 1 and 7, they are out of range. The result has shape [b…, lead…, i…, trail…].
 
-    Raises TypeError for another type, and for an axis or strings on a GPU; ValueError for an axis or batch_dims out of range,
-    unequal batch dimensions, a scalar `data`, or another version.
+    Raises TypeError for another type, and for an axis or strings on a GPU; ValueError if `axis` or `batch_dims` is out of
+    range, if data and indices have different sizes in the dimensions b…, if `data` is a scalar, and for another version.
 
     >>> dg.openvino.gather(np.array([10, 20, 30]), np.array([2, -1, 5]), axis=0).tolist()
     [30, 30, 0]
@@ -137,13 +143,13 @@ def gather_nd(
     """Return OpenVINO's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
     `data`: shape [b…, n…, trail…], any type of whole bytes, or strings. `indices`: shape [b…, i…, t], any integer type. Each
-    tuple of t indices selects a position in the dimensions n…; if t is 0, it selects all of data[b…]. Negative indices count from
-    the end. `batch_dims`: the number of dimensions b…. `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5 merges
-    b… into one dimension.
+    tuple of t indices selects a position in the dimensions n…; if t is 0, it selects all of data[b…]. Negative indices count
+    from the end. `batch_dims`: the number of dimensions b…. `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5
+    merges b… into one dimension.
 
     Raises IndexError for an index out of range, also if the result is empty; TypeError for another type, and for strings on a
-    GPU; ValueError for scalars, unequal or too many batch dimensions, tuples longer than the dimensions of data, or another
-    version.
+    GPU; ValueError if `data` or `indices` is a scalar, if there are too many batch dimensions or their sizes differ, if t is
+    larger than the number of dimensions n…, and for another version.
 
     >>> data, tuples = np.arange(8).reshape(2, 2, 2), np.array([[[1], [0]], [[0], [-1]]])
     >>> dg.openvino.gather_nd(data, tuples, batch_dims=2).tolist()
@@ -168,14 +174,15 @@ def slice(  # noqa: A001 - the operation's name
     device: str | None = None,
     stream: Any = None,
 ) -> Request:
-    """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension. Starts and stops are clamped.
+    """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension.
 
-    `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`, `step`, `axes`: sequences of integers, or
-    one-dimensional arrays of any integer types in host memory. `axes`: default 0, 1, …; negative axes count from the end. `step`:
-    may be negative. `out_of_bounds` has no effect, because there are no indices.
+    Starts and stops are clamped to the dimension. `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`,
+    `step`, `axes`: sequences of integers, or one-dimensional arrays of any integer types in host memory. `axes`: the dimensions
+    to slice; default 0, 1, …. Negative axes count from the end. Steps may be negative. `out_of_bounds` has no effect, because
+    there are no indices.
 
-    Raises TypeError for another type, and for bounds or strings on a GPU; ValueError for different lengths, for axes out of range
-    or repeated, for a step of 0, and for a scalar `data`.
+    Raises TypeError for another type, and if start, stop, step, axes or strings are on a GPU; ValueError if start, stop, step
+    and axes have different lengths, if an axis is out of range or repeated, for a step of 0, and if `data` is a scalar.
 
     >>> dg.openvino.slice(np.arange(10), start=[8], stop=[2], step=[-3]).tolist()
     [8, 5]
@@ -204,8 +211,9 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     """Return OpenVINO's StridedSlice-1: data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …]. Bounds are clamped.
 
     `data`: any shape; any type of whole bytes, or strings. `begin`, `end`, `strides`: sequences of integers, or one-dimensional
-    arrays of any integer types in host memory. Their lengths are equal. `strides`: default 1, …; may be negative. Entry k slices
-    the next dimension of data, unless a mask has a 1 at k. If several masks have a 1 at k, the first mask of this list applies:
+    arrays of any integer types in host memory. They have the same length. `strides`: default 1 for each entry. Strides may be
+    negative. Entry k slices the next dimension of data, unless a mask has a 1 at position k. If several masks have a 1 at k,
+    the first of them in this list applies:
 
     - ellipsis_mask: the entry keeps all dimensions that have no entry of their own. Only one entry may have a 1.
     - new_axis_mask: the entry adds a dimension of size 1.
@@ -216,8 +224,9 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     Masks are sequences of 0 and 1; None means zeros. Missing entries are 0; entries beyond the length of `begin` are ignored.
     `out_of_bounds` has no effect, because there are no indices.
 
-    Raises TypeError for another type, and for bounds or strings on a GPU; ValueError for different lengths, more entries than
-    dimensions of data, a stride of 0, an element that does not exist, two ellipses, or a mask with other numbers.
+    Raises TypeError for another type, and if begin, end, strides or strings are on a GPU; ValueError if begin, end and strides
+    have different lengths or more entries than data has dimensions, for a stride of 0, for an element begin[k] that does not
+    exist, for two ellipses, and for a mask with other numbers than 0 and 1.
 
     >>> x = np.arange(12).reshape(3, 4)
     >>> dg.openvino.strided_slice(x, begin=[1, 0], end=[2, 4], strides=[1, -2], begin_mask=[0, 1], end_mask=[1, 1]).tolist()
@@ -251,18 +260,20 @@ def to_directml(
 ) -> OperatorDesc | Descriptors | Report:
     """Return the DirectML descriptor of a Gather, or a report of why it has none: `gather.to_directml`.
 
-    `data`, `indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `axis`, `batch_dims`, `version`: see
-    `gather`. `level`: the feature level.
+    `data`, `indices`: arrays, anything with `shape` and `dtype`, or pairs (shape, dtype). `axis`, `batch_dims`, `version`: the
+    arguments of `gather`. `level`: DirectML's feature level, such as "6_4".
 
-    Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
-    a Report: its findings name the limit of the level, or a broken rule of the operation (`docs/expressing.md`).
+    Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns a
+    Report: its findings name the limit of the level, or a broken rule of the operation (`docs/expressing.md`).
 
-    Without batches, the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions. Otherwise
-    it is GATHER_ELEMENTS on {batch, lead, axis, trail}, in which strides of 0 repeat the indices along lead and trail.
+    Without batches, the descriptor is GATHER. With batches, it is GATHER_ND1 if the axis follows the batch dimensions.
+    Otherwise it is GATHER_ELEMENTS on tensors with the dimensions {batch, lead, axis, trail}; strides of 0 repeat the indices
+    along lead and trail.
 
     To run the descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor. The buffers are
-    packed and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as
-    UINT8, and bf16 as UINT16. Indices in range read OpenVINO's elements. `differences` describes the other indices.
+    contiguous and padded to TotalTensorSizeInBytes. Convert the indices to the described type. Bind boolean and 8-bit floats as
+    UINT8, and bf16 as UINT16. For indices in range, DirectML then gives OpenVINO's result. `differences` describes the other
+    indices.
 
     Raises ValueError for an unknown level; TypeError for an argument without shape and type, and for an axis on a GPU.
 
@@ -275,14 +286,14 @@ def to_directml(
 
 
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
-    """Return warnings about indices for which DirectML reads other elements than OpenVINO: `gather.differences`.
+    """Return warnings about indices that give other results in DirectML than in OpenVINO: `gather.differences`.
 
-    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the nearest
-    element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From level 3_0
-    on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid index, and
-    select 0 in the output (ELEMENT_WISE_IF).
+    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the
+    nearest element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From
+    level 3_0 on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid
+    index, and select 0 in the output (ELEMENT_WISE_IF).
 
-    Raises TypeError and ValueError like `gather`.
+    Raises the TypeErrors and ValueErrors of `gather`.
 
     >>> [finding.expected for finding in dg.openvino.differences(((5, 2), "float32"), ((3,), "int64"), axis=0)]
     ['indices from -5 to 4']

@@ -1,4 +1,4 @@
-"""Reading of the layers of an IR: version, attributes and ports, with checks against the operation."""
+"""Reads the version, attributes and ports of layers in OpenVINO's IR format, and checks them against the operation."""
 
 from __future__ import annotations
 
@@ -21,27 +21,33 @@ PRECISIONS = {
     "FP64": "f64",
     "UNSPECIFIED": None,
 }
-"""Element types by a port's `precision`; None if the type is unknown. Other precisions are the types in upper case."""
+"""OpenVINO's name of an element type, by the `precision` of a port; None if the type is unknown.
+
+A precision that is not listed is the name in upper case, such as "I64" for i64.
+"""
 
 MOST_DIMENSIONS = 64
-"""Largest rank that is read. NumPy has the same limit; DirectML's is 8."""
+"""Largest rank of a port that is read; a higher rank is an error. NumPy has the same limit; DirectML's limit is 8."""
 
 OPSETS = range(1, NEWEST_OPSET + 1)
-"""The supported operation sets."""
+"""The numbers of the operation sets that are supported, such as 8 for "opset8"."""
 
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem
     for problem in (OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND, OpenVINOSlice, OpenVINOStridedSlice)
 }
-"""The family's problem classes, by a layer's type. A problem's fields have the names of inputs and attributes."""
+"""The problem class of each gather and slice operation, by the type of the layer.
+
+A class's fields have the names of the layer's inputs and attributes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """One input or output of a layer.
 
-    `type`: OpenVINO's name of the element type ("f32"); None if unknown. `shape`: its sizes are None if unknown. `shape` is None
-    for a port without sizes, which has a scalar or a tensor of unknown rank.
+    `type`: OpenVINO's name of the element type, such as "f32"; None if unknown. `shape`: the sizes, with None for an unknown
+    size. If the port states no sizes, `shape` is None: the tensor is a scalar or has an unknown rank.
     """
 
     id: int
@@ -51,7 +57,12 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. `id`: None if missing. `opset`: the operation set, such as "opset8". `data`: the operation's attributes."""
+    """One layer of an IR file: an operation with its attributes and ports.
+
+    `id`: the layer's number; None if the layer states none. `type`: the operation, such as "Gather". `opset`: the operation set
+    that defines the operation, such as "opset8". `data`: the operation's attributes as text. `line`: the line of the file; None
+    if unknown.
+    """
 
     id: int | None
     name: str
@@ -68,7 +79,10 @@ class Layer:
 
 
 def read_layer(element: Element) -> Layer:
-    """Return the layer of an element. Raises IRError if it breaks the format."""
+    """Return the Layer that a <layer> element describes.
+
+    Raises IRError if an id is missing or is not a number, if two ports have the same id, and for a bad or too large shape.
+    """
     data = element.all("data")
     return Layer(
         id=_integer(element, "id") if element.get("id") is not None else None,
@@ -96,7 +110,10 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
 
 
 def _element_type(precision: str) -> str | None:
-    """Return OpenVINO's name of an element type, printable; None for a type that is unknown until the model runs."""
+    """Return OpenVINO's name of the element type that a port's `precision` states, such as "f32" for "FP32".
+
+    The name has no control characters. Return None if the type is unknown until the model runs.
+    """
     name = printable(precision.strip().lower())
     return PRECISIONS.get(precision.upper(), None if name in ("", "dynamic", "undefined") else name)
 
@@ -114,14 +131,21 @@ def _integer(element: Element, name: str) -> int:
 
 
 def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """Return the decimal number in a text. Raise IRError for another text. `signed`: allow a minus. `label`: for the message."""
+    """Return the integer that a text states in decimal digits.
+
+    `label`, `line`, `expected`: parts of the error message. `signed`: True if a minus sign is allowed. Raises IRError for
+    another text.
+    """
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
         raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)
 
 
 def version_of(layer: Layer) -> OperationVersion:
-    """Return the version of a layer's operation. Raises IRError if its operation set is unknown or lacks the operation."""
+    """Return the version of the operation that the layer's operation set contains.
+
+    Raises IRError if the operation set is unknown, or older than the operation.
+    """
     opset = next((number for number in OPSETS if layer.opset == f"opset{number}"), None)
     if opset is None:
         expected = f"expected opset{OPSETS[0]} … opset{OPSETS[-1]}, which are known"
@@ -133,9 +157,10 @@ def version_of(layer: Layer) -> OperationVersion:
 
 
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
-    """Return the attributes of the operation's version, by name. As in OpenVINO, other attributes are ignored.
+    """Return the values of a layer's attributes that its operation's version has, by name.
 
-    Raises IRError for a missing required attribute, and for a value that is not an integer or a list of integers.
+    As in OpenVINO, other attributes are ignored. Raises IRError if a required attribute is missing, and for a value that is
+    neither an integer nor a list of integers.
     """
     values: dict[str, int | tuple[int, ...]] = {}
     for name, form in version.attributes.items():
@@ -147,7 +172,10 @@ def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tu
 
 
 def ports_of(layer: Layer, version: OperationVersion) -> tuple[Mapping[str, Port], Port]:
-    """Return a layer's input ports, by input name, and its output port. Raises IRError for another number of ports."""
+    """Return a dict of a layer's input ports by the names of the operation's inputs, and its output port.
+
+    Raises IRError for a number of ports that the operation does not allow.
+    """
     least, most = version.required, len(version.inputs)
     if not least <= len(layer.inputs) <= most or len(layer.outputs) != 1:
         raise IRError(

@@ -39,16 +39,17 @@ def run_layer(
     """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, with its version and attributes.
 
     `xml_layer`: the text of a <layer> element, or an element of lxml or xml.etree. `inputs`: the arguments of the operation's
-    function, by position in the order of the layer's ports, or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: see
-    the operation's function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
+    function, by position in the order of the layer's ports, or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: as
+    in the operation's function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
 
-    Inputs and output must have the shapes and types of their ports. A size of -1 allows any size. A port without sizes allows any
-    shape; a port without precision allows any type. If the axis is an integer, or bounds are sequences, their types are not
-    checked.
+    Inputs and output must have the shapes and types of their ports. A size of -1 allows any size. A port without sizes allows
+    any shape; a port without precision allows any type. A port's type is not checked if its input is a Python integer or a
+    sequence.
 
-    Raises ValueError for another layer, for a missing port, and for a shape that a port does not allow; TypeError for a type that
-    a port does not allow, and for a missing or extra input. The errors of the operation's function pass through. Text is parsed
-    by lxml, which the extra openvino installs; without it, text raises ImportError. Text must not have a document type.
+    Raises ValueError for a layer of another operation, for a missing port, and for a shape that a port does not allow;
+    TypeError for a type that a port does not allow, and for a missing or extra input. The function of the operation may raise
+    other errors. Text is parsed by lxml, which the extra openvino installs; without it, text raises ImportError. Text must not
+    have a document type.
 
     >>> ports = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
     >>> layer = f"<layer type='Gather' version='opset7'>{ports}</layer>"
@@ -84,7 +85,10 @@ def run_layer(
 
 
 def _read(layer: Any) -> Layer:
-    """Return the layer of a text or an element. Raise IRError for another operation's layer, TypeError for another value."""
+    """Return the layer that a text or an XML element describes.
+
+    Raises IRError if it is no layer of a gather or slice operation, TypeError if it is neither text nor an element.
+    """
     if isinstance(layer, bytes):
         try:
             layer = layer.decode()
@@ -102,7 +106,11 @@ def _read(layer: Any) -> Layer:
 
 
 def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs by name. Raise TypeError unless each of the operation's inputs is passed once."""
+    """Return all inputs of a layer as a dict by name.
+
+    `names`: the names that the operation gives to the layer's ports. `inputs`: arguments passed by position. `named`: arguments
+    passed by name. Raises TypeError unless each input is passed exactly once.
+    """
     positional = dict(zip(names, inputs, strict=False))
     unknown = [name for name in named if name not in names]
     missing = [name for name in names if name not in positional and name not in named]
@@ -113,7 +121,10 @@ def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named
 
 
 def _bound(name: str, values: Any, port: Port) -> Any:
-    """Return the axis or bounds on the host. Raise TypeError or ValueError for an array or sequence that the port forbids."""
+    """Return an axis, or a slice's starts, ends, axes or steps, in host memory.
+
+    Raises TypeError or ValueError if the port does not allow the type or shape.
+    """
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         values = tuple(values)
         if port.shape is not None and port.shape not in ((len(values),), (None,)):
@@ -126,7 +137,10 @@ def _bound(name: str, values: Any, port: Port) -> Any:
 
 
 def _check(port: Port, role: str, tensor: TensorType) -> None:
-    """Raise TypeError or ValueError unless a tensor has the port's type and sizes."""
+    """Check that a tensor has the type and sizes of a port. `role`: the tensor's name in messages.
+
+    Raises TypeError for another type, ValueError for other sizes.
+    """
     name = TYPES.name_of(tensor.dtype)
     if port.type not in (None, name):
         raise TypeError(f"{role} has type {name}, but port {port.id} has {port.type}")

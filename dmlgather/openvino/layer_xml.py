@@ -1,4 +1,4 @@
-"""Parser for the XML of layers. Hostile input is safe: no document types or entities, no network, limited depth."""
+"""Parser for the XML of layers. Hostile input is safe: no document types or entities, no network, limited depth of nesting."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from dmlgather.wording import printable
 
 DEEPEST = 256
-"""The largest number of nested elements."""
+"""The largest depth of nested elements. A deeper text is an error."""
 
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _ELLIPSIS = re.compile(r"<layer \.\.\. ")
 
 
 class IRError(Exception):
-    """Error in the text of a layer. `line`: counted from 1; None if unknown."""
+    """Error: the text of a layer is not valid. `line`: the number of the line, from 1; None if unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -28,7 +28,8 @@ class IRError(Exception):
 class Element:
     """An XML element.
 
-    `line`: the line on which its start tag ends, counted from 1; None if unknown. `text`: the text before its children.
+    `line`: the line where its start tag ends, from 1; None if unknown. `text`: the text between the start tag and the first
+    child.
     """
 
     tag: str
@@ -39,21 +40,21 @@ class Element:
 
     @classmethod
     def of(cls, element: Any) -> Element:
-        """Return an element of lxml or xml.etree as an Element, with its children, but without comments."""
+        """Copy an element of lxml or xml.etree and its children, without comments."""
         children = [cls.of(child) for child in element if isinstance(child.tag, str)]
         return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
 
     def get(self, name: str) -> str | None:
-        """Return the value of an attribute; None if missing."""
+        """Return the value of an attribute, or None."""
         return self.attributes.get(name)
 
     def all(self, tag: str) -> list[Element]:
-        """Return the children with a tag."""
+        """Return the children that have this tag."""
         return [child for child in self.children if child.tag == tag]
 
 
 class _Builder:
-    """Parser target that builds the elements. `line`: the number of the line that is parsed."""
+    """Makes Elements from the events of lxml's parser (its `target` argument). `line`: the line that is being parsed."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -82,10 +83,10 @@ class _Builder:
 
 
 def parse(text: str) -> Element:
-    """Return the root element of a text, without comments.
+    """Parse a text as XML. Return the root element, without comments.
 
-    The dots in "<layer ..." are removed: OpenVINO's documentation writes them for omitted attributes. Raises IRError for a text
-    that is not well-formed, ModuleNotFoundError if lxml is missing.
+    The dots in "<layer ..." are ignored: OpenVINO's documentation writes them where it omits attributes. Raises IRError if the
+    text is not well-formed, ModuleNotFoundError if lxml is missing.
     """
     text = text.removeprefix("\ufeff")
     prolog = _PROLOG.match(text)

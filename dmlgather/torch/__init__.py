@@ -1,10 +1,12 @@
 """PyTorch's gathers and views as functions on tensors, with PyTorch's rules and errors.
 
-The functions take PyTorch tensors, NumPy arrays, CuPy arrays, or anything with `__dlpack__`. They run on the arrays' device, and
-return a new tensor or array of the same type. PyTorch is only needed for tensors. Views are copied. Gradients are not recorded.
+The functions take PyTorch tensors, NumPy arrays, CuPy arrays, or anything with `__dlpack__`. They run on the arrays' device,
+and return a new tensor or array of the same type. PyTorch is only needed for tensors. Views are copied. Gradients are not
+recorded.
 
-`out`: a tensor or array for the result. `out_of_bounds`: None for PyTorch's rule; else "clamp", "raise", "promise" or a Fill.
-`device`: None for the arrays' device; "cpu", "cuda", "cuda:N" or "reference" to run there.
+`out`: a tensor or array that receives the result. `out_of_bounds`: what an index out of range does: "clamp", "raise", "promise"
+or a Fill. None means PyTorch's rule. `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the
+arrays' device.
 
 Each function has methods that accept pairs (shape, dtype) instead of tensors. `plan` returns the IndexPlan of a call.
 `to_directml` returns its DirectML descriptors. `differences` lists the indices that give other results in DirectML.

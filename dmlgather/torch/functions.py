@@ -34,14 +34,14 @@ from dmlgather.torch.torch_function import TorchFunction, TorchRequest, flattene
 def index_select(
     input: Any, dim: int, index: Any, *, out: Any = None, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> TorchRequest:
-    """Return torch.index_select: output[lead…, i, trail…] = input[lead…, index[i], trail…]; x[:, ids] for dim 1.
+    """Return torch.index_select: output[lead…, i, trail…] = input[lead…, index[i], trail…]. With dim 1, this is x[:, index].
 
     `input`: shape [lead…, n, trail…], any type of PyTorch except complex32. `dim`: the dimension of size n. `index`: int32 or
     int64, shape [i] or []. Negative indices are out of range. The result has shape [lead…, i, trail…].
 
-    Raises like PyTorch: IndexError for an index or `dim` out of range, and for an index of several dimensions; RuntimeError for
-    an index of another type. If `input` has several dimensions, an index out of range raises RuntimeError for `dim` 1 and for an
-    `input` without elements.
+    Raises like PyTorch: IndexError for an index or `dim` out of range, and if `index` has several dimensions; RuntimeError if
+    `index` has another type. If `input` has several dimensions, an index out of range raises RuntimeError in two cases: `dim`
+    is 1, or `input` is empty.
 
     >>> dg.torch.index_select(np.array([[10, 20, 30], [40, 50, 60]]), 1, np.array([2, 0])).tolist()
     [[30, 10], [60, 40]]
@@ -65,8 +65,8 @@ def gather(
     `input`: shape [n…]. `index`: int32 or int64, with the rank of `input`. Except along `dim`, its sizes are at most those of
     `input`. Negative indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
 
-    Raises like PyTorch: RuntimeError for an index out of range or of another type, and for shapes that do not fit; IndexError
-    for a dim out of range.
+    Raises like PyTorch: RuntimeError for an index out of range, if `index` has another type, and for shapes that do not fit;
+    IndexError for a dim out of range.
 
     >>> dg.torch.gather(np.array([[10, 20], [30, 40]]), 1, np.array([[1, 0, 1], [0, 0, 1]])).tolist()
     [[20, 10, 20], [30, 30, 40]]
@@ -80,10 +80,10 @@ def take(
 ) -> TorchRequest:
     """Return torch.take: output[i…] = input.reshape(-1)[index[i…]].
 
-    `input`: any shape; it is copied if it is not contiguous. `index`: int64, any shape; negative indices count from the end. The
-    result has the shape of `index`.
+    `input`: any shape; it is copied if it is not contiguous. `index`: int64, any shape; negative indices count from the end.
+    The result has the shape of `index`.
 
-    Raises like PyTorch: IndexError for an index out of range, RuntimeError for an index of another type.
+    Raises like PyTorch: IndexError for an index out of range, RuntimeError if `index` has another type.
 
     >>> dg.torch.take(np.array([[10, 20], [30, 40]]), np.array([3, -4])).tolist()
     [40, 10]
@@ -101,17 +101,18 @@ def take_along_dim(
     out_of_bounds: str | Fill | None = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """Return torch.take_along_dim: gather along `dim`, with input and indices broadcast along the other dimensions.
+    """Return torch.take_along_dim: like gather along `dim`, but `input` and `indices` are broadcast in the other dimensions.
 
     `input`, `indices`: tensors of equal rank; except along `dim`, their sizes are equal, or 1. `indices`: int64. As in PyTorch,
-    indices are taken modulo the size of `dim`, so no index is out of range. With a policy in `out_of_bounds`, negative indices
-    count from the end instead. `dim`: None for `gather` of the flattened `input` and `indices`; then `indices` may also be int32.
-    The result has the broadcast shape.
+    indices are taken modulo the size of dimension `dim`, so no index is out of range. If `out_of_bounds` is given, its rule
+    applies instead, and negative indices count from the end. `dim`: an integer. None means `gather` on the flattened `input`
+    and `indices`; then `indices` may also be int32. The result has the broadcast shape.
 
-    A plan cannot compute remainders. So a call with `dim` has a plan only if `out_of_bounds` is a policy, and it never has a
-    descriptor.
+    A plan cannot compute remainders. So if `dim` is an integer, the method `plan` needs `out_of_bounds`, and there is no
+    DirectML descriptor.
 
-    Raises like PyTorch: RuntimeError for shapes that do not fit and an index of another type, IndexError for a dim out of range.
+    Raises like PyTorch: RuntimeError for shapes that do not fit, and if `indices` has another type; IndexError for a dim out of
+    range.
 
     >>> dg.torch.take_along_dim(np.array([[10, 20, 30], [40, 50, 60]]), np.array([[-1, 5]]), 1).tolist()
     [[30, 30], [60, 60]]
@@ -143,9 +144,9 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
     `padding_idx`, `scale_grad_by_freq` and `sparse` only affect gradients. `padding_idx` is checked; `scale_grad_by_freq` and
     `sparse` are ignored. The result has shape [i…, columns].
 
-    Raises like PyTorch: IndexError for an index out of range (RuntimeError if `weight` has no elements), RuntimeError for another
-    type or a `weight` of another rank, AssertionError for a `padding_idx` out of range. Raises ValueError for a `max_norm`, which
-    would change the values of `weight`.
+    Raises like PyTorch: IndexError for an index out of range (RuntimeError if `weight` is empty), RuntimeError if `input` has
+    another type or `weight` another rank, AssertionError for a `padding_idx` out of range. Raises ValueError if `max_norm` is
+    given, because it would change the values of `weight`.
 
     >>> dg.torch.embedding(np.array([[2, 0]]), np.array([[1, 2], [3, 4], [5, 6]])).tolist()
     [[[5, 6], [1, 2]]]
@@ -169,7 +170,7 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
 
 
 LONGEST_SEQUENCE = 31
-"""PyTorch treats a list of at most this many entries like a tuple if some entry is not a number."""
+"""Largest length of a list that PyTorch treats like a tuple of entries. It does so only if some entry is not a number."""
 
 
 @TorchFunction
@@ -179,11 +180,12 @@ def index(
     """Return x[indices] as a copy.
 
     `indices`: an entry or a tuple of entries. Entries are integers, slices with steps of 1 or more, `...`, None, lists, index
-    tensors of int32 or int64, and masks of bool or uint8. Masks are read. `numpy.s_[:, ids]` makes a tuple of entries. For
-    plans and descriptors, a pair (shape, dtype) can replace an index tensor. Negative indices count from the end.
+    tensors of int32 or int64, and masks of bool or uint8. The host waits for a mask on a GPU, because the result's shape
+    depends on its values. `numpy.s_[:, ids]` makes a tuple of entries. For plans and descriptors, a pair (shape, dtype) can
+    replace an index tensor. Negative indices count from the end.
 
-    Raises like PyTorch: IndexError for an index out of range, a mask of other sizes than `input`, index tensors that cannot be
-    broadcast, and other entries; ValueError for a step below 1; TypeError for bounds that are not integers.
+    Raises like PyTorch: IndexError for an index out of range, a mask with other sizes than `input`, index tensors that cannot
+    be broadcast, and other entries; ValueError for a step below 1; TypeError for slices that do not consist of integers.
 
     >>> dg.torch.index(np.array([[10, 20, 30], [40, 50, 60]]), np.s_[:, [2, 0]]).tolist()
     [[30, 10], [60, 40]]
@@ -204,7 +206,11 @@ def index(
 
 
 def _entries(indices: Any) -> Sequence[Any]:
-    """Return the entries. Like PyTorch, treat a short list as a tuple if some entry is neither a number nor a bool."""
+    """Return the argument `indices` of `index` as a sequence of entries.
+
+    Like PyTorch, treat a short list as a tuple of entries if some entry is neither a number nor a bool. Other lists are one
+    entry.
+    """
     if isinstance(indices, tuple):
         return (indices,) if _is_placeholder(indices) else indices
     if not isinstance(indices, list) or len(indices) > LONGEST_SEQUENCE:
@@ -218,7 +224,11 @@ def _is_placeholder(item: Any) -> bool:
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
-    """Return an entry and its index arrays. A placeholder (a pair (shape, dtype)) has its type in the place of the array."""
+    """Parse an entry of `index`. Return the entry for the problem, and its index arrays.
+
+    `number`: the entry's position, for messages. In the first result, an index tensor is replaced by its type, a mask by its
+    shape and count. If the entry is a pair (shape, dtype), the second result has its type in place of the array.
+    """
     if item is None or item is ...:
         return item, ()
     if isinstance(item, slice):
@@ -245,7 +255,7 @@ def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
 
 
 def _bound(number: int, value: Any) -> Any:
-    """Return a slice's bound as int. Raise TypeError for anything but an integer or None."""
+    """Return the start, stop or step of a slice as an integer, or None. Raise TypeError for anything else."""
     if value is None:
         return None
     try:
@@ -280,7 +290,11 @@ def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
 
 
 def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Return the index tensor, on data's device. If an entry is a placeholder, return only the type of the index tensor."""
+    """Combine index arrays to one index tensor on the device of `data`.
+
+    `entries`: the parsed entries, which state the arrays' types. If an entry is a pair (shape, dtype) instead of an array,
+    return only the type of the index tensor.
+    """
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)
     if not torch_tensors.is_torch(data) and not any(map(torch_tensors.is_torch, arrays)):

@@ -1,7 +1,7 @@
-"""The functions as PyTorch operators, `torch.ops.dmlgather`, for graphs of torch.compile and torch.export.
+"""The functions of dmlgather.torch as PyTorch operators, `torch.ops.dmlgather`, for graphs of torch.compile and torch.export.
 
-Importing this module imports PyTorch and registers the operators. The first call in a graph imports this module. A program that
-loads an exported graph must import it.
+Importing this module imports PyTorch and registers the operators. The first call that is traced imports it. A program that
+loads an exported graph must import it itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from dmlgather.torch.torch_function import TorchFunction
 
 
 def _take_along_dim(data: Any, indices: Any, dim: int | None = None) -> Any:
-    """Return a fake tensor for take_along_dim. PyTorch's own function would specialise symbolic sizes."""
+    """Return an empty tensor with the type and shape of take_along_dim's result, for tracing.
+
+    PyTorch's own function is not used, because it would replace symbolic sizes by numbers.
+    """
     if dim is None:
         return data.new_empty(indices.numel())
     gathered = dim % (data.dim() or 1)
@@ -36,10 +39,16 @@ THEIRS: Mapping[str, Callable[..., Any]] = {
     "slice": torch.ops.aten.slice.Tensor,
     "take_along_dim": _take_along_dim,
 }
-"""PyTorch's functions that infer the shapes of results, by name. For other names, a method of torch.Tensor infers them."""
+"""PyTorch's function that infers the shape of a result during tracing, by our function's name.
+
+For names that are not listed, the torch.Tensor method of the same name does.
+"""
 
 RUN_BY_PYTORCH = ("as_strided", "index")
-"""Functions that PyTorch itself runs in a graph. The storage of as_strided is unknown there; no schema fits index's entries."""
+"""Functions that become PyTorch's own operators in a graph.
+
+An operator of ours could not read the storage for as_strided, and no schema can declare the entries of index.
+"""
 
 RULE = (
     "in a graph of torch.compile or torch.export, a call of dg.torch needs PyTorch tensors that need no gradient, Python numbers "
@@ -55,7 +64,7 @@ TYPES = {
     "int": "SymInt",
     "str": "str",
 }
-"""Types in schemas, by the annotation of the parameter."""
+"""The type that a schema of PyTorch writes for a parameter, by the parameter's annotation in Python."""
 
 _TAGS = [
     getattr(torch.Tag, name)
@@ -64,18 +73,18 @@ _TAGS = [
 ]
 
 TENSORS: dict[str, set[int | str]] = {}
-"""The tensor arguments of each function: positions and names."""
+"""Parameters of each function that take tensors. Each is listed twice, by position and by name."""
 
 _UNCOMPILED: dict[str, Callable[..., Any]] = {}
-"""The functions as graph breaks, by name. PyTorch runs them between two graphs."""
+"""The functions by name, wrapped so that torch.compile does not trace them. PyTorch runs them between two graphs."""
 
 _LIBRARY = torch.library.Library("dmlgather", "FRAGMENT")
 
 
 def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the result of a call during tracing.
+    """Add a call to the graph that PyTorch traces. Return its result.
 
-    A call that does not follow RULE breaks the graph. In torch.export, it raises RuntimeError.
+    A call that does not follow RULE breaks the graph of torch.compile in two. In torch.export, it raises RuntimeError.
     """
     name = function.__name__  # type: ignore[attr-defined] # set by update_wrapper
     if not _follows_rule(name, args, kwargs):
@@ -93,7 +102,7 @@ def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return True if a call follows RULE."""
+    """Return True if a call has the arguments that RULE demands, so that it can become a node of a graph."""
     tensors = {key: item for key, item in (*enumerate(args), *kwargs.items()) if isinstance(item, torch.Tensor)}
     if not tensors or not TENSORS[name].issuperset(tensors):
         return False
@@ -107,7 +116,10 @@ def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def schemas(name: str, function: TorchFunction[Any]) -> Iterator[str]:
-    """Yield the schemas of a function: one overload for each combination of parameter types. Its name contains the types."""
+    """Yield the schemas that declare a function as a PyTorch operator, one overload for each combination of parameter types.
+
+    An overload's name lists the chosen types, such as "split.int" and "split.Sequence".
+    """
     parameters = dict(inspect.signature(function).parameters)
     returned = "Tensor" if parameters.pop("out", None) else "Tensor[]"
     unions = [item.annotation.removesuffix(" | None").removesuffix(" | Any").split(" | ") for item in parameters.values()]
@@ -150,7 +162,7 @@ def _register(name: str, function: TorchFunction[Any]) -> None:
 
 
 def _packed(result: Any) -> Any:
-    """Return new contiguous tensors with the types and shapes of PyTorch's results. The results may be views."""
+    """Return empty contiguous tensors with the types and shapes of PyTorch's results, which may be views."""
     if isinstance(result, torch.Tensor):
         return torch.empty_like(result, memory_format=torch.contiguous_format)
     return [_packed(tensor) for tensor in result]

@@ -1,4 +1,4 @@
-"""`TorchFunction`: a function on tensors and arrays, with methods that return plans, problems and descriptors of its calls."""
+"""`TorchFunction`: a function on tensors and arrays. Its methods return the plans, problems and descriptors of calls."""
 
 from __future__ import annotations
 
@@ -30,14 +30,18 @@ P = ParamSpec("P")
 Described = OperatorDesc | Descriptors | Report
 
 ProblemOrRoll = Problem | Rolling
-"""The problem of one result. For a call with several results, `TorchRequest.problem_of` returns a tuple of problems."""
+"""The problem of one result of a call. A roll is not one problem, so it is kept as a Rolling.
+
+If a call has several results, `TorchRequest.problem_of` returns a tuple of these.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchRequest(Request):
-    """Request of one call.
+    """The arguments of one call, and the function that makes its problem.
 
-    `modulo`: True if indices are taken modulo the size of their dimension. A problem cannot express this.
+    `modulo`: True if indices are taken modulo the size of their dimension, as in take_along_dim. A problem cannot express this,
+    so the call computes the remainders first.
     """
 
     modulo: bool = False
@@ -51,7 +55,7 @@ class TorchFunction(EagerFunction[P]):
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on tensors. Return `out` if it is given, else a new tensor or array like the first input."""
+        """Run the function on tensors or arrays. Return `out` if it is given, else a new array of the first input's type."""
         if torch_tensors.is_compiling():
             from dmlgather.torch.operators import in_graph  # imports PyTorch
 
@@ -59,7 +63,7 @@ class TorchFunction(EagerFunction[P]):
         return super().__call__(*args, **kwargs)
 
     def run_anew(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run without prepared calls and without tracing. Return the result."""
+        """Run the function without the cache of prepared calls, and without tracing by torch.compile. Return the result."""
         return self.run(self._request(*args, **kwargs)).result
 
     def run(self, request: Request) -> Ran:
@@ -78,11 +82,11 @@ class TorchFunction(EagerFunction[P]):
         return Ran(result, taken, call.written if repeatable else (), isinstance(problem, tuple))
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Return the plan of the call over packed tensors.
+        """Return the plan of a call on contiguous tensors.
 
         Anything with `shape` and `dtype`, or a pair (shape, dtype), can replace a tensor. `device` and `out` have no effect.
-        For roll, returns a tuple of plans. Each plan writes a part of the result. Raises ValueError for take_along_dim without a
-        policy, because a plan cannot compute remainders.
+        For roll, returns a tuple of plans. Each plan writes a part of the result. Raises ValueError for take_along_dim without
+        out_of_bounds, because a plan cannot compute remainders.
         """
         request = _plannable(self._request(*args, **kwargs))
 
@@ -94,9 +98,9 @@ class TorchFunction(EagerFunction[P]):
         return _map_results(plan_of, _problem_maker(request)())
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Return the problem of the call. For roll, return a tuple of views: each view reads the output of the view before it.
+        """Return the problem of a call. For roll, return a tuple of views: each view reads the output of the view before it.
 
-        Arguments and errors are those of `plan`.
+        Takes the arguments of `plan`, and raises the same errors.
 
         >>> dg.torch.index_select.problem(((4, 10), "float32"), 1, ((3,), "int64")).output.shape
         (4, 3)
@@ -111,10 +115,10 @@ class TorchFunction(EagerFunction[P]):
         return _map_results(with_policy, _problem_maker(request)())
 
     def inputs(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
-        """Return the arrays that the call's plan and descriptors read: the data, then the indices if there are any.
+        """Return the arrays that a call's plan and descriptors read: the data, then the indices if there are any.
 
-        The arrays of three functions differ from the arguments: take flattens its input, as_strided reads the storage, and index
-        broadcasts several index tensors and stacks them in a last dimension. Errors are those of `plan`.
+        The arrays of three functions differ from the arguments: take flattens its input, as_strided reads the storage, and
+        index broadcasts several index tensors and stacks them in a last dimension. Raises the errors of `plan`.
 
         >>> dg.torch.index.inputs(np.zeros((4, 5)), ([[0], [1]], [2, 3]))[1].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
@@ -128,13 +132,13 @@ class TorchFunction(EagerFunction[P]):
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
         """Return the DirectML descriptor of a call, or a report of why it has none.
 
-        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
-        pair (shape, dtype), can replace a tensor. `level`: the feature level.
+        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or
+        a pair (shape, dtype), can replace a tensor. `level`: DirectML's feature level, such as "6_4".
 
-        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call, returns
-        a Report: its findings name the limit of the level, or a broken rule of the operator. `docs/expressing.md` explains the
-        findings, and how to bind tensors. Raises ValueError for an unknown level; TypeError for an argument without shape and
-        type.
+        Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call,
+        returns a Report: its findings name the limit of the level, or a broken rule of the operator. `docs/expressing.md`
+        explains the findings, and how to bind tensors. Raises ValueError for an unknown level; TypeError for a tensor argument
+        without shape and type.
 
         >>> desc = dg.torch.index_select.to_directml(((4, 10), "float32"), 1, ((3,), "int64"))
         >>> desc.operator.name, desc.axis, desc.output_tensor.sizes
@@ -158,10 +162,10 @@ class TorchFunction(EagerFunction[P]):
         return _map_results(descriptors_of, problem)  # type: ignore[no-any-return]
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about indices for which PyTorch raises an error and DirectML reads an element.
+        """Return warnings about indices that raise an error in PyTorch, but read an element in DirectML.
 
         The arguments are those of `to_directml`. EXP201: indices out of range. EXP202: negative indices, if PyTorch does not
-        count them from the end. Views have no findings. Raises like the function and like `plan`.
+        count them from the end. Views have no warnings. Raises the errors of the function and of `plan`.
 
         >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
         ['indices from -10 to 9']
@@ -179,7 +183,7 @@ class TorchFunction(EagerFunction[P]):
 
 
 def _plannable(request: Request) -> TorchRequest:
-    """Return the request. Raise ValueError if its indices are taken modulo a size, which a plan cannot express."""
+    """Return the request itself. Raise ValueError if its indices are taken modulo a size, which a plan cannot express."""
     assert isinstance(request, TorchRequest)
     if request.modulo:
         raise ValueError(
@@ -190,7 +194,10 @@ def _plannable(request: Request) -> TorchRequest:
 
 
 class _TorchCall:
-    """A call that runs. `written`: the prepared calls that have written its results."""
+    """A call while it runs. It writes one result after the other.
+
+    `written`: the prepared calls that wrote the results; the function keeps them for repeated calls.
+    """
 
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
@@ -198,7 +205,7 @@ class _TorchCall:
         self.written: list[PreparedCall] = []
 
     def run(self, problem: ProblemOrRoll) -> Any:
-        """Compute one result. Return `out`, or a new array."""
+        """Compute one result of the call. Return `out` if it is given, else a new array."""
         first, out = self._taken[0], self._request.out
         if out is not None:
             self._check_out(out, problem.output)
@@ -214,7 +221,7 @@ class _TorchCall:
         return returned if out is None else out
 
     def _roll(self, problem: Rolling, data: Any, target: Any) -> None:
-        """Write each part of roll's result. If roll has no dims, both arrays are flattened first."""
+        """Write the result of a roll, part by part. If roll has no dims, `data` and `target` are flattened first."""
         shape = problem.data.shape
         reshaped = target.reshape(shape)  # a copy if `target` is not contiguous and `shape` is flat
         for part in problem.parts:
@@ -232,7 +239,10 @@ class _TorchCall:
             raise getattr(problem, "bad_index", IndexError)(str(error)) from None
 
     def _check_out(self, out: Any, output: TensorType) -> None:
-        """Like PyTorch, raise RuntimeError for an `out` that does not fit, and resize a tensor without elements."""
+        """Check that `out` can receive a result, else raise RuntimeError like PyTorch.
+
+        A tensor without elements is resized, as in PyTorch.
+        """
         first = self._taken[0]
         if torch_tensors.is_torch(out):
             torch_tensors.check_written(out)
@@ -255,7 +265,11 @@ class _TorchCall:
 
 
 def _bits(name: str, item: Any) -> Any:
-    """Return a tensor without lazy conjugation or negation; as integers if NumPy lacks its type. Other objects are unchanged."""
+    """Return a tensor in a form that NumPy and CuPy can read. Other objects are returned unchanged.
+
+    Lazy conjugation and negation are carried out. If NumPy lacks the tensor's type, the tensor is read as integers of the same
+    width.
+    """
     if not torch_tensors.is_torch(item):
         return item
     try:
@@ -269,7 +283,10 @@ def _pointer(array: Any) -> int:
 
 
 def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
-    """Return `arrays.in_order` for the call's arrays. Like PyTorch, raise RuntimeError for tensors on several devices."""
+    """Return the context manager that runs the call on the stream of its arrays.
+
+    Like PyTorch, raises RuntimeError for tensors on several devices.
+    """
     tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
     devices = {item.device for item in tensors}
     if len(devices) > 1 and request.device is None:
@@ -283,7 +300,10 @@ def _raise(error: Exception) -> Any:
 
 
 def _problem_maker(request: Request) -> Callable[[], Any]:
-    """Return a function that makes the problems of a call; it raises for broken rules. Raise for arrays without a type."""
+    """Return a function without arguments that makes the problems of a call.
+
+    It raises if the call breaks a rule of the operator. Raises TypeError for an array argument without shape and type.
+    """
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)
 
@@ -293,7 +313,10 @@ def _map_results(function: Callable[[ProblemOrRoll], Any], problem: Any) -> Any:
 
 
 def flattened(name: str, item: Any) -> Any:
-    """Return a flattened array, as a view if possible; for a pair (shape, dtype), the flattened type."""
+    """Return an array as one dimension, as a view if possible.
+
+    For a pair (shape, dtype), return the type of the flattened array.
+    """
     if not isinstance(item, tuple) and hasattr(item, "reshape"):
         return item.reshape(-1)
     tensor = type_of(name, item)
@@ -301,7 +324,7 @@ def flattened(name: str, item: Any) -> Any:
 
 
 def contiguous(item: Any) -> Any:
-    """Return a contiguous copy of an array that is not contiguous. Return other objects unchanged."""
+    """Return a contiguous copy of an array that is not contiguous. Return other objects as they are."""
     if hasattr(item, "contiguous"):
         return item.contiguous()
     if hasattr(item, "flags") and not item.flags.c_contiguous:

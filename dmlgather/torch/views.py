@@ -19,10 +19,10 @@ def _view(problem: Callable[..., Any], input: Any, out: Any, device: str | None)
 
 @TorchFunction
 def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
-    """Return torch.select: element `index` of dimension `dim`; x[:, index] for dim 1.
+    """Return torch.select: element `index` along dimension `dim`, which is removed. With dim 1, this is x[:, index].
 
-    `input`: shape [lead…, n, trail…]. `index`: -n … n - 1. The result has shape [lead…, trail…]. Raises IndexError, like PyTorch,
-    for an index or dim out of range.
+    `input`: shape [lead…, n, trail…]. `index`: from -n to n - 1. The result has shape [lead…, trail…]. Raises IndexError, like
+    PyTorch, for an index or dim out of range.
 
     >>> dg.torch.select(np.array([[10, 20], [30, 40]]), 1, -1).tolist()
     [20, 40]
@@ -32,10 +32,11 @@ def select(input: Any, dim: int, index: int, *, out: Any = None, device: str | N
 
 @TorchFunction
 def narrow(input: Any, dim: int, start: int, length: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
-    """Return torch.narrow: `length` elements of dimension `dim` from `start` on.
+    """Return torch.narrow: `length` elements along dimension `dim`, beginning with element `start`.
 
-    `input`: shape [lead…, n, trail…]. `start`: -n … n. The result has shape [lead…, length, trail…]. Raises like PyTorch:
-    IndexError for a start or dim out of range, RuntimeError for a length that does not fit.
+    `input`: shape [lead…, n, trail…]. `start`: from -n to n; a negative number counts from the end. The result has shape
+    [lead…, length, trail…]. Raises like PyTorch: IndexError for a start or dim out of range, RuntimeError for a length that
+    does not fit.
 
     >>> dg.torch.narrow(np.arange(5), 0, -3, 2).tolist()
     [2, 3]
@@ -54,10 +55,10 @@ def slice(  # noqa: A001 - the operator's name
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """Return aten::slice: x[start:end:step] along `dim`, with start and end clamped.
+    """Return aten::slice: x[start:end:step] along dimension `dim`. `start` and `end` are clamped to the dimension.
 
-    `start`, `end`: negative bounds count from the end. `step`: 1 or more. Raises like PyTorch: IndexError for a dim out of range,
-    RuntimeError for a step below 1.
+    `start`, `end`: negative numbers count from the end. `step`: 1 or more. Raises like PyTorch: IndexError for a dim out of
+    range, RuntimeError for a step below 1.
 
     >>> dg.torch.slice(np.arange(10), 0, 1, -1, 3).tolist()
     [1, 4, 7]
@@ -79,7 +80,7 @@ def flip(input: Any, dims: Sequence[int], *, out: Any = None, device: str | None
 
 @TorchFunction
 def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -> TorchRequest:
-    """Return torch.chunk: a tuple of at most `chunks` parts along `dim`. Only the last part may be smaller.
+    """Return torch.chunk: `input`, cut along `dim` into at most `chunks` parts of equal size. The last part may be smaller.
 
     Raises like PyTorch: RuntimeError for fewer than one chunk, IndexError for a dim out of range.
 
@@ -91,10 +92,10 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, device: str | None = None) -
 
 @TorchFunction
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0, *, device: str | None = None) -> TorchRequest:
-    """Return torch.split: a tuple of parts along `dim`.
+    """Return torch.split: `tensor`, cut along `dim` into a tuple of parts.
 
-    `split_size_or_sections`: the size of each part, of which the last may be smaller; or a list of all sizes. Raises like
-    PyTorch: RuntimeError for sizes that do not fit, IndexError for a dim out of range.
+    `split_size_or_sections`: the size of all parts; the last part may be smaller. Or a list with the size of each part. Raises
+    like PyTorch: RuntimeError for sizes that do not fit, IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.split(np.arange(5), [1, 4])]
     [[0], [1, 2, 3, 4]]
@@ -107,11 +108,11 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 def tensor_split(
     input: Any, indices_or_sections: int | Sequence[int] | Any, dim: int = 0, *, device: str | None = None
 ) -> TorchRequest:
-    """Return torch.tensor_split: a tuple of parts along `dim`.
+    """Return torch.tensor_split: `input`, cut along `dim` into a tuple of parts.
 
     `indices_or_sections`: the number of parts, or a list or tuple of the indices at which parts begin. An int64 tensor in host
-    memory can replace the number (rank 0) or the list (rank 1). Raises like PyTorch: RuntimeError for fewer than one part and
-    for another tensor, IndexError for a dim out of range.
+    memory can replace the number (rank 0) or the list (rank 1). Raises like PyTorch: RuntimeError for fewer than one part, and
+    for a tensor with another type or rank; IndexError for a dim out of range.
 
     >>> [part.tolist() for part in dg.torch.tensor_split(np.arange(5), (1, 3))]
     [[0], [1, 2], [3, 4]]
@@ -145,7 +146,8 @@ def transpose(input: Any, dim0: int, dim1: int, *, out: Any = None, device: str 
 def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.Tensor.expand: input with dimensions of size 1 repeated, and with new dimensions in front.
 
-    `size`: a list or tuple; -1 keeps a size. Raises RuntimeError, like PyTorch, for sizes that do not fit.
+    `size`: a list or tuple of sizes; -1 keeps the size of `input`. Raises RuntimeError, like PyTorch, for sizes that do not
+    fit.
 
     >>> dg.torch.expand(np.array([[1], [2]]), (-1, 3)).tolist()
     [[1, 1, 1], [2, 2, 2]]
@@ -157,8 +159,8 @@ def expand(input: Any, size: Sequence[int], *, out: Any = None, device: str | No
 def unfold(input: Any, dimension: int, size: int, step: int, *, out: Any = None, device: str | None = None) -> TorchRequest:
     """Return torch.Tensor.unfold: windows of `size` elements along a dimension, in a new last dimension.
 
-    `input`: copied first if it is not contiguous. `step`: the distance of the windows' starts. Raises like PyTorch: RuntimeError
-    for a size or step that does not fit, IndexError for a dimension out of range.
+    `input`: copied first if it is not contiguous. `step`: the number of elements between the starts of two neighbouring
+    windows. Raises like PyTorch: RuntimeError for a size or step that does not fit, IndexError for a dimension out of range.
 
     >>> dg.torch.unfold(np.arange(5), 0, 3, 2).tolist()
     [[0, 1, 2], [2, 3, 4]]
@@ -171,10 +173,10 @@ def unfold(input: Any, dimension: int, size: int, step: int, *, out: Any = None,
 def diagonal(
     input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Any = None, device: str | None = None
 ) -> TorchRequest:
-    """Return torch.diagonal: the diagonal of two dimensions, as a new last dimension.
+    """Return torch.diagonal: a diagonal of the dimensions `dim1` and `dim2`, as a new last dimension.
 
-    `input`: copied first if it is not contiguous. `offset`: distance from the main diagonal; positive above it, negative below
-    it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
+    `input`: copied first if it is not contiguous. `offset`: number of the diagonal; 0 for the main diagonal, positive above it,
+    negative below it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
 
     >>> dg.torch.diagonal(np.arange(9).reshape(3, 3), 1).tolist()
     [1, 5]
@@ -194,10 +196,11 @@ def as_strided(
 ) -> TorchRequest:
     """Return torch.as_strided: result[i…] = storage[storage_offset + i · stride].
 
-    `storage` is the memory of `input` as one dimension; i · stride is the sum over all dimensions.
+    `storage` is the memory of `input` as one dimension. "i · stride" is the sum of index times stride over all dimensions.
 
-    `input`: a tensor, or a contiguous array. `storage_offset`: by default, input's own. Raises RuntimeError, like PyTorch, for
-    sizes, strides or an offset below 0, and for elements outside the storage.
+    `input`: a tensor, or a contiguous array. `storage_offset`: the position of the first element in the storage; default: that
+    of `input`. Raises RuntimeError, like PyTorch, for sizes, strides or an offset below 0, and for elements outside the
+    storage.
 
     >>> dg.torch.as_strided(np.arange(6), (2, 3), (2, 1)).tolist()
     [[0, 1, 2], [2, 3, 4]]
@@ -250,7 +253,7 @@ def roll(
     out: Any = None,
     device: str | None = None,
 ) -> TorchRequest:
-    """Return torch.roll: element i of a dimension is element (i - shift) modulo its size.
+    """Return torch.roll: along a dimension of size n, output[i] = input[(i - shift) modulo n].
 
     `shifts`, `dims`: integers, or sequences of equal length. Without dims, a single shift rolls the flattened input. One plan
     cannot express a roll: each rolled dimension splits the result into two parts, and `plan` returns one plan per part. Raises

@@ -161,7 +161,7 @@ def test_mistakes_are_refused() -> None:
     with pytest.raises(TypeError, match="dtype is 'float64', but the table has type float32: leave dtype out"):
         plan_gather(np.zeros(3, np.float32), [0], dtype="float64")
     with pytest.raises(
-        ValueError, match=r"indices is a dask array, but the forecast needs their values: pass indices.compute\(\)"
+        ValueError, match=r"indices is a dask array, but the forecast needs the values of the indices: pass indices.compute\(\)"
     ):
         plan_gather(((3,),), da.zeros(3, int))
     with pytest.raises(FileNotFoundError, match=r"no\.npy does not exist"):

@@ -110,7 +110,7 @@ REFUSED: Refusals = {
         f"start_indices has type float32, but lax.gather takes {ALL_INTEGERS}": changed(start_indices=PAIRS.astype("f4")),
         "start_indices has type bool, but lax.gather takes int8, ": changed(start_indices=PAIRS.astype(bool)),
         "start_indices has type int4, but lax.gather": changed(start_indices=PAIRS.astype(ml_dtypes.int4)),
-        "mode is 'wrap', expected 'clip', 'fill', 'drop' or 'promise_in_bounds', such a GatherScatterMode, or None": changed(
+        "mode is 'wrap', expected 'clip', 'fill', 'drop' or 'promise_in_bounds', a GatherScatterMode, or None": changed(
             mode="wrap"
         ),
         "mode is 'one_hot', expected 'clip'": changed(mode="one_hot"),

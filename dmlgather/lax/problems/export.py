@@ -1,4 +1,4 @@
-"""Export of JAX's problems to DirectML, and the starts for which DirectML gives other results."""
+"""Expresses jax.lax.gather as DirectML descriptors, and finds starts that give other results in DirectML."""
 
 from __future__ import annotations
 
@@ -21,16 +21,23 @@ from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.plan import OutOfBounds
 
 NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims"}
-"""JAX's names of a problem's inputs and attributes."""
+"""JAX's names of LaxGather's inputs and attributes, for messages."""
 
 
 def limits(problem: LaxGather) -> tuple[int, ...]:
-    """Return the number of valid starts of a window, per component of an index vector."""
+    """For each component of an index vector, return how many starts keep the window in bounds.
+
+    Example: a window of size 2 in a dimension of size 5 has the 4 starts 0 … 3.
+    """
     return tuple(problem.data.shape[axis] - problem.slice_sizes[axis] + 1 for axis in problem.lookup_axes)
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """Return a slice if the gather has one window with a known start that is not filled; else the problem itself."""
+    """If a gather has only one window and the window's start is known, return the equal slice. Otherwise return the gather.
+
+    `starts`: the values of start_indices; None if unknown. The gather is also returned if its mode is "fill" and the window is
+    out of bounds, because a slice cannot fill.
+    """
     if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
     first = [0] * problem.data.rank
@@ -52,14 +59,16 @@ def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
 
 
 class _GatherDims:
-    """The dimensions of a gather, sorted by their use. A dimension is a tuple with one Dim for each tensor that has it.
+    """The dimensions of a gather's tensors, grouped by what they do. Its methods make the descriptors.
 
-    `batches`: batching dimensions, in operand, start_indices and output. `positions`: the other dimensions of start_indices, in
-    start_indices and output. `windows`: by operand's axis, in operand and output. `indexed`: the indexed dimensions of operand.
+    A dimension that several tensors share is a tuple of Dims (size and stride), one per tensor. `batches`: the batching
+    dimensions, as Dims of operand, start_indices and output. `positions`: the other dimensions of start_indices, except the
+    last, as Dims of start_indices and output. `windows`: the dimensions of a window, as Dims of operand and output. `batches`
+    and `windows` are dicts; their keys are axes of operand. `indexed`: the Dims of operand that index vectors index.
 
-    If the window of an indexed dimension has several elements, the dimension becomes two: the valid starts, which are indexed,
-    and the window. A window of the whole dimension has one start. A smaller window gets both dimensions in a copy of operand,
-    which the descriptors `copies` write.
+    If a window has several elements along an indexed dimension, the dimension is split into two: one for the start and one for
+    the position in the window. A window as large as the dimension has only one start. Smaller windows overlap in operand, so
+    the descriptors `copies` first write a copy of operand that has both dimensions.
     """
 
     def __init__(self, problem: LaxGather, level: FeatureLevel) -> None:
@@ -89,7 +98,7 @@ class _GatherDims:
         self.indexed = [self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)]
 
     def gather(self, level: FeatureLevel) -> Descriptors:
-        """Return GATHER for index vectors of one component, without batches."""
+        """Return a GATHER descriptor. Index vectors must have one component, and there must be no batching dimensions."""
         (axis,) = self.axes
         lead = [dims for window_axis, dims in self.windows.items() if window_axis < axis]
         trail = [dims for window_axis, dims in self.windows.items() if window_axis >= axis]
@@ -102,7 +111,10 @@ class _GatherDims:
         )
 
     def gather_elements(self, level: FeatureLevel) -> Descriptors:
-        """Return GATHER_ELEMENTS for index vectors of one component, with batches and at most one dimension of positions."""
+        """Return a GATHER_ELEMENTS descriptor, for a gather with batching dimensions.
+
+        Index vectors must have one component. At most one entry of `positions` may have a size above 1.
+        """
         (axis,) = self.axes
         position = next((dims for dims in self.positions if dims[0].size > 1), (Dim(1, 0), Dim(1, 0)))
         by_axis = dict(sorted({**self.batches, axis: (self.indexed[0], *position)}.items()))
@@ -117,7 +129,10 @@ class _GatherDims:
         )
 
     def gather_nd(self, level: FeatureLevel) -> Descriptors:
-        """Return GATHER_ND for any gather. The order of dimensions is batches, positions, windows."""
+        """Return a GATHER_ND descriptor, which can express every gather.
+
+        The dimensions are ordered as batches, positions, windows.
+        """
         batches, windows = list(self.batches.values()), list(self.windows.values())
         components = Dim(len(self.axes), 1)
         return descriptors.gather_nd(
@@ -129,7 +144,10 @@ class _GatherDims:
         )
 
     def _with_parts(self, view: View, dims: Dims) -> View:
-        """Return the view with these dimensions, followed by the data type's extra dimensions."""
+        """Return the view with the dimensions `dims`. Dimensions for the parts of one element are appended.
+
+        Example: a complex128 is two UINT64 in DirectML, so its view has one more dimension, of size 2.
+        """
         return replace(view, dims=(*dims, *self.parts))
 
 
@@ -138,7 +156,7 @@ def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
 
 
 def _required(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must have elements. Index vectors without components are allowed."""
+    """Return the tensors that must not be empty. start_indices may have the shape […, 0]: index vectors without components."""
     tensors = tensors_by_name(problem)
     if indices := tensors.get("indices"):
         tensors["indices"] = replace(indices, shape=indices.shape[:-1])
@@ -146,7 +164,10 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
 
 
 def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> IndexDifferences | None:
-    """Return the starts for which DirectML reads other elements than JAX. `starts`: the values of start_indices, if known."""
+    """Return texts for the findings EXP201 and EXP202: for which starts DirectML's result differs from JAX's.
+
+    `starts`: the values of start_indices; None if unknown. Return None if no start differs.
+    """
     if with_known_starts(problem, starts) is not problem:
         return None
     if not problem.lookup_axes or problem.out_of_bounds is OutOfBounds.PROMISE:

@@ -21,29 +21,29 @@ from dmlgather.wording import alternatives
 @plain
 @dataclass(frozen=True)
 class GatherDimensionNumbers:
-    """Equivalent of jax.lax.GatherDimensionNumbers. Sequences of integers are stored as tuples.
+    """What each dimension of a jax.lax.gather is for. Equivalent of jax.lax.GatherDimensionNumbers.
 
-    The last dimension of the indices holds the index vectors. In the result, the other dimensions of the indices are, in order,
-    the dimensions that are not in offset_dims.
+    The last dimension of the indices holds the index vectors. The other dimensions of the indices become, in order, the
+    dimensions of the result that are not in offset_dims. The fields accept any sequences of integers and store tuples.
 
     >>> dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=[0], start_index_map=[0]).start_index_map
     (0,)
     """
 
     offset_dims: tuple[int, ...]
-    """The dimensions of the result that hold a window, ascending."""
+    """The dimensions of the result that span a window, in ascending order."""
 
     collapsed_slice_dims: tuple[int, ...]
-    """The dimensions of the operand with a window size of 1 that are not in the result, ascending."""
+    """The dimensions of the operand that the result drops, in ascending order. The window has size 1 there."""
 
     start_index_map: tuple[int, ...]
-    """The dimension of the operand that each component of an index vector indexes."""
+    """For each component of an index vector, the dimension of the operand that it indexes."""
 
     operand_batching_dims: tuple[int, ...] = ()
-    """The batch dimensions of the operand, ascending; their window size is 1, and they are not in the result."""
+    """The batch dimensions of the operand, in ascending order. The window has size 1 there, and the result drops them."""
 
     start_indices_batching_dims: tuple[int, ...] = ()
-    """The batch dimensions of the indices, in the order of operand_batching_dims."""
+    """The batch dimensions of the indices. Each belongs to the entry of operand_batching_dims at the same position."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -55,9 +55,9 @@ class GatherDimensionNumbers:
 
     @classmethod
     def of(cls, numbers: Any) -> GatherDimensionNumbers:
-        """Return dmlgather's object for an object of dmlgather or JAX. Raises TypeError for other objects.
+        """Return a copy of JAX's GatherDimensionNumbers as dmlgather's class, or dmlgather's object itself.
 
-        Like JAX, raises TypeError for lists in an object of JAX.
+        Raises TypeError for other objects and, like JAX, if a field of JAX's object is a list.
         """
         if isinstance(numbers, cls):
             return numbers
@@ -83,28 +83,29 @@ MODES = {
 }
 
 _NANS = {"float8_e5m2": b"\x7f"}
-"""The bytes of JAX's NaN, for types whose NaN has other bytes in ml_dtypes."""
+"""The bytes of NaN in JAX, for types where ml_dtypes' NaN has other bytes."""
 
 NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
-"""NumPy's scalar types that are not numbers."""
+"""NumPy's scalar types that cannot be a fill value because they are not numbers."""
 
 
 def mode_of(mode: Any) -> OutOfBounds:
-    """Return the policy of a mode. `mode`: a name, a member of JAX's GatherScatterMode, or None for "promise_in_bounds".
+    """Return what a mode of jax.lax.gather does with windows out of bounds.
 
-    Raises ValueError for anything else, also for "one_hot", which JAX does not allow in gathers.
+    `mode`: a name, a member of JAX's GatherScatterMode, or None for "promise_in_bounds". Raises ValueError for anything else,
+    also for "one_hot", which JAX does not allow in gathers.
     """
     name = "promise_in_bounds" if mode is None else mode
     if type(mode).__name__ == "GatherScatterMode":
         name = mode.name.lower().removesuffix("_or_drop")  # CLIP, FILL_OR_DROP or PROMISE_IN_BOUNDS
     policy = MODES.get(name) if isinstance(name, str) else None
     if policy is None:
-        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, such a GatherScatterMode, or None")
+        raise ValueError(f"mode is {mode!r}, expected {alternatives(map(repr, MODES))}, a GatherScatterMode, or None")
     return policy
 
 
 def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
-    """Return a fill value as the bytes of one element.
+    """Convert a fill value to a type. Return the bytes of one element.
 
     `value`: a number, cast by NumPy's rules, such as 9.5 to 9 in int32, or 300 to 44 in uint8. None means JAX's default: NaN,
     the smallest signed integer, the largest unsigned integer, or True.
@@ -129,12 +130,15 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return True for integer types. Those of ml_dtypes, such as int4, have the kind "V" in NumPy."""
+    """Return True for integer types, also for those of ml_dtypes, such as int4, which have the kind "V" in NumPy."""
     return dtype.name.startswith(("int", "uint"))
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
-    """Return an integer of more than 64 bits as a float or bool, which NumPy can cast to `dtype`."""
+    """Convert an integer of more than 64 bits to a float or bool, because NumPy cannot cast the integer itself to `dtype`.
+
+    Raises OverflowError if `dtype` is an integer type, or the integer is too large for a float.
+    """
     try:
         if not is_integer(dtype):
             return True if dtype.kind == "b" else float(value)
@@ -160,11 +164,14 @@ def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def check_shapes(
     operand: tuple[int, ...], indices: tuple[int, ...], numbers: GatherDimensionNumbers, sizes: tuple[int, ...]
 ) -> None:
-    """Raise TypeError for shapes, dimension numbers and slice sizes that do not fit together. The order of checks is JAX's.
+    """Check that the shapes, dimension numbers and slice sizes of a gather fit together.
 
-    `operand`, `indices`: shapes. `sizes`: slice_sizes. Two rules are stricter than JAX's checks. First, the slice size of a
-    batching dimension must be 1. JAX also takes 0, but its results then depend on the backend. Second, slice sizes that only
-    JAX's compiler refuses raise here, too.
+    Rules are checked in the same order as in JAX. `operand`, `indices`: shapes of operand and start_indices. `sizes`: the
+    argument slice_sizes.
+
+    Raises TypeError for a broken rule. Two rules are stricter than JAX's checks. First, the slice size of a batching dimension
+    must be 1. JAX also takes 0, but its results then depend on the backend. Second, slice sizes that only JAX's compiler
+    refuses raise here, too.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")
@@ -230,7 +237,11 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
 
 
 def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, array: str) -> None:
-    """Raise TypeError if a field breaks a rule. `rules`: "sorted", "unique" and "range", in the order of JAX's checks."""
+    """Check one field of GatherDimensionNumbers. Raise TypeError for a broken rule.
+
+    `rules`: "sorted", "unique" and "range", separated by spaces, in the order in which JAX checks them. `rank`, `array`: the
+    rank and the name of the array that the dimensions belong to.
+    """
     dims = getattr(numbers, name)
     for rule in rules.split():
         if rule == "sorted" and any(after < before for before, after in pairwise(dims)):
@@ -259,16 +270,17 @@ OPERANDS = (
 )
 
 TYPES = ElementTypes({name: name for name in OPERANDS})
-"""JAX's element types. ml_dtypes has the types that NumPy lacks; its arrays use at least one byte per element."""
+"""JAX's element types. NumPy lacks some of them, which ml_dtypes has; their arrays use at least one byte per element."""
 
 
 @dataclass(frozen=True)
 class LaxGather(Problem):
-    """jax.lax.gather: result[…] = operand[start + offset in the window]. Each index vector starts one window.
+    """A call of jax.lax.gather: each index vector is the start of a window of operand, which is copied to the result.
 
-    `data`: JAX's operand, of rank r. `indices`: JAX's start_indices, of rank >= 1; the last dimension holds the index vectors.
-    `slice_sizes`: the r sizes of a window; may be one integer if r is 1. `out_of_bounds`: CLAMP moves a window into bounds. FILL
-    fills a window that is out of bounds with `fill`, the bytes of one element. PROMISE runs like CLAMP.
+    `data`: type of JAX's operand, with rank r. `indices`: type of JAX's start_indices, with rank >= 1; the last dimension holds
+    the index vectors. `slice_sizes`: the r sizes of a window. If r is 1, it may be one integer. `out_of_bounds`: CLAMP moves a
+    window into bounds. FILL fills a window that is out of bounds with `fill`, the bytes of one element. PROMISE runs like
+    CLAMP.
     """
 
     data: TensorType
@@ -296,20 +308,20 @@ class LaxGather(Problem):
     def from_call(
         cls, data: TensorType, indices: TensorType, dimension_numbers: Any, slice_sizes: Any, *, mode: Any, fill_value: Any
     ) -> LaxGather:
-        """Return the problem of a call with JAX's arguments. Raises like `dmlgather.lax.gather`."""
+        """Return the problem of a call with JAX's arguments. Raises the errors of `dmlgather.lax.gather`."""
         policy, numbers = mode_of(mode), GatherDimensionNumbers.of(dimension_numbers)
         problem = cls(data, indices, numbers, slice_sizes, policy)
         return replace(problem, fill=fill_bytes(fill_value, data.dtype)) if policy is OutOfBounds.FILL else problem
 
     @property
     def windowed(self) -> tuple[int, ...]:
-        """The dimensions of operand that the result keeps, in order."""
+        """The dimensions of operand that the result keeps: all except collapsed and batching dimensions."""
         removed = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
         return tuple(dimension for dimension in range(self.data.rank) if dimension not in removed)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """The source of each dimension of the result: ("window", axis of operand) or ("indices", axis of start_indices)."""
+        """Where each dimension of the result comes from: ("window", axis of operand) or ("indices", axis of start_indices)."""
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(

@@ -1,4 +1,4 @@
-"""Links: the steps of an index expression. They are brackets, take, take_along_axis, transpose and reshape."""
+"""The steps of an index expression, called links: brackets, take, take_along_axis, transpose and reshape."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """An entry of brackets. `arrays`: its index arrays, which are `mask.nonzero()` for a mask; None for a placeholder."""
+    """One entry between brackets, checked and separated from its arrays.
+
+    `entry`: the entry. An array is replaced by its type, a mask by its shape and the number of its True elements. `arrays`: the
+    entry's index arrays; a mask's are `mask.nonzero()`. None for a placeholder, because there is no array.
+    """
 
     entry: Entry
     arrays: tuple[Any, ...] | None = ()
 
     @property
     def form(self) -> ParsedEntry:
-        """The entry without its arrays."""
+        """A copy of the entry without its arrays, which does not keep them alive."""
         return ParsedEntry(self.entry, None) if self.arrays else self
 
     def __str__(self) -> str:
@@ -43,9 +47,10 @@ class ParsedEntry:
 
 
 def is_placeholder(item: Any) -> bool:
-    """Return True for a placeholder: a pair (shape, dtype), or an object with `shape` and `dtype` that is not an array.
+    """Return True if an entry states the type of an index array instead of the array.
 
-    The pair is unambiguous, because NumPy takes no type as an entry.
+    Such a placeholder is a pair (shape, dtype), or an object with `shape` and `dtype` that is not an array. The pair cannot
+    mean anything else, because NumPy does not accept a type as an entry.
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
@@ -53,7 +58,7 @@ def is_placeholder(item: Any) -> bool:
 
 
 def parse_integer_array(item: Any) -> ParsedEntry:
-    """Return an integer array of any rank as an entry.
+    """Parse the argument `indices` of numpy.take_along_axis: an integer array of any rank, or a placeholder.
 
     Raises IndexError, like NumPy, for an array of another type, and the errors of `parse_entry`.
     """
@@ -68,11 +73,12 @@ def parse_integer_array(item: Any) -> ParsedEntry:
 
 
 def parse_entry(number: int, item: Any) -> ParsedEntry:
-    """Return `item`, entry `number` of brackets, as a ParsedEntry.
+    """Parse one entry between brackets. `number`: the entry's position, for messages.
 
-    CuPy arrays must be on the current GPU; reading a mask or an array of rank 0 waits for the GPU. Raises IndexError for an item
-    that is not an index in NumPy; OverflowError, like NumPy, for integers from 2^63 to 2^64 - 1; ValueError for nested lists of
-    unequal lengths; TypeError for placeholders of masks, because the values of a mask determine the shape.
+    CuPy arrays must be on the current GPU. For a mask or an array of rank 0, the host waits for the GPU. Raises IndexError for
+    an item that NumPy does not accept as an index; OverflowError, like NumPy, for integers from 2^63 to 2^64 - 1; ValueError
+    for nested lists of unequal lengths; TypeError for a placeholder of a mask, because the result's shape depends on the values
+    of the mask.
     """
     if item is None or item is ... or isinstance(item, slice):
         return ParsedEntry(item)
@@ -96,7 +102,7 @@ def parse_entry(number: int, item: Any) -> ParsedEntry:
 
 
 def _index_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of an index array in native byte order; int64 for uint64, as in NumPy."""
+    """Return the type that an index array is converted to: native byte order, and int64 for uint64, as in NumPy."""
     return POSITIONS if dtype == np.uint64 else dtype.newbyteorder("=")
 
 
@@ -124,7 +130,7 @@ def _position(number: int, value: int) -> int:
 
 
 def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
-    """Return a list, or another object that NumPy can convert, as an array. An empty array gets an integer type."""
+    """Convert a list, or another object that NumPy accepts, to an array. An empty array gets an integer type."""
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -133,12 +139,12 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
 
 
 MOST_DIMENSIONS = 64
-"""Largest rank of NumPy's arrays."""
+"""Largest rank of an array in NumPy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Brackets:
-    """The link x[…]."""
+    """The step x[entries]."""
 
     entries: tuple[ParsedEntry, ...]
 
@@ -146,7 +152,11 @@ class Brackets:
         return f"[{', '.join(map(str, self.entries))}]"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem. Raises the errors of `indexing`, and IndexError for a result of more than 64 dimensions."""
+        """Return the problem of this step for data of this type.
+
+        Raises the errors of `indexing`, such as IndexError for entries that do not fit the data. Also raises IndexError if the
+        result would have more than 64 dimensions.
+        """
         problem = indexing(data, self._plain_entries)
         if problem.output.rank > MOST_DIMENSIONS:
             raise IndexError(f"the result would have {problem.output.rank} dimensions, expected at most {MOST_DIMENSIONS}")
@@ -154,28 +164,31 @@ class Brackets:
 
     @property
     def form(self) -> Brackets:
-        """The brackets without index arrays."""
+        """A copy of the step without its index arrays."""
         return Brackets(tuple(entry.form for entry in self.entries))
 
     @property
     def looks_up(self) -> bool:
-        """True if there are indices to look up. The entry True has none, because it only adds a dimension."""
+        """True if the step reads index arrays. x[True] reads none: it only adds a dimension."""
         masks = [entry for entry in self._plain_entries if isinstance(entry, Mask)]
         tensors = any(isinstance(entry, TensorType) for entry in self._plain_entries)
         return tensors or any(mask.shape or not mask.count for mask in masks)
 
     @property
     def has_placeholder(self) -> bool:
-        """True if an index array is a placeholder."""
+        """True if the step has a placeholder for an index array."""
         return any(entry.arrays is None for entry in self.entries)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The index arrays. There must be no placeholder."""
+        """The step's index arrays. Only for a step without placeholders."""
         return tuple(array for entry in self.entries for array in entry.arrays or ())
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """Return the index tensor. `arrays`: the index arrays, on one device. Raises IndexError if they cannot be broadcast."""
+        """Combine the step's index arrays to one index tensor. `arrays`: the index arrays, all on one device.
+
+        Raises IndexError if their shapes cannot be broadcast.
+        """
         return stacked(self._plain_entries, arrays)
 
     @property
@@ -185,7 +198,7 @@ class Brackets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakenAlong:
-    """The link numpy.take_along_axis(x, …, axis)."""
+    """The step numpy.take_along_axis(x, indices, axis)."""
 
     indices_entry: ParsedEntry
     axis: int
@@ -195,39 +208,43 @@ class TakenAlong:
         return f".take_along_axis({self.indices_entry}, {self.axis})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem. Raises ValueError for a bad axis or unequal ranks, IndexError for sizes that do not fit."""
+        """Return the problem of this step for data of this type.
+
+        Raises ValueError if the axis is out of range or the ranks differ, IndexError if sizes cannot be broadcast.
+        """
         assert isinstance(self.indices_entry.entry, TensorType)
         return TakeAlongAxis(data, self.indices_entry.entry, self.axis)
 
     @property
     def form(self) -> TakenAlong:
-        """The link without the index array."""
+        """A copy of the step without its index array."""
         return replace(self, indices_entry=self.indices_entry.form)
 
     @property
     def has_placeholder(self) -> bool:
-        """True if the indices are a placeholder."""
+        """True if the step has a placeholder instead of its index array."""
         return self.indices_entry.arrays is None
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The index array. There must be no placeholder."""
+        """The step's index array. Only for a step without a placeholder."""
         return self.indices_entry.arrays or ()
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """Return the index tensor, which is the only one of `arrays`."""
+        """Return the index tensor, which is the only element of `arrays`."""
         return arrays[0]
 
 
 MODES = ("raise", "clip", "wrap")
-"""numpy.take's modes for an index out of range."""
+"""The modes of numpy.take: what an index out of range does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakenByMode(TakenAlong):
-    """The link numpy.take(x, …, axis, mode) with mode "clip" or "wrap".
+    """The step numpy.take(x, indices, axis, mode) with mode "clip" or "wrap".
 
-    "clip" takes the first element for a negative index; "wrap" takes indices modulo the size.
+    With "clip", a negative index takes the first element, and a too large index the last element. With "wrap", indices are
+    taken modulo the size of the axis.
     """
 
     mode: str
@@ -236,15 +253,19 @@ class TakenByMode(TakenAlong):
         return f".take({self.indices_entry}, {self.axis}, mode={self.mode!r})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem of mode "clip". Raises ValueError for mode "wrap", and the errors of `clipped`."""
+        """Return the problem of this step in mode "clip", for data of this type.
+
+        Raises ValueError in mode "wrap", because a plan cannot compute remainders, and the errors of `clipped`.
+        """
         if self.mode == "wrap":
             raise ValueError(f"{self} takes indices modulo a size, but a plan cannot compute remainders: call fused(x)")
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
-        """Return the problem that clips its indices. In mode "wrap", its indices are the remainders, in int64.
+        """Return a problem that clips its indices to 0 … size - 1, for data of this type.
 
-        Raises ValueError for an axis out of range, IndexError if the axis has no elements.
+        In mode "wrap", the caller must pass it the remainders of the indices, as int64. Raises ValueError for an axis out of
+        range, IndexError if the axis has no elements.
         """
         assert isinstance(self.indices_entry.entry, TensorType)
         axis = check_axis("axis", self.axis, data.rank, "data")
@@ -259,7 +280,7 @@ class TakenByMode(TakenAlong):
 
 
 def parse_take_indices(item: Any) -> ParsedEntry:
-    """Return the indices of numpy.take as an entry. Bools become 0 and 1. Raises TypeError for indices of another type."""
+    """Parse the argument `indices` of numpy.take. Bools become 0 and 1. Raises TypeError for indices of another type."""
     if not is_placeholder(item):
         if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
             item = _converted(0, item)
@@ -271,7 +292,7 @@ def parse_take_indices(item: Any) -> ParsedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """The link x.transpose(axes). `axes`: None for the reverse order."""
+    """The step x.transpose(axes). `axes`: None for the reverse order of dimensions."""
 
     axes: tuple[Any, ...] | None
 
@@ -279,7 +300,10 @@ class Transposed:
         return f".transpose({'' if self.axes is None else _as_arguments(self.axes)})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem. Raises ValueError unless `axes` is a permutation; negative axes count from the end."""
+        """Return the problem of this step for data of this type.
+
+        Negative axes count from the end. Raises ValueError unless `axes` is a permutation of the dimensions.
+        """
         if self.axes is None:
             return TransposeView(data, tuple(range(data.rank)[::-1]))
         axes = tuple(whole(f"axes[{number}]", axis) for number, axis in enumerate(self.axes))
@@ -290,7 +314,10 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """The link x.reshape(shape), in row-major order. `shape`: one size may be -1; None keeps the shape."""
+    """The step x.reshape(shape), in row-major order.
+
+    `shape`: the new sizes. One of them may be -1: it is computed from the number of elements. None keeps the shape.
+    """
 
     shape: tuple[Any, ...] | None
 
@@ -298,7 +325,10 @@ class Reshaped:
         return f".reshape({None if self.shape is None else _as_arguments(self.shape)})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem. Raises ValueError for another number of elements, and for a size below -1 or a second -1."""
+        """Return the problem of this step for data of this type.
+
+        Raises ValueError if the shape has another number of elements, a size below -1, or more than one -1.
+        """
         if self.shape is None:
             return ReshapeView(data, data.shape)
         sizes = [whole(f"shape[{number}]", size) for number, size in enumerate(self.shape)]
@@ -313,7 +343,10 @@ class Reshaped:
 
 
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the integers that are arguments of a method. `args`: integers, or one sequence or array of integers, or None."""
+    """Return the integers that a method such as transpose got: several arguments, or one sequence or array.
+
+    If None is the only argument, return None.
+    """
     if len(args) > 1:
         return args
     (only,) = args
@@ -329,10 +362,11 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Links without their index arrays, as a cache key. Equal forms have equal problems and raise equal errors.
+    """The steps of an expression without their index arrays.
 
-    `key`: distinguishes 1 from 1.0, so forms are compared by the key, not by the links. It is not hashable if a bound, an axis or
-    a size is not.
+    It is a cache key: equal Forms have equal problems and raise equal errors. `key`: what is compared. Unlike the links
+    themselves, it distinguishes 1 from 1.0. The key is not hashable if a slice's start, stop or step, an axis or a size is not
+    hashable.
     """
 
     key: tuple[Any, ...]
@@ -340,7 +374,7 @@ class Form:
 
     @classmethod
     def of(cls, links: Sequence[Link]) -> Form:
-        """Return the form of links."""
+        """Return the Form of an expression with these steps."""
         forms = tuple(link.form if isinstance(link, Brackets | TakenAlong) else link for link in links)
         return cls(tuple(map(_key, forms)), forms)
 
@@ -359,7 +393,10 @@ def _key(value: Any) -> Any:
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
-    """Return the problems of a chain of links. The data of a problem are the output of the problem before it."""
+    """Return one problem per step.
+
+    The first problem reads data of this type; each other reads the output of the problem before it.
+    """
     result: list[Problem] = []
     for link in links:
         result.append(link.problem(result[-1].output if result else data))

@@ -19,7 +19,8 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 class TakeAlongAxis(Problem):
     """output[c] = data[c with c[axis] replaced by indices[c]]. Except along `axis`, data and indices are broadcast.
 
-    `axis`: -r … r-1, stored as 0 … r-1. Negative indices count from the end. If the output is empty, indices are not checked.
+    `axis`: from -r to r-1, where r is the rank of data; stored as 0 … r-1. Negative indices count from the end. If the output
+    is empty, indices are not checked.
     """
 
     data: TensorType
@@ -60,7 +61,7 @@ class TakeAlongAxis(Problem):
 
 
 def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descriptors:
-    """Return GATHER_ELEMENTS. Strides of 0 broadcast the tensors."""
+    """Return the GATHER_ELEMENTS descriptor of numpy.take_along_axis. Strides of 0 broadcast the tensors."""
     data, indices, output = views(problem)
     indices = replace(indices, dims=(*indices.dims, *(Dim(1, 0) for _ in data.dims[problem.data.rank :])))
     sizes = list(output.sizes)
@@ -70,7 +71,7 @@ def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descrip
 
 
 def _expanded(view: View, sizes: Sequence[int]) -> View:
-    """Return the view with these sizes. Strides of 0 repeat dimensions of size 1."""
+    """Broadcast a view to these sizes: a stride of 0 repeats a dimension of size 1."""
     return replace(
         view, dims=tuple(dim if dim.size == size else Dim(size, 0) for dim, size in zip(view.dims, sizes, strict=True))
     )

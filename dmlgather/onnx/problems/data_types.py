@@ -40,7 +40,10 @@ TYPES = ElementTypes(
         "float6e3m2": "float6_e3m2fn",
     }
 )
-"""Names in NumPy or ml_dtypes, by ONNX's name. The order is that of TensorProto.DataType, whose numbers start at 1."""
+"""ONNX's data types: ONNX's name, and the name of the type in NumPy or ml_dtypes.
+
+The order is that of TensorProto.DataType, where "float" has number 1.
+"""
 
 type_name, check_type = TYPES.name_of, TYPES.check
 
@@ -48,9 +51,9 @@ _NAMES = ("undefined", *TYPES.names)
 
 
 def data_type(which: int | str) -> np.dtype[Any] | None:
-    """Return the NumPy type of a member of TensorProto.DataType; None for UNDEFINED and unknown types.
+    """Return the NumPy type of a member of TensorProto.DataType. Return None for UNDEFINED and unknown types.
 
-    `which`: its number or its name, such as 10 or "FLOAT16".
+    `which`: the member's number or name, such as 10 or "FLOAT16".
     """
     if isinstance(which, str):
         name = which.lower() if which.isupper() else ""
@@ -60,5 +63,5 @@ def data_type(which: int | str) -> np.dtype[Any] | None:
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
-    """Return the number of a type in TensorProto.DataType."""
+    """Return the number that TensorProto.DataType gives to a NumPy type, such as 1 for float32."""
     return _NAMES.index(type_name(dtype))

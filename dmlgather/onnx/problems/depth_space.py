@@ -16,15 +16,16 @@ from dmlgather.plan import IndexPlan, Layout, blocks, build
 MODES = ("DCR", "CRD")
 
 PADDED_LIMIT = 2**32 - 1
-"""Largest size for which an error message recommends padding."""
+"""Largest size that an error message recommends to pad a dimension to. Above it, the message recommends a smaller blocksize."""
 
 
 @dataclass(frozen=True)
 class DepthSpaceProblem(OnnxProblem):
-    """Base of DepthToSpace and SpaceToDepth: blocks of blocksize × blocksize elements move between channels and space.
+    """Base class of DepthToSpace and SpaceToDepth, which move blocks of blocksize × blocksize pixels into channels or back.
 
-    `data`: shape [n, c, h, w]; ONNX's documentation calls it input. `blocksize`: at least 1. `mode`: the order of a block's
-    elements among the channels. "DCR" means (row in the block, column in the block, channel), "CRD" (channel, row, column).
+    `data`: shape [n, c, h, w]; ONNX's documentation calls it input. `blocksize`: at least 1. `mode`: how the larger channel
+    dimension is split into three. "DCR" means (row in the block, column in the block, channel); "CRD" means (channel, row,
+    column).
     """
 
     data: TensorType
@@ -33,14 +34,14 @@ class DepthSpaceProblem(OnnxProblem):
     opset: int = 13
 
     mode_since: ClassVar[int]
-    """The first version with the attribute mode; earlier versions use "DCR"."""
+    """The first opset that has the attribute mode. Earlier versions always use "DCR"."""
 
     inputs = ("data",)
 
     @staticmethod
     @abstractmethod
     def units(blocksize: int) -> Mapping[int, int]:
-        """Return the divisor that a size of data must have, by dimension."""
+        """Return a dict from dimensions of data to divisors: the dimension's size must be a multiple of the divisor."""
 
     def __post_init__(self) -> None:
         version, shape = self.version, self.data.shape
@@ -70,7 +71,10 @@ class DepthSpaceProblem(OnnxProblem):
 
 
 class DepthToSpace(DepthSpaceProblem):
-    """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w]; "CRD": data[n, (c, i, j), h, w]."""
+    """Mode "DCR": output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
+
+    Here (i, j, c) is one channel number of data, split into three. In mode "CRD", the order is (c, i, j).
+    """
 
     name = "DepthToSpace"
     mode_since = 11
@@ -89,7 +93,10 @@ class DepthToSpace(DepthSpaceProblem):
 
 
 class SpaceToDepth(DepthSpaceProblem):
-    """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j]; "CRD": output[n, (c, i, j), h, w]."""
+    """Mode "DCR": output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
+
+    Here (i, j, c) is one channel number of the output, made of three. In mode "CRD", the order is (c, i, j).
+    """
 
     name = "SpaceToDepth"
     mode_since = 28

@@ -13,7 +13,7 @@ from dmlgather.plan import IndexPlan, Layout
 
 
 class GatherProblem(OnnxProblem):
-    """Base of the gathers: problems with data and indices."""
+    """Base class of Gather, GatherElements and GatherND: problems with the inputs data and indices."""
 
     indices: TensorType
 
@@ -34,7 +34,8 @@ class GatherProblem(OnnxProblem):
 class Gather(GatherProblem):
     """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
 
-    `data`: of rank r >= 1. `indices`: of any rank q; the output has rank q + r - 1. `axis`: -r … r-1, stored as 0 … r-1.
+    `data`: type with rank r >= 1. `indices`: type with any rank q; the output has rank q + r - 1. `axis`: the gathered
+    dimension of data, from -r to r-1; stored as 0 … r-1.
     """
 
     data: TensorType
@@ -69,8 +70,8 @@ class Gather(GatherProblem):
 class GatherElements(GatherProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: of rank r >= 1. `indices`: of rank r; except along `axis`, its sizes are at most those of `data`. `axis`: -r … r-1,
-    stored as 0 … r-1.
+    `data`: type with rank r >= 1. `indices`: type with rank r; except along `axis`, its sizes are at most those of `data`.
+    `axis`: the gathered dimension, from -r to r-1; stored as 0 … r-1.
     """
 
     data: TensorType
@@ -90,9 +91,9 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 class GatherND(GatherProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: of rank r >= 1. `indices`: of rank q >= 1. The size of its last dimension is the length of the index tuples, at most
-    r - batch_dims. An empty tuple selects all of data[b…]. `batch_dims`: the number of leading dimensions of equal sizes, 0 …
-    min(q, r) - 1; must be 0 before opset 12.
+    `data`: type with rank r >= 1. `indices`: type with rank q >= 1. Its last dimension holds the index tuples, which have at
+    most r - batch_dims indices. An empty tuple selects all of data[b…]. `batch_dims`: the number of leading dimensions that
+    data and indices share, from 0 to min(q, r) - 1. Before opset 12, it must be 0.
     """
 
     data: TensorType

@@ -1,4 +1,4 @@
-"""Conversion of NodeProtos to problems, with checks of inputs, outputs and attributes against the operator's version."""
+"""Turns NodeProtos into problems, and checks their inputs, outputs and attributes against the operator's version."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from dmlgather.onnx.problems.slice import Slice, check_bound_types
 from dmlgather.wording import alternatives, counted
 
 MANY = 2**31 - 1
-"""In ONNX's schemas, this maximum of inputs or outputs means any number."""
+"""ONNX's schemas write this number as the largest number of inputs or outputs if there is no limit."""
 
 
 class NodeForm(NamedTuple):
-    """Inputs, outputs and attributes that an operator allows.
+    """Which inputs, outputs and attributes a version of an operator allows.
 
-    `operator`: its name and version. `inputs`, `attributes`: for each name, True if it is required. Inputs beyond the last name
-    repeat the last input. `kinds`: the attributes' AttributeProto.AttributeType, by name. `most_inputs`, `most_outputs`: MANY for
-    any number.
+    `operator`: name and version for messages, such as "Gather-13". `inputs`, `attributes`: dicts from names to True if a node
+    must have the input or attribute. A node with more inputs than names repeats the last one. `least_inputs`, `most_inputs`,
+    `least_outputs`, `most_outputs`: the allowed numbers. A maximum of MANY means no limit. `kinds`: the
+    AttributeProto.AttributeType of each attribute, by name.
     """
 
     operator: str
@@ -37,9 +38,10 @@ class NodeForm(NamedTuple):
 
 
 def check_form(form: NodeForm, node: Any) -> None:
-    """Check a NodeProto against a form. Attributes that the form does not list are not checked.
+    """Check the inputs, outputs and attributes of a NodeProto against a form. Ignore attributes that the form does not list.
 
-    Raises ValueError for a wrong number of inputs or outputs, or a missing attribute; TypeError for an attribute of another kind.
+    Raises ValueError for a wrong number of inputs or outputs, and for a missing input or attribute; TypeError if an attribute
+    has another kind of value.
     """
     inputs, required_inputs = list(node.input), [*form.inputs.values()] or [False]
     last = len(required_inputs) - 1
@@ -65,9 +67,10 @@ def check_form(form: NodeForm, node: Any) -> None:
 
 
 def check_by_schema(node: Any, opset: int) -> None:
-    """Check a NodeProto by `check_form` against ONNX's schema for this opset.
+    """Check the inputs, outputs and attributes of a NodeProto against ONNX's schema for this opset.
 
-    Operators of other domains, or without a schema in the installed onnx, are not checked.
+    Does nothing for operators of other domains, and for operators that the installed package onnx does not know. Raises the
+    errors of `check_form`.
     """
     form = _schema_form(node.op_type, opset) if node.domain in DOMAINS else None
     if form is not None:
@@ -76,7 +79,7 @@ def check_by_schema(node: Any, opset: int) -> None:
 
 @lru_cache(maxsize=256)
 def form_of(version: OperatorVersion) -> NodeForm:
-    """Return the form of an operator's version."""
+    """Return the NodeForm for a row of the table of operator versions."""
     inputs = {name: name in version.required for name in version.inputs}
     attributes = {name: name in version.required for name in version.attributes}
     return NodeForm(str(version), inputs, sum(inputs.values()), len(inputs), 1, 1, attributes, version.attributes)
@@ -106,7 +109,7 @@ def _schema_form(operator: str, opset: int) -> NodeForm | None:
 
 
 def _numbers(least: int, most: int) -> str:
-    """Return a range of numbers in words: "2", "1, 2 or 3", "1 or more"."""
+    """Return the allowed numbers from `least` to `most` in words: "2", "1, 2 or 3", "1 or more"."""
     if most == MANY:
         return f"{least} or more"
     return alternatives(range(least, most + 1)) if most - least < 8 else f"{least} to {most}"
@@ -115,21 +118,26 @@ def _numbers(least: int, most: int) -> str:
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem for problem in (Gather, GatherElements, GatherND, Slice, DepthToSpace, SpaceToDepth)
 }
-"""The family's problem classes, by operator. A problem's fields have the names of the node's inputs and attributes."""
+"""The problem class of each gather and slice operator. A class's fields have the names of the node's inputs and attributes."""
 
 FAMILY = tuple(PROBLEMS)
+"""The names of ONNX's gather and slice operators, which this package runs and checks."""
 
 ARRAYS: Mapping[str, tuple[str, ...]] = {name: problem.inputs for name, problem in PROBLEMS.items()}
-"""The array inputs of each operator. A problem needs only their shapes and types."""
+"""Inputs of each operator that a problem knows only by shape and type.
+
+Other inputs, such as a Slice's starts, must have values.
+"""
 
 INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
-"""All inputs of each operator, in order."""
+"""The names of each operator's inputs in its newest version, in order."""
 
 
 class UnknownValueError(ValueError):
-    """Error: the output's shape depends on a value that is unknown until the model runs.
+    """Error: a problem needs a value that is unknown until the model runs, such as a Slice's starts.
 
-    `input`: the operator's name for the input or attribute. `value`: the model's name for the tensor or function attribute.
+    `input`: ONNX's name of the input or attribute. `value`: the model's name of the tensor or function attribute that gives the
+    value.
     """
 
     def __init__(self, name: str, value: str, message: str) -> None:
@@ -138,7 +146,10 @@ class UnknownValueError(ValueError):
 
 
 class UnknownTypeError(ValueError):
-    """Error: the shape or type of an array input is unknown until the model runs. Attributes: see UnknownValueError."""
+    """Error: a problem needs the shape and type of an input, but one of them is unknown until the model runs.
+
+    `input`: ONNX's name of the input. `value`: the model's name of the tensor.
+    """
 
     def __init__(self, version: OperatorVersion, name: str, value: str) -> None:
         self.input, self.value = name, value
@@ -147,7 +158,7 @@ class UnknownTypeError(ValueError):
 
 @dataclass(frozen=True)
 class StatedNode:
-    """A NodeProto with its attributes as Python values; tensors stay protos."""
+    """A NodeProto, its opset, and its attributes as Python values by name. Tensors stay TensorProtos."""
 
     node: Any
     opset: int
@@ -156,21 +167,25 @@ class StatedNode:
 
 @dataclass(frozen=True)
 class ParsedNode(StatedNode):
-    """A node whose inputs and attributes were checked against its operator's version."""
+    """A node that passed the checks of `parse_node`. `version`: the version of its operator."""
 
     version: OperatorVersion
 
 
 def stated_node(node: Any, opset: int) -> StatedNode:
-    """Return a node of any operator. Raises UnknownValueError for an attribute that refers to a function's attribute."""
+    """Return a node of any operator with its attributes as Python values, without checks.
+
+    Raises UnknownValueError if an attribute refers to an attribute of the function that contains the node.
+    """
     return StatedNode(node, opset, {attribute.name: _value(attribute) for attribute in node.attribute})
 
 
 def parse_node(node: Any, opset: int) -> ParsedNode:
-    """Check the inputs and attributes of a node whose operator is in VERSIONS, and return the node with its version.
+    """Check the inputs and attributes of a node. Return the node with its attributes and its operator's version.
 
-    Raises ValueError for a wrong number of inputs or outputs, and for missing or unknown attributes; TypeError for an attribute
-    of another kind; UnknownValueError for an attribute that refers to a function's attribute.
+    The operator must be in VERSIONS. Raises ValueError for a wrong number of inputs or outputs, and for missing or unknown
+    attributes; TypeError if an attribute has another kind of value; UnknownValueError if an attribute refers to an attribute of
+    the function that contains the node.
     """
     version = version_of(node.op_type, opset)
     for name in (attribute.name for attribute in node.attribute):
@@ -197,15 +212,16 @@ def _value(attribute: Any) -> Any:
 
 
 def in_family(node: Any) -> bool:
-    """Return True if a NodeProto's operator is in PROBLEMS, in ONNX's own domain."""
+    """Return True if a NodeProto's operator is one of ONNX's gather and slice operators."""
     return node.op_type in PROBLEMS and node.domain in DOMAINS
 
 
 def problem_of(node: Any, opset: int, types: Sequence[TensorType | None], values: Sequence[Any | None]) -> Problem:
-    """Return the problem of a NodeProto of the family.
+    """Return the problem of a gather or slice node: its operator's rules are checked, and its output type is known.
 
-    `types`: the type of each input; None if unknown. `values`: for inputs that determine the output's shape (starts, ends, axes
-    and steps of Slice), an array on the host, or None if unknown; None for other inputs.
+    `types`: the shape and data type of each input, in the order of the inputs; None if unknown. `values`: one entry per input.
+    Only the starts, ends, axes and steps of Slice need an array in host memory. The entry is None for other inputs, and for a
+    value that is unknown.
 
     Raises UnknownTypeError or UnknownValueError (both ValueErrors) if an unknown type or value is needed; TypeError and
     ValueError for a node that breaks a rule of the operator's version.

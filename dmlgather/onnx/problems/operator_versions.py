@@ -11,26 +11,27 @@ from dmlgather.dialects.problem import Problem, whole
 from dmlgather.plan import OutOfBounds
 
 DOMAINS = ("", "ai.onnx")
-"""The names of ONNX's own operator set."""
+"""The two names of the domain of ONNX's own operators."""
 
 NEWEST_OPSET = 28
-"""The newest opset in the table."""
+"""The newest opset that the table describes."""
 
 NEWEST_IR_VERSION = 14
-"""The newest version of ONNX's intermediate representation that is known here."""
+"""The newest version of ONNX's intermediate representation (the file format) that dmlgather knows."""
 
 
 FLOAT, INT, TEXT, TENSOR, FLOAT_LIST, INTS, TEXTS, SPARSE = 1, 2, 3, 4, 6, 7, 8, 11
-"""Types of an attribute's value. Source: AttributeProto.AttributeType in onnx.proto."""
+"""Numbers of AttributeProto.AttributeType: the kinds of values that an attribute can have. Source: onnx.proto."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorVersion:
-    """One version of an operator.
+    """One version of an operator, such as Gather-13.
 
-    `since`: its first opset. `types`: data types of data and output (of a Constant, its value). `inputs`: names, data first.
-    `required`: names of inputs and attributes that a node must have. `index_types`: data types of all inputs except data.
-    `attributes`: the types of their values, by name.
+    `since`: the opset that introduced the version. `types`: allowed data types of the first input and the output; for Constant,
+    of its value. `inputs`: names of the inputs in order, data first. `required`: names of the inputs and attributes that a node
+    must have. `index_types`: allowed data types of all inputs except data. `attributes`: each attribute's
+    AttributeProto.AttributeType, by name.
     """
 
     operator: str
@@ -46,7 +47,7 @@ class OperatorVersion:
 
 
 Types = Mapping[int, tuple[str, ...]]
-"""Data types of an operator, by the opset that added them."""
+"""Data types that an operator allows. The key is the opset that added the types."""
 
 FLOATS = ("double", "float", "float16")
 REALS = ("bool", *FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
@@ -74,7 +75,11 @@ def _versions(
     index_types: tuple[str, ...] = ("int64",),
     **attributes: int,
 ) -> Iterator[OperatorVersion]:
-    """Yield an operator's versions. `opsets`: the first opset of each version. `required`: by default, all inputs."""
+    """Yield the versions of an operator.
+
+    `opsets`: the opset that introduced each version. `required`: names of the inputs and attributes that a node must have; by
+    default, all inputs.
+    """
     for since in opsets:
         allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
         yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)
@@ -128,12 +133,15 @@ _ROWS = (
 )
 
 VERSIONS = {name: tuple(row for row in _ROWS if row.operator == name) for name in dict.fromkeys(row.operator for row in _ROWS)}
-"""Versions by operator, oldest first. Source: onnx/docs/Changelog.md."""
+"""The versions of each operator, oldest first. Source: onnx/docs/Changelog.md."""
 
 
 @lru_cache(typed=True)
 def version_of(operator: str, opset: int) -> OperatorVersion:
-    """Return the version of an operator that an opset has. Raises ValueError if the operator is newer than the opset."""
+    """Return the version of an operator that a model with this opset uses.
+
+    Raises ValueError if the operator was introduced after the opset.
+    """
     number = whole("opset", opset)
     versions = VERSIONS[operator]
     if number < versions[0].since:
@@ -142,12 +150,18 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
 
 
 def since_of(operator: str, opset: int) -> int | None:
-    """Return the first opset of the version that `opset` has; None if the operator is newer."""
+    """Return the number of the version that a model with this opset uses, such as 13 for Gather at opset 20.
+
+    Return None if the operator was introduced after the opset.
+    """
     return version_of(operator, opset).since if opset >= VERSIONS[operator][0].since else None
 
 
 def own_opset(imports: Iterable[Any]) -> int:
-    """Return the opset of ONNX's own operators among OperatorSetIdProtos; 1 if it is missing."""
+    """Return the version of ONNX's own operators that a model or function imports; 1 if it imports none.
+
+    `imports`: its OperatorSetIdProtos.
+    """
     return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), 1)
 
 
@@ -160,5 +174,5 @@ class OnnxProblem(Problem):
 
     @property
     def version(self) -> OperatorVersion:
-        """The operator's version for the opset."""
+        """The version of the operator that a model with this opset uses."""
         return version_of(self.name, self.opset)

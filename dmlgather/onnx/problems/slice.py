@@ -18,8 +18,9 @@ from dmlgather.wording import counted
 class Slice(OnnxProblem, WindowProblem):
     """output[c] = data[start + step · c] in each dimension.
 
-    `data`: of rank r. `starts`, `ends`, `axes`, `steps`: sequences of equal length. `axes`: default 0, 1, …; different numbers
-    from -r to r-1, stored as 0 … r-1. `steps`: default 1; not 0; must be None before opset 10.
+    `data`: type with rank r. `starts`, `ends`, `axes`, `steps`: sequences of integers of equal length. `axes`: the dimensions
+    to slice, different numbers from -r to r-1; stored as 0 … r-1. Default: 0, 1, …. `steps`: not 0; default 1. Before opset 10,
+    it must be None.
     """
 
     data: TensorType
@@ -61,9 +62,10 @@ class Slice(OnnxProblem, WindowProblem):
 
 
 def check_bound_types(version: OperatorVersion, bounds: Mapping[str, Any]) -> None:
-    """Check the data types of the arrays among starts, ends, axes and steps.
+    """Check that a Slice's starts, ends, axes and steps have allowed data types. Values that are not arrays pass.
 
-    Raises TypeError for a type that the version does not list, and for arrays of different types.
+    `bounds`: the values by name. Raises TypeError for a type that the version does not list, and if the arrays have different
+    types.
     """
     arrays = {name: values for name, values in bounds.items() if hasattr(values, "dtype")}
     for name, values in arrays.items():

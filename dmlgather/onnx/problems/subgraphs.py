@@ -1,4 +1,4 @@
-"""Subgraphs of nodes, and names of nodes for messages."""
+"""Walks over the nodes of subgraphs, and names of nodes for messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 
 
 def operator_name(node: NodeProto) -> str:
-    """Return the operator with its domain: "com.example.Gather", or "Gather" for ONNX's own."""
+    """Return the name of a node's operator with its domain, such as "com.example.Gather".
+
+    The name of ONNX's own operators has no domain, such as "Gather".
+    """
     return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """Yield the graphs in a node's attributes, each with a label. Labels: "then_branch", or "bodies[1]" in a list of graphs."""
+    """Yield the subgraphs of a node, such as the branches of an If, each with a label.
+
+    The label is the attribute's name ("then_branch"). If the attribute is a list of graphs, a number follows ("bodies[1]").
+    """
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -29,7 +35,7 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Yield the nodes, each followed by all nodes of its subgraphs."""
+    """Yield the nodes, and after each node all nodes of its subgraphs."""
     for node in nodes:
         yield node
         for _, graph in subgraphs(node):
@@ -37,29 +43,35 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def integers_of(node: NodeProto) -> dict[str, int]:
-    """Return a node's integer attributes, by name."""
+    """Return a dict of the attributes that a node states as one integer.
+
+    Lists, and references to a function's attributes, are left out.
+    """
     return {item.name: item.i for item in node.attribute if item.HasField("i") and not item.ref_attr_name}
 
 
 def place_of(path: str, node: NodeProto, index: int) -> str:
-    """Return a node's name in reports: the path of its graph, then its own name; without a name, its operator and position."""
+    """Return the path that reports print for a node: the path of its graph, a slash, and the node's name.
+
+    A node without a name is called by its operator and its position in the graph, such as "Slice_12".
+    """
     name = printable(node.name) or f"{printable(node.op_type)}_{index}"
     return f"{path}/{name}" if path else name
 
 
 def element_count(tensor: TensorProto) -> int:
-    """Return the number of elements of a tensor's shape."""
+    """Return the number of elements that a TensorProto's shape states, without reading the elements."""
     return math.prod(tensor.dims)
 
 
 def label(node: NodeProto) -> str:
-    """Return a node's name in error messages."""
+    """Return what error messages call a node: "Slice node 'head'", or "Slice node that gives 'y'" if it has no name."""
     return f"{node.op_type} node {node.name!r}" if node.name else f"{node.op_type} node that gives {', '.join(node.output)!r}"
 
 
 @contextmanager
 def naming(node: NodeProto) -> Iterator[None]:
-    """Add the node's name in front of the message of an IndexError, TypeError or ValueError."""
+    """Put the node's label in front of the message of an IndexError, TypeError or ValueError that the block raises."""
     try:
         yield
     except (IndexError, TypeError, ValueError) as error:

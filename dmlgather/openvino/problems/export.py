@@ -1,4 +1,4 @@
-"""Export of OpenVINO's problems to DirectML, and the indices for which DirectML gives other results."""
+"""Expresses OpenVINO's operations as DirectML descriptors, and finds indices that give other results in DirectML."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
+    """Return texts for the findings EXP201 and EXP202: for which indices DirectML's GATHER differs from OpenVINO's Gather.
+
+    Return None for other operations, where an index out of range is an error.
+    """
     if not isinstance(problem, OpenVINOGather):  # in other operations, an index out of range is an error
         return None
     signed, size = problem.indices.dtype.kind == "i", problem.data.shape[problem.axis]

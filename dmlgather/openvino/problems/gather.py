@@ -17,9 +17,9 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 class OpenVINOGather(OpenVINOProblem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 for an index out of range.
 
-    `data`: of rank r >= 1. `indices`: of any rank q and any integer type. `axis`: -r … r-1, or an array of one integer; stored
-    as 0 … r-1. `batch_dims`: -q … axis; q is added to a negative number. `version`: 1, 7 or 8. Version 1 has no batch_dims. In
-    version 8, negative indices count from the end; in versions 1 and 7, they are out of range.
+    `data`: type with rank r >= 1. `indices`: integer type with any rank q. `axis`: an integer from -r to r-1, or an array of
+    one integer; stored as 0 … r-1. `batch_dims`: from -q to axis; q is added to a negative number. `version`: 1, 7 or 8.
+    Version 1 has no batch_dims. In version 8, negative indices count from the end; in versions 1 and 7, they are out of range.
     """
 
     data: TensorType
@@ -78,8 +78,8 @@ class OpenVINOGather(OpenVINOProblem):
 class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error.
 
-    `data`: of rank r >= 1. `indices`: of type i32 or i64; except along `axis`, its sizes are those of `data`. Negative indices
-    count from the end. `axis`: -r … r-1, stored as 0 … r-1.
+    `data`: type with rank r >= 1. `indices`: type i32 or i64; except along `axis`, its sizes are those of `data`. Negative
+    indices count from the end. `axis`: from -r to r-1; stored as 0 … r-1.
     """
 
     data: TensorType
@@ -101,10 +101,10 @@ class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
 class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
 
-    `data`: of rank r >= 1. `indices`: of rank q >= 1 and any integer type. The size of its last dimension is the length of the
-    index tuples, at most r - batch_dims. An empty tuple selects all of data[b…]. Negative indices count from the end.
-    `batch_dims`: the number of leading dimensions of equal sizes, 0 … min(q, r) - 1. `version`: 5 or 8. Version 5 merges the
-    output's dimensions b… into one.
+    `data`: type with rank r >= 1. `indices`: integer type with rank q >= 1. Its last dimension holds the index tuples, which
+    have at most r - batch_dims indices. An empty tuple selects all of data[b…]. Negative indices count from the end.
+    `batch_dims`: the number of leading dimensions that data and indices share, from 0 to min(q, r) - 1. `version`: 5 or 8.
+    Version 5 merges the output's dimensions b… into one.
     """
 
     data: TensorType
@@ -122,7 +122,7 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
     @property
     def merges_batches(self) -> bool:
-        """True if the output has one dimension instead of several batch dimensions."""
+        """True if the output merges several batch dimensions into one, as in version 5."""
         return self.version == 5 and self.batch_dims > 1
 
     @property
@@ -140,7 +140,7 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
 
 def axis_of(values: Any) -> int:
-    """Return the axis as int. `values`: an integer, or a host array of one integer, of rank 0 or 1.
+    """Return an axis as a Python integer. `values`: an integer, or an array of one integer with rank 0 or 1 in host memory.
 
     Raises TypeError for another type, ValueError for another number of elements or dimensions.
     """

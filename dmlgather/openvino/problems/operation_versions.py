@@ -31,18 +31,21 @@ TYPES = ElementTypes(
         "string": "object",
     }
 )
-"""OpenVINO's element types of whole bytes, and strings, with NumPy's names."""
+"""OpenVINO's element types of one or more whole bytes, and strings, with the names of NumPy's types."""
 
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-"""Types of indices, axes and bounds."""
+"""The types that indices, axes and a slice's starts, stops and steps can have."""
 
 
 NEWEST_OPSET = 16
-"""The newest operation set in the table."""
+"""The newest operation set that the table describes."""
 
 
 class AttributeForm(NamedTuple):
-    """Form of an attribute. `many`: a list of integers instead of one. `required`: True if a layer must have the attribute."""
+    """What values an attribute of a layer has.
+
+    `many`: True for a list of integers, False for one integer. `required`: True if a layer must have the attribute.
+    """
 
     many: bool
     required: bool
@@ -50,12 +53,12 @@ class AttributeForm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OperationVersion:
-    """One version of an operation.
+    """One version of an operation, such as Gather-8.
 
-    `since`: its first operation set. `inputs`: the inputs' names, in the order of a layer's ports. `required`: the number of
-    inputs that a layer must have; they are the first ones. `bounds`: the inputs that determine the output's shape or the axis.
-    DirectML needs them as constants. `index_types`: the types of all inputs except data, which may have any type. `attributes`:
-    the attributes with an effect. `scalars`: True if data may be a scalar.
+    `since`: the operation set that introduced the version. `inputs`: the names of the inputs, in the order of a layer's ports.
+    `required`: the number of inputs that a layer must have; the others are optional. `bounds`: inputs that DirectML needs as
+    constants, such as the axis or a slice's starts. `index_types`: the allowed types of all inputs except data, which may have
+    any type. `attributes`: the attributes that dmlgather reads, by name. `scalars`: True if data may be a scalar.
     """
 
     operation: str
@@ -69,7 +72,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The inputs of which only type and shape matter: data, and indices if there are any."""
+        """Inputs that a problem knows only by shape and type: data, and indices if the operation has them."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:
@@ -106,11 +109,14 @@ _ROWS = (
 VERSIONS = {
     name: {row.since: row for row in _ROWS if row.operation == name} for name in dict.fromkeys(row.operation for row in _ROWS)
 }
-"""Versions by operation and first operation set, oldest first. Source: the operations' pages in OpenVINO's documentation."""
+"""The versions of each operation, by the operation set that introduced them, oldest first. Source: OpenVINO's documentation."""
 
 
 def version_in(operation: str, opset: int) -> OperationVersion:
-    """Return the version of an operation that an operation set has. Raises ValueError if the operation is newer."""
+    """Return the version of an operation that an operation set contains.
+
+    Raises ValueError if the operation is newer than the set.
+    """
     versions = VERSIONS[operation]
     available = [number for number in versions if number <= opset]
     if not available:
@@ -124,7 +130,11 @@ class OpenVINOProblem(Problem):
     version: int
 
     def _check_tensors(self) -> None:
-        """Raise ValueError for an unknown version, or a scalar where the version takes none; TypeError for a wrong data type."""
+        """Check the version, and the types of the input tensors.
+
+        Raises ValueError for an unknown version, and for a scalar that the version does not allow; TypeError for a wrong data
+        type.
+        """
         versions = VERSIONS[self.name]
         if self.version not in versions or isinstance(self.version, bool | float):
             raise ValueError(f"version is {self.version!r}, expected {alternatives(versions)}")

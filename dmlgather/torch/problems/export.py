@@ -1,4 +1,4 @@
-"""Export of PyTorch's problems to DirectML, and the indices for which DirectML gives other results."""
+"""Expresses PyTorch's operators as DirectML descriptors, and finds indices that give other results in DirectML."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dmlgather.torch.problems.views import PixelProblem, PixelShuffle, PixelUnsh
 from dmlgather.torch.problems.windows import Rolling
 
 ONE = Dim(1, 0)
-"""The only dimension of a View of a tensor of rank 0."""
+"""The dimension that a scalar gets, because DirectML's tensors have at least one dimension."""
 
 
 def _index_select(problem: TorchIndexSelect, level: FeatureLevel) -> Descriptors:
@@ -63,7 +63,10 @@ def _shuffle(problem: PixelProblem, level: FeatureLevel) -> Descriptors:
 
 
 def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences | None:
-    """Return the indices for which PyTorch raises an error and DirectML reads an element."""
+    """Return texts for findings EXP201 and EXP202: for which indices PyTorch raises an error, but DirectML reads an element.
+
+    Return None if the operator reads no indices.
+    """
     if isinstance(problem, AdvancedIndexing):
         index, outside = "indices", "an IndexError"
     elif isinstance(problem, TorchGatherProblem):
@@ -100,7 +103,7 @@ EXPORTER = Exporter(
 
 
 def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
-    """Return a report with the reason that DirectML cannot take indices modulo a size."""
+    """Return a report with finding EXP106: take_along_dim takes indices modulo a size, which DirectML's gathers cannot do."""
     size = problem.data.shape[problem.dim]
     finding = CODES["EXP106"].finding(
         "indices",
@@ -112,7 +115,7 @@ def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
 
 
 def express(problem: Problem | Rolling, level: FeatureLevel) -> Descriptors | Report:
-    """Return the descriptors of a problem or of a roll, or a report of why there are none."""
+    """Return the DirectML descriptors of a problem or a roll, in the order of execution, or a report of why there are none."""
     if isinstance(problem, Problem):
         return EXPORTER.express(problem, level)
     result: list[OperatorDesc] = []

@@ -22,7 +22,7 @@ INDEX_TYPES = ("int32", "int64")
 
 
 class TorchGatherProblem(Problem):
-    """Base of the gathers: problems with data and indices. An index out of range is an error.
+    """Base class of PyTorch's gathers, which read data and indices. An index out of range is an error.
 
     By default, the output has the shape of `indices`, which select positions in dimension `dim` of `data`.
     """
@@ -55,7 +55,7 @@ class TorchGatherProblem(Problem):
 
 
 def at_least_1d(layout: Layout) -> Layout:
-    """Return the layout. Rank 0 becomes one dimension of size 1."""
+    """Return the layout of the same elements with at least one dimension: a scalar's layout gets one dimension of size 1."""
     return layout if layout.sizes else replace(layout, sizes=(1,), strides=(1,))
 
 
@@ -63,8 +63,8 @@ def at_least_1d(layout: Layout) -> Layout:
 class TorchIndexSelect(TorchGatherProblem):
     """output[lead…, i, trail…] = data[lead…, indices[i], trail…].
 
-    `data`: any rank. For a scalar, there must be one index, and the output is a scalar. `indices`: rank 0 or 1, int32 or int64;
-    negative indices are out of range. `dim`: stored as 0 or more.
+    `data`: type with any rank. If data is a scalar, there must be one index, and the output is a scalar. `indices`: int32 or
+    int64 with rank 0 or 1; negative indices are out of range. `dim`: the dimension to index; stored as 0 or more.
     """
 
     data: TensorType
@@ -109,8 +109,9 @@ class TorchIndexSelect(TorchGatherProblem):
 class TorchGather(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]].
 
-    `data`, `indices`: equal ranks; rank 0 counts as rank 1. `indices`: int32 or int64. Except along `dim`, its sizes are at most
-    those of `data`. If it has no elements, it may have any shape. Negative indices are out of range. `dim`: stored as 0 or more.
+    `data`, `indices`: types with equal ranks; rank 0 counts as rank 1. `indices`: int32 or int64. Except along `dim`, its sizes
+    are at most those of `data`. If it has no elements, it may have any shape. Negative indices are out of range. `dim`: the
+    dimension to index; stored as 0 or more.
     """
 
     data: TensorType
@@ -148,9 +149,10 @@ class TorchGather(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchTake(TorchGatherProblem):
-    """output[i…] = data[indices[i…]]. `data`: rank 1, because torch.take flattens its input.
+    """output[i…] = data[indices[i…]].
 
-    `indices`: int64, any rank; negative indices count from the end.
+    `data`: type with rank 1, because torch.take flattens its input. `indices`: int64 with any rank; negative indices count from
+    the end.
     """
 
     data: TensorType
@@ -174,11 +176,11 @@ class TorchTake(TorchGatherProblem):
 class TorchTakeAlongDim(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]]. Except along `dim`, data and indices are broadcast.
 
-    `data`, `indices`: equal ranks of 1 or more. `indices`: int64; negative indices count from the end. `dim`: stored as 0 or
-    more.
+    `data`, `indices`: types with equal ranks of 1 or more. `indices`: int64; negative indices count from the end. `dim`: the
+    dimension to index; stored as 0 or more.
 
-    torch.take_along_dim takes indices modulo the size of dim. A plan cannot compute remainders, so the caller computes them
-    first.
+    torch.take_along_dim takes indices modulo the size of that dimension. A plan cannot compute remainders, so the caller
+    computes them first.
     """
 
     data: TensorType
@@ -225,7 +227,7 @@ class TorchTakeAlongDim(TorchGatherProblem):
 class TorchEmbedding(TorchGatherProblem):
     """output[i…, column] = data[indices[i…], column].
 
-    `data`: PyTorch's weight, rank 2. `indices`: int32 or int64, any rank; negative indices are out of range.
+    `data`: type of PyTorch's weight, with rank 2. `indices`: int32 or int64 with any rank; negative indices are out of range.
     """
 
     data: TensorType
@@ -254,7 +256,7 @@ class TorchEmbedding(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchIndexing(AdvancedIndexing):
-    """An index expression with index tensors. If the output has no elements, PyTorch does not check the indices."""
+    """x[…] with index tensors or masks. If the output has no elements, PyTorch does not check the indices."""
 
     arguments = ("input", "indices")
 
@@ -264,10 +266,11 @@ class TorchIndexing(AdvancedIndexing):
 
 
 def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIndexing:
-    """Return the problem of data[entries] by PyTorch's rules; see `indexing`.
+    """Return the problem of data[entries] by PyTorch's rules.
 
-    Unlike NumPy, PyTorch does not count integers as index tensors, and an ellipsis that covers no dimension does not separate
-    index tensors. Raises IndexError for indices into a dimension of size 0, ValueError for a step below 1.
+    `entries`: parsed entries; a type or a Mask replaces an index array. Two rules differ from NumPy's. An integer is not
+    counted as an index tensor. An ellipsis that covers no dimension does not separate index tensors. Raises the errors of
+    `indexing`; IndexError for indices into a dimension of size 0, ValueError for a step below 1.
     """
     check_data("Tensor.__getitem__", "input", data)
     for number, entry in enumerate(entries):
@@ -283,7 +286,10 @@ def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIn
 
 
 def _without_ellipses(rank: int, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with slices in the place of ellipses. The first ellipsis covers all remaining dimensions."""
+    """Replace each ellipsis by as many slices `:` as it covers dimensions.
+
+    The first covers all remaining dimensions, others none.
+    """
     indexed = sum(len(entry.shape) if isinstance(entry, Mask) else entry is not None and entry is not ... for entry in entries)
     result: list[Entry] = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""PyTorch's permute, transpose, expand, unfold, diagonal and as_strided as views. Problems of the pixel shuffles."""
+"""PyTorch's permute, transpose, expand, unfold, diagonal and as_strided as views. The pixel shuffles as problems."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from dmlgather.wording import counted
 
 
 class PixelProblem(Problem):
-    """Base of the pixel shuffles: blocks of elements move between channels, rows and columns, the last three dimensions."""
+    """Base class of pixel_shuffle and pixel_unshuffle, which move blocks of pixels into channels or back.
+
+    The last three dimensions are channels, rows and columns.
+    """
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
 
     factor_name: ClassVar[str]
-    """The name of the argument and field that has the width of a block."""
+    """The name of the field with the width of a block. It is also the name of PyTorch's argument."""
 
     powers: ClassVar[Mapping[int, int]]
-    """By dimension of data, the power of the factor that must divide the size."""
+    """A dict from dimensions of data to exponents: the size must be a multiple of the block's width to this power."""
 
     def __post_init__(self) -> None:
         name = self.factor_name
@@ -93,7 +96,12 @@ class PixelUnshuffle(PixelProblem):
 
 
 def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout]:
-    """Return both layouts with the dimensions […, channel, row in block, column in block, block row, block column]."""
+    """Split the layouts of both tensors of a pixel shuffle, so that they have the same dimensions.
+
+    `depth`: layout of the tensor that has blocks as channels. `space`: layout of the tensor that has blocks as rows and
+    columns. `factor`: the width of a block. The last dimensions of both results are: channel, row in the block, column in the
+    block, row of the block, column of the block.
+    """
     rank = len(depth.sizes)
     channel, row, column = range(rank - 3, rank)
     channels, rows, columns = space.sizes[channel], depth.sizes[row], depth.sizes[column]
@@ -103,7 +111,10 @@ def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout
 
 
 def permute(data: TensorType, dims: Any) -> TransposeView:
-    """Return torch.permute as a view. Raises RuntimeError unless `dims` is a permutation, IndexError for a bad dimension."""
+    """Return the view that torch.permute makes.
+
+    Raises RuntimeError unless `dims` is a permutation, IndexError for a dimension out of range.
+    """
     check_data("permute", "input", data)
     order = integers("dims", dims)
     if len(order) != data.rank:
@@ -112,7 +123,7 @@ def permute(data: TensorType, dims: Any) -> TransposeView:
 
 
 def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
-    """Return torch.transpose as a view. Raises IndexError for a dimension out of range."""
+    """Return the view that torch.transpose makes. Raises IndexError for a dimension out of range."""
     check_data("transpose", "input", data)
     first, second = dim_of("dim0", dim0, data.rank), dim_of("dim1", dim1, data.rank)
     order = list(range(data.rank))
@@ -122,7 +133,10 @@ def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
 
 
 def expand(data: TensorType, size: Any) -> ExpandView:
-    """Return torch.Tensor.expand as a view. A size of -1 keeps data's size. Raises RuntimeError for sizes that do not fit."""
+    """Return the view that torch.Tensor.expand makes. `size`: the sizes; -1 keeps the size of data.
+
+    Raises RuntimeError for sizes that do not fit.
+    """
     check_data("expand", "input", data)
     requested = integers("size", size)
     new = len(requested) - data.rank
@@ -148,10 +162,10 @@ def expand(data: TensorType, size: Any) -> ExpandView:
 
 
 def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedView:
-    """Return torch.Tensor.unfold as a view: windows of `size` elements along a dimension, in a new last dimension.
+    """Return the view that torch.Tensor.unfold makes: windows of `size` elements along a dimension, in a new last dimension.
 
-    `step`: the distance of the windows' starts. Raises RuntimeError for a bad size or step, IndexError for a dimension out of
-    range.
+    `step`: the number of elements between the starts of two neighbouring windows. Raises RuntimeError for a bad size or step,
+    IndexError for a dimension out of range.
     """
     check_data("unfold", "input", data)
     axis, count, distance = dim_of("dimension", dimension, data.rank), integer("size", size), integer("step", step)
@@ -175,10 +189,10 @@ def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedVie
 
 
 def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> StridedView:
-    """Return torch.diagonal as a view: the diagonal of two dimensions, as a new last dimension.
+    """Return the view that torch.diagonal makes: a diagonal of the dimensions `dim1` and `dim2`, as a new last dimension.
 
-    `offset`: distance from the main diagonal; positive above it, negative below it. Raises IndexError for a dimension out of
-    range, RuntimeError for equal dimensions.
+    `offset`: number of the diagonal; 0 for the main diagonal, positive above it, negative below it. Raises IndexError for a
+    dimension out of range, RuntimeError for equal dimensions.
     """
     check_data("diagonal", "input", data)
     shift = integer("offset", offset)
@@ -199,7 +213,7 @@ def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) ->
 
 
 def as_strided(data: TensorType, size: Any, stride: Any, storage_offset: Any = 0) -> StridedView:
-    """Return torch.as_strided as a view. `data`: the storage, packed.
+    """Return the view that torch.as_strided makes. `data`: type of the whole storage, as a contiguous array.
 
     Raises RuntimeError for sizes, strides or an offset below 0, and for elements outside the storage.
     """

@@ -1,4 +1,4 @@
-"""PyTorch's narrow, select, slice, split, chunk, tensor_split and flip as slices. A roll is several slices."""
+"""PyTorch's narrow, select, slice, split, chunk, tensor_split and flip as slices, and roll as several slices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dmlgather.torch.problems.arguments import MOST, check_data, dim_of, dims_of
 from dmlgather.wording import counted
 
 MOST_SECTIONS = 2**31 - 1
-"""Maximum of tensor_split's parts, so that their list fits into memory."""
+"""Largest number of parts that tensor_split accepts. A longer list of parts might not fit into memory."""
 
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
-    """Return torch.select as a slice. Raises IndexError for a dimension or index out of range."""
+    """Return the slice that torch.select makes. Raises IndexError for a dimension or index out of range."""
     check_data("select", "input", data)
     if not data.rank:
         raise IndexError("input has no dimensions, but select removes a dimension: reshape it to (1,)")
@@ -39,7 +39,10 @@ def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
 
 
 def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
-    """Return torch.narrow as a slice. Raises RuntimeError for a bad length, IndexError for a dim or start out of range."""
+    """Return the slice that torch.narrow makes.
+
+    Raises RuntimeError for a length that does not fit, IndexError for a dim or start out of range.
+    """
     check_data("narrow", "input", data)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but narrow takes a part of a dimension: reshape it to (1,)")
@@ -62,7 +65,10 @@ def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
 
 
 def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> SliceView:
-    """Return data[start:end:step] along `dim`. Bounds are clamped. Raises RuntimeError for a step below 1."""
+    """Return the slice data[start:end:step] along `dim`, by the rules of aten::slice.
+
+    `start` and `end` are clamped to the dimension. Raises RuntimeError for a step below 1, IndexError for a dim out of range.
+    """
     check_data("slice", "input", data)
     if not data.rank:
         raise IndexError("input has no dimensions, but slice takes a part of a dimension: reshape it to (1,)")
@@ -78,7 +84,10 @@ def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = No
 
 
 def flip(data: TensorType, dims: Any) -> SliceView:
-    """Return torch.flip as a slice. Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension."""
+    """Return the slice with negative steps that torch.flip makes.
+
+    Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension.
+    """
     check_data("flip", "input", data)
     flipped = dims_of(integers("dims", dims), data.rank)
     sizes = enumerate(data.shape)
@@ -86,7 +95,10 @@ def flip(data: TensorType, dims: Any) -> SliceView:
 
 
 def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return torch.chunk as slices. Raises RuntimeError for fewer than one chunk."""
+    """Return the slices that torch.chunk makes.
+
+    Raises RuntimeError for fewer than one chunk, IndexError for a dim out of range.
+    """
     count = integer("chunks", chunks)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but chunk divides a dimension: reshape it to (1,)")
@@ -101,7 +113,10 @@ def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
 
 
 def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return torch.split as slices. Raises RuntimeError for sizes that do not fit."""
+    """Return the slices that torch.split makes.
+
+    Raises RuntimeError for sizes that do not fit, IndexError for a dim out of range.
+    """
     is_single = is_integer(split_size_or_sections)
     name = "split_size" if is_single else "split_sizes"
     sizes = (integer(name, split_size_or_sections),) if is_single else integers(name, split_size_or_sections)
@@ -125,7 +140,11 @@ def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[
 
 
 def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return torch.tensor_split as slices, by the rules of NumPy's array_split. Raises RuntimeError for a wrong tensor."""
+    """Return the slices that torch.tensor_split makes. Bounds are clamped, as in NumPy's array_split.
+
+    Raises RuntimeError for fewer than one part, and for a tensor with another type or rank than PyTorch takes; IndexError for a
+    dim out of range.
+    """
     sections = indices_or_sections
     if hasattr(sections, "shape") and not isinstance(sections, np.generic):
         if not str(sections.dtype).endswith("int64") or "uint64" in str(sections.dtype):
@@ -151,7 +170,7 @@ def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tu
 
 
 def _windows(data: TensorType, axis: int, part: Window) -> tuple[Window, ...]:
-    """Return one window per dimension of data: `part` for `axis`, and whole dimensions otherwise."""
+    """Return one window per dimension of data: `part` along `axis`, and all elements along the other dimensions."""
     return tuple(part if dimension == axis else Window.whole(size) for dimension, size in enumerate(data.shape))
 
 
@@ -162,13 +181,16 @@ def _parts(operation: str, data: TensorType, axis: int, bounds: Sequence[tuple[i
 
 @dataclass(frozen=True)
 class RolledPart:
-    """One part of a roll: a slice of the data, and where it starts in each dimension of the result."""
+    """One part of a roll: a slice of the data that is copied to one box of the result.
+
+    `problem`: the slice. `start`: the coordinates of the box's first element in the result.
+    """
 
     problem: SliceView
     start: tuple[int, ...]
 
     def plan(self) -> IndexPlan:
-        """Return the plan that copies this part from packed data into a packed result."""
+        """Return the plan that copies this part of a contiguous input to its box of a contiguous result."""
         whole = self.problem.data.layout
         sizes = self.problem.output.shape
         part = Layout(sizes, whole.strides, whole.address(self.start) if 0 not in sizes else 0, whole.extent)
@@ -177,12 +199,13 @@ class RolledPart:
 
 @dataclass(frozen=True)
 class Rolling:
-    """torch.roll: element i of a dimension is element (i - shift) modulo its size.
+    """A call of torch.roll: along a dimension of size n, output[i] = data[(i - shift) modulo n].
 
     One plan cannot express a roll. `parts` expresses it as several copies, because each rolled dimension splits the result into
     two parts. `chain` expresses it as a sequence of views.
 
-    `data`: flattened if roll has no dims. `shifts`: one for each dimension, 0 … size - 1. `shape`: the result's shape.
+    `data`: the input's type; flattened if roll has no dims. `shifts`: one shift for each dimension of data, from 0 to size - 1.
+    `shape`: the result's shape.
     """
 
     data: TensorType
@@ -198,7 +221,7 @@ class Rolling:
 
     @property
     def parts(self) -> tuple[RolledPart, ...]:
-        """The parts. Together, they write each element of the result once."""
+        """The slices that make up the result. Together, they write each element of the result once."""
         pieces = [  # for each dimension, one or two windows of data with their starts in the result
             ((Window(size - shift, shift, 1), 0), (Window(0, size - shift, 1), shift)) if shift else ((Window.whole(size), 0),)
             for size, shift in zip(self.data.shape, self.shifts, strict=True)
@@ -209,7 +232,10 @@ class Rolling:
         )
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the views of `chain`, with reshapes where shapes differ, and a last reshape to the result's shape."""
+        """Yield the views of `chain`. Where the shapes of neighbours differ, a reshape is inserted.
+
+        The last view has the result's shape.
+        """
         current = self.output
         for problem in self.chain():
             if problem.data != current:
@@ -220,10 +246,10 @@ class Rolling:
             yield ReshapeView(current, self.shape)
 
     def chain(self) -> Iterator[Problem]:
-        """Yield views. Each view reads the packed output of the view before it.
+        """Yield views that give the result, up to its shape. Each view reads the contiguous output of the view before it.
 
-        There are two views for each rolled dimension. The first view repeats the dimension twice. The second view takes a window
-        of the repetition. For example, to roll abcd by 1, the window of abcdabcd that starts at element 3 is dabc.
+        There are two views for each rolled dimension. The first view repeats the dimension twice. The second view takes a
+        window of the repetition. For example, to roll abcd by 1, the window of abcdabcd that starts at element 3 is dabc.
         """
         dtype, sizes = self.data.dtype, self.data.shape
         if not any(self.shifts):
@@ -237,9 +263,9 @@ class Rolling:
 
 
 def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
-    """Return the problem of torch.roll. `shifts`, `dims`: integers, or sequences of equal length. Without dims, flatten data.
+    """Return the roll that torch.roll makes. `shifts`, `dims`: integers, or sequences of equal length.
 
-    Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
+    Without dims, data is flattened. Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
     """
     check_data("roll", "input", data)
     shift_list = (integer("shifts", shifts),) if is_integer(shifts) else shifts
