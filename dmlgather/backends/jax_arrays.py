@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 ALIGNMENT = 64
-"""Alignment in bytes of host memory that JAX uses without a copy."""
+"""Alignment in bytes that host memory needs so that JAX uses it without a copy."""
 
 
 def is_jax(array: Any) -> bool:
