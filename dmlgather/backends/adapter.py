@@ -313,7 +313,7 @@ class ExchangedArrays(Adapter):
         return result
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return a NumPy array over the memory of a host array for which `numpy.from_dlpack` has failed."""
+        """Return a NumPy array over the memory of a host array, after `numpy.from_dlpack` has failed."""
         if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
             return np.from_dlpack(array)  # raises the error again
         return np.asarray(array)
@@ -362,7 +362,7 @@ NUMPY, CUPY, EXCHANGED = NumpyArrays(), CupyArrays(), ExchangedArrays()
 
 
 def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """Return a new packed NumPy array; on a GPU, a CuPy array from CuPy's memory pool."""
+    """Return a new packed array: a NumPy array, or on a GPU a CuPy array from CuPy's memory pool."""
     if not device.on_gpu:
         return np.empty(tuple(sizes), dtype)
     import cupy
@@ -377,7 +377,10 @@ def no_type(dtype: Any, error: Exception) -> TypeError:
 
 
 def require(number: int) -> Any:
-    """Return the module cupy. Raise DeviceError if there is no usable GPU. The CUDA backend is imported only here."""
+    """Return the module cupy, and check that GPU `number` can be used. Raise DeviceError if it cannot.
+
+    The CUDA backend is imported only here.
+    """
     from dmlgather.backends.cuda import require as required
 
     return required(number)

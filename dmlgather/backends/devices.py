@@ -131,6 +131,6 @@ def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
     if number != device.index:
         other = Device("cuda", number)
         raise TypeError(
-            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or run the call on {other}: with "
-            "arrays there, and without a device= that names another device"
+            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or run the call on {other} (pass "
+            "arrays there, and no other device=)"
         ) from error

@@ -63,7 +63,7 @@ class Footprint:
     `layout`: sizes and strides in elements. The offset counts from the element with the lowest address.
     `start`: bytes from an array's pointer to the lowest address. It is negative if a stride is negative, else 0.
     `misaligned`: on a GPU, the lowest address modulo 16. In host memory it is 0, because alignment does not matter there.
-    `whole`: for host arrays, True if `array.ravel()` has exactly the elements of the layout, in the order of memory.
+    `whole`: True if `array.ravel()` of a host array has exactly the elements of the layout, in the order of memory.
     """
 
     name: str
@@ -114,7 +114,8 @@ def logical(name: str, signature: Signature) -> Footprint:
         return Footprint(name, dtype, Layout.packed(shape), 0, misaligned, writeable, whole=True)
     if itemsize == 0 or any(step % itemsize for size, step in zip(shape, strides, strict=True) if size > 1):
         raise ValueError(
-            f"{name}: strides {strides} bytes are not whole elements of {itemsize} bytes; pass a copy (array.copy())"
+            f"{name}: strides {strides} (bytes) are not multiples of the element size, {counted(itemsize, 'byte')}; "
+            "pass a copy (array.copy())"
         )
     steps = tuple(step // itemsize if size > 1 else 0 for size, step in zip(shape, strides, strict=True))
     low, high = reach(shape, steps)

@@ -24,7 +24,7 @@ ALIGNMENT = 64
 
 
 def is_jax(array: Any) -> bool:
-    """Return True for a jax.Array, also for a traced one and for random keys."""
+    """Return True for a jax.Array, including traced arrays and arrays of random keys."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(array, jax.Array)
 

@@ -25,11 +25,11 @@ Key: TypeAlias = tuple[int, int, int]
 class Kept:
     """Arrays over memory of other libraries that a GPU may still use. Each is kept until the event after its launch is done.
 
-    Each stream has a queue of arrays, in the order of the launches. Each call, on any stream, drops the arrays whose events are
-    done. So the arrays of the last call are kept until the next call. If `QUEUE` calls on a stream have not run, the next call
-    on this stream waits for the oldest of them. So memory is bounded, and the GPU always has work. Events of a destroyed stream
-    also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before the libraries
-    that own the memory shut down.
+    Each stream has a queue of arrays, in the order of the launches. When an event is done, the next call on any stream drops
+    the event's arrays. So the arrays of the last call are kept until the next call. If `QUEUE` calls on a stream have not run,
+    the next call on this stream waits for the oldest of them. So memory is bounded, and the GPU always has work. Events of a
+    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before
+    the libraries that own the memory shut down.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class Kept:
         self._registered = False
 
     def __len__(self) -> int:
-        """Return the number of calls for which arrays are kept."""
+        """Return the number of calls that still have arrays here."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
-        """Keep arrays until a recorded event (cupy.cuda.Event) is done. Drop all arrays whose events are done."""
+        """Keep arrays until a recorded event (cupy.cuda.Event) is done. Drop all arrays that are no longer needed."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
             if not self._registered:  # late, so that `finish` runs before the libraries' own exit functions
@@ -139,7 +139,7 @@ def ordered_call(*, within: bool = False) -> Iterator[None]:
 
 @contextmanager
 def on_stream(pointer: int, device: Device) -> Iterator[None]:
-    """Make a stream of a GPU CuPy's current stream in the body of the `with` statement."""
+    """Set CuPy's current stream of a GPU to the stream at address `pointer`, in the body of the `with` statement."""
     import cupy
 
     with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):

@@ -66,7 +66,7 @@ class DescribedTensors:
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
         """Return the prepared call for arrays with these signatures. Return None if an array must be moved to the device first.
 
-        `signatures`: those of the inputs, then that of the output. The shape of an array decides if it is read as a tensor of
+        `signatures`: signatures of the inputs, then of the output. The shape of an array decides if it is read as a tensor of
         the described Sizes or as a buffer. `buffers`: True if all arrays are buffers.
         Raise TypeError for a wrong number of inputs, a wrong data type, and arrays on several devices. Raise ValueError for a
         wrong shape, and for arrays that the device cannot read or write.
@@ -167,8 +167,8 @@ def check_devices(devices: Sequence[Device]) -> None:
     """Raise TypeError if the devices of a call's arrays differ."""
     if len(set(devices)) > 1:
         raise TypeError(
-            f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile(…, device=…) to say "
-            "where"
+            f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile the operator "
+            "for one: compile(…, device=…)"
         )
 
 

@@ -88,7 +88,8 @@ class EagerFunction(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on arrays. The result is an array of the first argument's library, or `out` if it is given.
 
-        On a GPU, run on `stream`. If it is None, run on PyTorch's current stream for a tensor as first array, else on CuPy's.
+        On a GPU, run on `stream`. Without `stream`, run on PyTorch's current stream if the first array is a tensor, else on
+        CuPy's.
         """
         repeaters, args_and_out = self._known(args, kwargs)
         if repeaters and (result := repeaters[0](args_and_out)) is not None:
@@ -170,7 +171,7 @@ def execute(
         for item, expected in zip(taken, problem.tensors, strict=False):
             if item.type != expected:
                 error = TypeError if item.type.dtype != expected.dtype else ValueError
-                raise error(f"{item.name} is {item.type}, but the problem was stated for {expected}")
+                raise error(f"{item.name} is {item.type}, but the problem was made for {expected}")
         return _run(problem, taken, out_of_bounds).result
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types whose values can be part of a key, because equal values have the same effect. Float is not among them, because -0.0
+"""Types of values that can be part of a key, because equal values have the same effect. Float is not among them, because -0.0
 equals 0.0. Subclasses do not count.
 """
 LONGEST = 64

@@ -209,9 +209,10 @@ class CompiledOperator:
             self._addressed(str(target))
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
-        """Run on device addresses (inputs, then output) of buffers of TotalTensorSizeInBytes bytes.
+        """Run on buffers at these GPU addresses: the inputs, then the output.
 
-        `device`: "cuda" or "cuda:N"; None for the device that the operator was compiled for.
+        Each buffer has the TotalTensorSizeInBytes of its tensor. `device`: "cuda" or "cuda:N"; None for the device that the
+        operator was compiled for.
 
         Only the addresses are checked. Raise TypeError for a wrong number of addresses. Raise ValueError for an address that is
         not a multiple of 16 bytes, for an output that overlaps an input, and for a device that is no GPU.
@@ -231,7 +232,7 @@ class CompiledOperator:
             self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. Wait for a GPU."""
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. On a GPU, wait for it."""
         last = self._last
         if last is not None:
             self._raise(last)
@@ -255,7 +256,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Run a call for which the fast path has failed.
+        """Run a call that the fast path could not run.
 
         Use the prepared call of an earlier call with equal signatures. If there is none, adopt, move or allocate arrays.
         """
@@ -332,7 +333,7 @@ class BoundOperator:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. Wait for a GPU.
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. On a GPU, wait for it.
 
         If a CUDA graph has run on another stream than that of its capture, the caller must wait for the stream first.
         """

@@ -19,7 +19,7 @@ from dmlgather.plan import OutOfBounds
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
     """Return the prepared call of a problem (an operator call) on `device`, from the cache or a new one.
 
-    `signatures`: those of the inputs, then that of the output. Raise ValueError if no plan can represent the strides, or if the
+    `signatures`: signatures of the inputs, then of the output. Raise ValueError if no plan can represent the strides, or if the
     device cannot read or write the arrays.
     """
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)

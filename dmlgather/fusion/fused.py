@@ -73,7 +73,7 @@ def _prepared_on_the_host(
 
 
 class GraphRunner:
-    """Runs one graph on arrays. It has a fast path for NumPy and CuPy arrays and for PyTorch's tensors in host memory."""
+    """A graph that can be run on arrays, with a fast path for NumPy and CuPy arrays and for tensors in host memory."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
@@ -270,7 +270,7 @@ class Fused:
         `arrays`: the graph's inputs, in order; NumPy or CuPy arrays, or arrays of any library with DLPack.
         `out`: an array for the output, or a list of arrays for several outputs.
         `device`: "cpu", "cuda", "cuda:N" or "reference"; None for the device of the arrays.
-        `stream`: see `CompiledOperator`. Raise the errors of `run`.
+        `stream`: the stream to run on, as in a call of a `CompiledOperator`. Raise the errors of `run`.
         """
         names = self.graph.inputs
         if len(arrays) != len(names):
@@ -297,7 +297,8 @@ class Fused:
     ) -> dict[str, Any]:
         """Run the graph on inputs by name, and return the outputs and the kept values by name.
 
-        `values`: inputs by name. `out`: arrays to write, by name of the output. `device`, `stream`: see `__call__`.
+        `values`: array of each input, by name. `out`: arrays to write, by name of the output. `device`, `stream`: as in
+        `__call__`.
 
         Raise TypeError for a wrong data type, for arrays on several devices, for an argument that is no mapping, for a missing
         or unknown name, and for a stream on the CPU. Raise ValueError for a wrong shape, and if an array of `out` overlaps an

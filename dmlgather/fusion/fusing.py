@@ -45,9 +45,10 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """How an index tensor can be read directly from the value `base`, of which it is a view (a reshape, slice, …).
+    """An index tensor that is a view (a reshape, slice, …) of the value `base`.
 
-    `plan`: the view as a plan over packed arrays. Its elements have one byte, because their size does not matter here.
+    A plan can read the indices from `base` instead. `plan`: the view as a plan over packed arrays. Its elements have one byte,
+    because their size does not matter here.
     `holds`: names of the steps that make the index tensor from `base`.
     """
 
@@ -114,10 +115,10 @@ Parts = tuple[str, ...]
 
 
 class JoinedIndices:
-    """Concatenates index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
+    """Concatenations of index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """`types`, `constants`, `steps`: those of the graph. The concatenations are added to `types` and `constants`."""
+        """Work on a graph. `types`, `constants`, `steps`: the graph's. Concatenations are added to `types` and `constants`."""
         self._types, self._constants = types, constants
         self._step_names = {step.name for step in steps}
         self._values: dict[Parts, str] = {}

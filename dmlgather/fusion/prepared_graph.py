@@ -106,7 +106,10 @@ def overlap(memory: Device, one: Any, other: Any) -> bool:
 
 
 class Launcher:
-    """Runs a problem (an operator call), and caches its prepared calls by device and signatures of arrays."""
+    """A problem (an operator call) that can be run repeatedly.
+
+    It caches its prepared calls by device and signatures of arrays.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -181,7 +184,7 @@ Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """How one run of a graph gets the arrays that its launches write.
+    """The caller's output arrays in one run of a graph, and the way to allocate all other arrays.
 
     `empty`: function that allocates a packed array of a given shape and type in the memory where the graph runs.
     `targets`: by name of the value, the caller's arrays, which are written instead of new arrays.
@@ -198,7 +201,7 @@ step's output to it.
 
 
 class GraphParts:
-    """What all prepared forms of one graph share: launchers, constants on each device, lifetimes of values."""
+    """The parts of a graph that all its prepared forms share: launchers, constants on each device, lifetimes of values."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
@@ -265,7 +268,7 @@ class PreparedGraph:
     ) -> Iterator[tuple[Action, tuple[str, ...]]]:
         """Yield for each step the function that runs it, and the names of the values to delete after it.
 
-        `signatures`: those of the inputs, by name. The signatures of constants and of the steps' outputs are added.
+        `signatures`: signatures of the inputs, by name. Those of constants and of the steps' outputs are added.
         """
         parts, device = self._parts, self.device
         new, propagates = new_place(device), bool(signatures) or not device.on_gpu

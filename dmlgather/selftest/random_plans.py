@@ -130,7 +130,7 @@ def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
     """Return random indices for a plan, or None for a plan without lookups.
 
-    None of the indices, about 2% or about 60% are out of range or extreme.
+    The share of indices that are out of range or extreme is drawn: 0, about 2% or about 60%.
     """
     if plan.index_type is None:
         return None
@@ -234,7 +234,7 @@ _MAX_DRAWS = 2000
 def plan_for(
     variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
 ) -> tuple[IndexPlan, int]:
-    """Return a random plan for which `variant` is the kernel, and the alignment in bytes that it needs.
+    """Return a random plan that the kernel `variant` executes, and the alignment in bytes that it needs.
 
     `elements`: maximum number of output elements, for the kinds COPY, GATHER and GENERAL.
     `shared_bytes`: maximum bytes of shared memory of a block.
@@ -391,7 +391,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
 def _dimension(rng: random.Random, largest: int) -> int:
     """Return a random size of at most `largest`.
 
-    It may be any size, a common tile size, or a multiple of 8 plus 1, for which the last tile has one element.
+    It may be any size, a common tile size, or a multiple of 8 plus 1, so that the last tile has one element.
     """
     return min(largest, rng.choice((rng.randint(2, largest), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 

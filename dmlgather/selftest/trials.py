@@ -81,7 +81,7 @@ class Trial:
     """A random plan with its buffers, and the correct result by the reference backend.
 
     `number`: the trial's number. The seed and the number determine the trial.
-    `kernel`: the kernel for which the plan was drawn, or None for any plan. CUDA uses this kernel if it plans with
+    `kernel`: the kernel that the plan was drawn for, or None for any plan. CUDA uses this kernel if it plans with
     `multiprocessors=0`.
     `alignment`: alignment in bytes, 1 to 16, of the addresses of input and output. Indices are aligned to their size.
     `buffers`: input, indices, output.
@@ -178,7 +178,7 @@ def _bytes(array: NDArray[Any] | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TrialRunResult:
-    """What a run has written.
+    """The result of a run: a bad index, and the contents of all buffers.
 
     `first_bad`: the smallest offset of a bad index under RAISE, in elements of the index buffer; None if no index was bad.
     `regions`: bytes of input, indices and output after the run, with guard bands.

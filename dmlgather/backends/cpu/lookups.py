@@ -25,10 +25,10 @@ Box = tuple[slice, ...]
 
 
 def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
-    """Return the sizes of a block of at most `units` units, and at least 1 unit. Innermost dimensions are taken whole.
+    """Return the shape of a block of at most `units` units, and at least one.
 
-    A dimension that does not fit is cut into nearly equal parts. Example: shape (10, 3) and 12 units give (4, 3), so the blocks
-    have 4, 4 and 2 rows.
+    The block spans as many innermost dimensions as fit. The next dimension is cut into nearly equal parts. Example: shape (10,
+    3) and 12 units give (4, 3), so the blocks have 4, 4 and 2 rows.
     """
     sizes = [1] * len(shape)
     room = max(units, 1)
@@ -40,7 +40,7 @@ def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
-    """Yield blocks of `sizes` in row-major order. The last block along a dimension may be smaller."""
+    """Yield blocks of shape `sizes` that cover `shape`, in row-major order. The last block along a dimension may be smaller."""
     counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
     for number in range(prod(counts)):
         starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))

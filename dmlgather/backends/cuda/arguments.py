@@ -168,9 +168,7 @@ class LookupBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The C struct `Staging` of `arguments.cuh`, which explains the fields. `team`: number of threads of a team, a power of
-    two.
-    """
+    """The C struct `Staging` of `arguments.cuh`, which explains the fields. `team`: number of threads in a team."""
 
     columns: int
     row_bytes: int

@@ -43,9 +43,10 @@ class BadWord:
 class BadWords:
     """The words of one program, and their assignment to streams.
 
-    The `WORDS` streams used last keep their words. A word goes to another stream after its last launch has run and the outcome
-    of this launch is deleted. So few words are enough for any number of streams, one after the other. No call waits for the
-    GPU. A word that a captured graph writes is kept as long as the program, because the graph may run at any time.
+    The last `WORDS` streams that launched the program keep their words. A word goes to another stream after its last launch has
+    run and the outcome of this launch is deleted. So few words are enough for any number of streams, one after the other. No
+    call waits for the GPU. A word that a captured graph writes is kept as long as the program, because the graph may run at any
+    time.
     """
 
     def __init__(self, device: int) -> None:

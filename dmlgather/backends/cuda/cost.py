@@ -47,10 +47,11 @@ to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines for random rows of 10,246, 1537
 """
 
 SLICED_ELEMENTS, GATHERED_ONCE, GATHERED_EACH = (14, 3.4), (14.25, 3.9), (29, 3.8)
-"""Instructions of a warp for 32 elements, and cache lines that it looks up, for a slice (`copy_d3_e2`) and for gathers that
-resolve indices once per thread (`gather_d2_k1_e2_i8_clamp_once`) or for each element (`…_each`). A thread moves eight elements.
-Instructions are counted in machine code (sm_90). Lines are counted by interpreting PTX with random rows of 82 to 10,246 bytes.
-One line more than counted is assumed, because walks along a run store partial sectors.
+"""Pairs of numbers: the instructions that a warp issues for 32 elements, and the cache lines that it looks up. The first pair
+is for a slice (`copy_d3_e2`), the second for a gather that resolves its indices once per thread
+(`gather_d2_k1_e2_i8_clamp_once`), the third for a gather that resolves them for each element (`…_each`). A thread moves eight
+elements. Instructions are counted in machine code (sm_90). Lines are counted by interpreting PTX with random rows of 82 to
+10,246 bytes. One line more than counted is assumed, because walks along a run store partial sectors.
 """
 
 
@@ -92,7 +93,7 @@ TILE_PLACE = 20.0
 
 
 class RunCost(NamedTuple):
-    """How a tile kernel accesses the input (or the output) of a tile, for `tile_cost`.
+    """The accesses of a tile kernel to the input (or to the output) of a tile, for `tile_cost`.
 
     `run`: bytes of a run, a stretch of adjacent elements.
     `times`: number of times that each byte of a run is moved. It is above 1 if windows overlap.

@@ -38,7 +38,7 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""Meaning of the parts of a kernel's name that are a letter and a number: the noun that is counted, and the text after it."""
+"""Meaning of the parts `d3`, `k2`, … of a kernel's name, by letter: the noun that the number counts, and the text after it."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:

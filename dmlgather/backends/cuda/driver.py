@@ -157,7 +157,8 @@ _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
 _CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
 """Matches messages of the driver, the runtime, CuPy or this package about a graph capture."""
 _BEFORE_A_CAPTURE = (
-    "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
+    "the first call for arrays of such types and layouts compiles or loads kernels: make such a call, or call prepare, before "
+    "the capture"
 )
 
 

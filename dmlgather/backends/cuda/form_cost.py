@@ -102,10 +102,10 @@ def _alike(form: LaunchForm) -> bool:
 
 
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
-    """Return a lower bound of the number of units that `among` adjacent threads read in one step of a walk.
+    """Return a lower bound of the number of sectors (or lines) that `among` adjacent threads read in one step of a walk.
 
-    Units are sectors or lines of `unit` bytes. Threads along the first dimensions read different units if all addresses along
-    these dimensions and along `walk` (steps and sizes) are at least `unit` bytes apart.
+    `unit`: bytes of a sector or line. `walk`: step and size of the walked dimension. Threads that differ along the first
+    dimensions read different sectors if all addresses along these dimensions and the walk are at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -210,7 +210,7 @@ def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
-    """Return the exclusive or of each address and the previous address.
+    """Return each address XOR the previous address.
 
     Two addresses lie in different sectors of 32 bytes if the result is at least 32. Example: 0x1f ^ 0x20 = 0x3f.
     """

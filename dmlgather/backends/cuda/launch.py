@@ -10,7 +10,9 @@ from dmlgather.backends.cuda.variants import BLOCK, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Maximum number of threads of one launch; for a kernel that counts blocks, of blocks. A plan that needs more is split."""
+"""Maximum number of threads of one launch. Some kernels count blocks instead; for them, it is the maximum number of blocks. A
+plan that needs more is split.
+"""
 DEFAULT_SHARED = 48 * 1024
 """Maximum bytes of shared memory of a block, for a kernel that does not opt in to more."""
 SHARED_BYTES = 227 * 1024
@@ -24,7 +26,7 @@ all the rest.
 
 
 class LaunchTarget(NamedTuple):
-    """What the planner knows of the pointers and the GPU of a launch.
+    """The properties of pointers and GPU that decide how a launch is planned.
 
     `alignment`: number of bytes that divides all pointers. `multiprocessors`: number of multiprocessors of the GPU.
     `shared_bytes`: maximum bytes of shared memory of a block after opting in.
@@ -65,7 +67,7 @@ class Launch(NamedTuple):
 
 
 def launchable(threads: int) -> bool:
-    """Return True if one launch can have this many threads (blocks, if the kernel counts blocks)."""
+    """Return True if one launch can have this many threads (or blocks, for a kernel that counts blocks)."""
     return threads <= MAX_THREADS
 
 

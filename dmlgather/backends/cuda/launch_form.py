@@ -29,7 +29,7 @@ thread.
 
 
 class LaunchForm(NamedTuple):
-    """How the elements of a `Work` are distributed over threads: thread dimensions and the walked dimension.
+    """A distribution of a Work's elements over threads: the thread dimensions and the walked dimension.
 
     `dimensions`: thread dimensions, fastest first.
     `walked`: the size of the walked dimension, and the bytes from one element of a thread to its next element.
@@ -78,7 +78,7 @@ _last = _Last()
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """Return the cheapest launch form for `work`, without or with a walk. A walk must leave enough threads for the GPU.
 
-    `unroll`: number of elements that a walking thread moves: if indices change along the walk, and if they do not.
+    `unroll`: number of elements that a walking thread moves if indices change along the walk, and number if they do not.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"
@@ -88,7 +88,7 @@ def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> La
 def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
     """Return the cheapest launch form for `work`. If there are several, and each costs at least `enough`, return None.
 
-    `unroll`: number of elements that a walking thread moves: if indices change along the walk, and if they do not.
+    `unroll`: number of elements that a walking thread moves if indices change along the walk, and number if they do not.
     """
     key = work, unroll, multiprocessors
     if (last := _last.entry) and last[0] == key:

@@ -324,7 +324,7 @@ class _Block:
 
 class _Thread(threading.local):
     has_context = False
-    """True if the thread has a CUDA context. A change of the current device then also changes the context."""
+    """True if the thread has a CUDA context, which it needs to launch. The context follows the current device from then on."""
 
 
 _this_thread = _Thread()

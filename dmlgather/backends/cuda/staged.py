@@ -135,7 +135,7 @@ MORE_PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a staged launch divides rows and columns among blocks.
+    """A division of rows and columns among the blocks of a staged launch.
 
     `parts`: number of blocks that share a row. `share`: number of columns that each of them moves. `groups`: number of groups
     of `parts` blocks. Each group has rows of its own.

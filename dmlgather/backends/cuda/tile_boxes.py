@@ -148,7 +148,7 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
     """Return a box of at most `most` elements that has runs of about the same length in the input and in the output.
 
-    `sectors`: for each dimension, the number of elements that fill whole sectors on both sides; 0 if it must not be cut.
+    `sectors`: by dimension, the number of elements that fill whole sectors on both sides; 0 if it must not be cut.
     """
     sizes, elements = [1] * len(whole), 1
     one, other = sides
@@ -177,7 +177,7 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
 def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: int, most: int) -> Sizes:
     """Return a box of at most `most` elements that has runs of about `run` bytes in the output.
 
-    In the input, its runs are as long as possible. `sectors`: see `_even_box`.
+    In the input, its runs are as long as possible. `sectors`: as in `_even_box`.
     """
     sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
     for side, goal in ((sides[1], run), (sides[0], inf), (sides[1], inf)):

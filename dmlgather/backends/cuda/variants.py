@@ -38,30 +38,32 @@ TOLD_LOOKUPS = 3
 
 
 class KernelKind(enum.Enum):
-    """What a kernel does, as the first word of its name."""
+    """The work that a kernel does. It is the first word of the kernel's name."""
 
     COPY = "copy"
-    """A slice: no lookups."""
+    """A slice, that is, a plan without lookups."""
     REVERSE = "reverse"
-    """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, with their lanes reversed."""
+    """A slice that reads its innermost dimension backwards. Vectors of 16 bytes are loaded, and their elements are reversed."""
     TILES = "tiles"
-    """A slice whose input and output are contiguous along different dimensions: boxes are transposed in shared memory."""
+    """A slice that is contiguous along different dimensions in input and output. Boxes are transposed in shared memory."""
     STRETCH = "stretch"
-    """Tiles whose boxes are contiguous in the output. Requests begin and end at sector boundaries."""
+    """Like TILES, for boxes that are contiguous in the output. Requests begin and end at sector boundaries."""
     SQUARES = "squares"
-    """Tiles whose input and output are contiguous over whole words. Squares of elements are transposed in registers."""
+    """Like TILES, for input and output that are contiguous over whole words. Squares of elements are transposed in
+    registers.
+    """
     GATHER = "gather"
-    """One to three lookups."""
+    """A gather with one to three lookups."""
     SPAN = "span"
     """Contiguous runs of bytes at any alignment, with up to two lookups. Each vector is made from two aligned vectors."""
     STAGED = "staged"
-    """One lookup along the innermost output dimension, with the same indices for every row. Rows are loaded to shared memory."""
+    """A gather of elements along rows, with the same indices for every row. Rows are loaded into shared memory first."""
     LONG = "long"
     """Like STAGED, for long rows: a block moves one row at a time, and has the positions of its columns in shared memory."""
     GENERAL = "general"
-    """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
+    """Any plan: any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
-    """Only a check of the indices, for RAISE with an empty output or over an axis of size 0."""
+    """No elements are moved, only indices are checked: RAISE with an empty output or over an axis of size 0."""
 
 
 TEXTS = {

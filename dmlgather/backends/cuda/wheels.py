@@ -82,8 +82,8 @@ def advice(driver: Driver, number: int | None = None) -> str:
 def advised(driver: Driver, number: int | None = None) -> str:
     """Return the extra of dmlgather to install: "cuda12" or "cuda13".
 
-    If the installed CuPy fits the driver and its GPUs, it is that of this CuPy, else the newest extra that fits. `number`:
-    consider only this GPU.
+    If the installed CuPy fits the driver and its GPUs, return its extra, else the newest extra that fits. `number`: consider
+    only this GPU.
     """
     return _advised(driver, number).extra
 
