@@ -220,7 +220,7 @@ class SelfTestReport(Record):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all trials are equal, else 1."""
+        """Return 0 if no trial has failed, else 1."""
         return 0 if self.equal else 1
 
     def lines(self) -> Iterator[str]:

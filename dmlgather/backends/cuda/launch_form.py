@@ -78,7 +78,8 @@ _last = _Last()
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """Return the cheapest launch form for `work`, without or with a walk. A walk must leave enough threads for the GPU.
 
-    `unroll`: number of elements that a walking thread moves if indices change along the walk, and number if they do not.
+    `unroll`: two numbers of elements that a walking thread moves. The first is used if indices change along the walk, the
+    second if they do not.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"
@@ -88,7 +89,8 @@ def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> La
 def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
     """Return the cheapest launch form for `work`. If there are several, and each costs at least `enough`, return None.
 
-    `unroll`: number of elements that a walking thread moves if indices change along the walk, and number if they do not.
+    `unroll`: two numbers of elements that a walking thread moves. The first is used if indices change along the walk, the
+    second if they do not.
     """
     key = work, unroll, multiprocessors
     if (last := _last.entry) and last[0] == key:
