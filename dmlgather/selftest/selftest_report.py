@@ -24,7 +24,7 @@ L2_FETCH = 5
 class Gpu(Record, extra="ignore"):
     """A GPU, as a report describes it.
 
-    A field is None if the driver does not report it, or if an older version of dmlgather, which wrote the report, did not.
+    A field is None if the driver does not report it, or if the report is from a version of dmlgather that did not record it.
     `l2_fetch_bytes`: the maximum L2 fetch granularity during the run.
     """
 
