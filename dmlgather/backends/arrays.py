@@ -111,8 +111,8 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 def move(array: Any, source: Device, target: Device) -> Any:
     """Return the array on the device `target`: `array` itself if `source` is `target`, else a copy.
 
-    The current streams of both devices wait for each other, so the copy is made in order with their work. A copy from the host
-    returns when it has read all of `array`. Raise TypeError for a data type that CuPy does not have.
+    The copy is made after the earlier work and before the later work on the current streams of both devices. A copy from the
+    host returns when it has read all of `array`. Raise TypeError for a data type that CuPy does not have.
     """
     if source == target:
         return array
@@ -225,7 +225,7 @@ def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = 
 
 
 def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
-    """Return the GPU and the stream on which a call runs; None for CuPy's current stream."""
+    """Return the device and the stream for a call, or None if the call can run on CuPy's current stream."""
     first = arrays[0] if arrays else None
     if stream is not None:
         where = device or (home_of(first) if arrays else CPU)

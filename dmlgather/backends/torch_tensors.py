@@ -33,7 +33,7 @@ def is_compiling() -> bool:
 
 
 def gpu_of(array: Any) -> int | None:
-    """Return the number of a tensor's GPU; None for a tensor in other memory, for a subclass, and for any other object."""
+    """Return the number of a tensor's GPU. Return None for a tensor in other memory, a subclass, and any other object."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
 
 
@@ -185,7 +185,7 @@ class TorchTensors(ExchangedArrays):
         return None if array.is_cpu or (number := gpu_of(array)) is None else current_stream(number)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
-        """Return a new packed tensor; None while PyTorch traces, because its tensors have no elements then."""
+        """Return a new packed tensor, or None while PyTorch traces, because traced tensors have no elements."""
         out = empty(like, sizes)
         return out if type(out) is type(like) else None
 

@@ -99,7 +99,7 @@ def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Return an argument that decides the result's shape, readable on the host.
+    """Make an argument readable on the host, because its values decide the result's shape.
 
     An array becomes a NumPy array; any other value is returned unchanged. Raise TypeError for an array on a GPU, because the
     call would have to wait for its values.

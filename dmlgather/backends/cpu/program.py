@@ -43,7 +43,7 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """Return `EngineProgram.launch`, or None if NumPy runs the plan. It cannot move Python references."""
+        """Return `EngineProgram.launch`, or None if NumPy runs the plan. The function cannot move Python references."""
         return None if self._engine is None else self._engine.launch
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:

@@ -142,10 +142,10 @@ class Dimension(NamedTuple):
 
 
 class LookupBytes(NamedTuple):
-    """A lookup of a plan, with steps and offsets in bytes.
+    """A lookup of a plan. Steps and offsets are in bytes.
 
-    `offset`: from the start of the index buffer to the first index. `walk`: from the index of an element to the index of the
-    next element that the same thread moves.
+    `offset`: distance from the start of the index buffer to the first index.
+    `walk`: distance between the indices of two consecutive elements that one thread moves.
     """
 
     offset: int

@@ -10,7 +10,7 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""Maximum number of streams that have a word of a program at the same time. Words are also allocated in this number."""
+"""Maximum number of streams that have a word of a program at the same time. This many words are allocated at once."""
 NOTHING_BAD = b"\xff" * 8
 """Value of a word if no index was bad: the largest 64-bit offset."""
 

@@ -92,7 +92,7 @@ class Side(NamedTuple):
 
         `forms`: sizes of whole boxes, then of the smaller boxes at the ends of dimensions. `cut`: dimensions along which there
         are several boxes.
-        `starts`: True to take a box's lowest address as its begin, False to take the address of its first element.
+        `starts`: True if a box begins at its lowest address, False if it begins at its first element.
         """
         length, along = self.run(forms[0])
         numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
