@@ -64,10 +64,7 @@ class IndexViews:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Record the output of a step if it is a view of integers.
-
-        `plan`: the step's plan over packed arrays, which has no lookups.
-        """
+        """Record a step's output if it is a view of integers. `plan`: the step's plan over packed arrays, without lookups."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -94,10 +91,7 @@ class IndexViews:
         return Derivation("", (name,), plan, ()), refusal
 
     def _view(self, name: str) -> IndexView | None:
-        """Return an index tensor as a view of its base, or of itself if it has no base.
-
-        Return None for a value that cannot be an index tensor.
-        """
+        """Return an index tensor as a view of its base or, without a base, of itself. Return None for any other value."""
         tensor = self._types[name]
         if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
             identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
@@ -129,10 +123,7 @@ class JoinedIndices:
         return dtype if dtype.name.upper() in IndexType.__members__ else None
 
     def cost(self, parts: Parts) -> int:
-        """Return the bytes that a run moves to concatenate these index tensors.
-
-        It is 0 if there is only one, or if all are constants.
-        """
+        """Return the bytes that a run moves to concatenate these index tensors: 0 for one tensor, and for constants."""
         dtype = self.common_type(parts)
         if dtype is None or len(parts) == 1 or self._constant(parts):
             return 0
@@ -152,10 +143,7 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the name of a concatenated index tensor, and the steps that compute it.
-
-        If an earlier call has returned the steps, return no steps.
-        """
+        """Return the name of a concatenated index tensor, and the steps that compute it. Later calls return no steps."""
         if len(parts) == 1:
             return parts[0], []
         if parts in self._values:
@@ -189,10 +177,7 @@ class JoinedIndices:
         return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
     def _new_value(self, name: str, tensor: TensorType) -> str:
-        """Add a value to the graph, and return its name: `name`, with a number if `name` is in use.
-
-        The step that computes the value has the same name.
-        """
+        """Add a value, and return its name: `name`, with a number if `name` is in use. Its step has the same name."""
         free, number = name, 1
         while free in self._types or free in self._step_names:
             number += 1
@@ -351,10 +336,7 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the value names in `keep` without duplicates.
-
-    Raise TypeError if `keep` has a wrong type, ValueError for unknown names.
-    """
+    """Return the value names in `keep` without duplicates. Raise TypeError for a wrong type, ValueError for unknown names."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -440,10 +422,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """Return a plan that executes `step` and also the step that makes its data. If this is impossible, record a cut.
-
-        In this case, return `own`, the plan of `step`.
-        """
+        """Return a plan that also executes the step that makes the data. If there is none, add a cut and return `own`."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -457,10 +436,7 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Return one plan that executes the steps of both.
-
-        Raise CompositionError if there is none, or if joining the indices does not pay.
-        """
+        """Return one plan that executes the steps of both. Raise CompositionError if it is impossible or does not pay."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
@@ -473,10 +449,7 @@ class _Fusing:
         return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
 
     def _check_worth(self, parts: Parts, dtype: np.dtype[Any] | None, between: TensorType) -> None:
-        """Raise CompositionError unless concatenating the index tensors saves bytes.
-
-        It saves bytes if it moves fewer than storing and loading the value `between` the two steps.
-        """
+        """Raise CompositionError unless joining the index tensors moves fewer bytes than the value `between` the steps."""
         saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
         if not self._join:
             why = "and they are not to be joined"
@@ -513,10 +486,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """Return the result of a step on constants. Return None if it is large, or if the step raises an error.
-
-    The step then runs, and raises its error, with the graph.
-    """
+    """Return the result of a step on constants. Return None if it is large, or if the step raises, so that it runs later."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

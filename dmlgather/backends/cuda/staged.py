@@ -26,7 +26,9 @@ from dmlgather.backends.cuda.work import Work
 # docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
-"""Average number of passes over shared memory if the 32 threads of a warp read random words: the reads of the busiest bank."""
+"""Average number of passes over shared memory if the 32 threads of a warp read random words. A bank serves one word per
+pass.
+"""
 STAGED_ROW, STAGED_COLUMN, STAGED_INDEX = 100.0, 5.5, 20.0
 """Instructions of a thread: for each row, for each of its columns in a row, and for each index that it resolves. It resolves an
 index only once. Counted in machine code for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 +
